@@ -75,10 +75,10 @@ class Held(NDArrayMethods):
         def __getattr__(self, name: str) -> Any:
             """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until
             the first time."""
-            if name == "_data":
-                return back(self)
             if name == "_away":
                 return None
+            if name == "_data":
+                return back(self)
             if name == "_ag" and type(self._away) is Promise:
                 self._away.fulfil()
                 return object.__getattribute__(self, name)

@@ -44,7 +44,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
     else:
         leaves = []
         structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
-    what = Call(engine, _root(engine).number(engine.version()), SCOPE.np_array)
+    what = Call(engine, _root(engine).number(engine), SCOPE.np_array)
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
 
 
@@ -58,7 +58,7 @@ def _root(engine: Any) -> Root:
 def _begins(engine: Any, args: Any) -> bool:
     """Whether a call may be the first of a round."""
     root = _root(engine)
-    if root.refused or not config.defer():
+    if root.refused or root.likely is None and not config.defer():
         return False
     if any([isinstance(x, NDArray) and x._ag is not None for x in args]):
         root.why = "a call takes an array with a gradient of its own"
@@ -100,6 +100,11 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
         return ordinary(inputs)
     given = tuple([x is not None for x in inputs])
     what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
+    try:
+        hash(what)
+    except TypeError:
+        strange(f"attributes of operator {d.name} cannot be compared")
+        return ordinary(inputs)
     return event(what, [x for x in inputs if x is not None], None, lambda: ordinary(inputs),
                  lambda node: _check_operator(node, d))
 
@@ -134,7 +139,7 @@ def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, 
 
 
 def _check_backward(r: Any) -> str:
-    for entry in (node.entry for node in r.path() if node.entry is not None):
+    for entry in (node.entry for node in r.trail if node.entry is not None):
         for x in entry.fixed():
             if x.stype != "default" or x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
                 return "a parameter or its gradient is sparse"
@@ -149,7 +154,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     r = STATE.round
     if r is None:
         return ordinary()
-    if ignore_stale_grad or SCOPE.recording or not r.node.events or not trainer.joins():
+    if ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins():
         strange("the step is under record, skips parameters, is for several devices or processes, or scales its loss")
         STATE.broken = False
         return ordinary()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Sequence
 from ... import autograd
 from ...autograd.dispatch import invoke
 from ...base.pytree import unflatten
-from ...base.scope import SCOPE
+from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
 
 
@@ -89,21 +89,23 @@ class Event(NamedTuple):
 
 
 class Node:
-    """A place in the tree of the rounds that begin with one block: the events so far, and what is known of the rounds
-    that came by here."""
+    """A place in the tree of the rounds that begin with one block: an event after others, and what is known of it."""
 
-    def __init__(self, events: tuple[Event, ...] = ()):
-        self.events, self.next = events, {}              # type: tuple[Event, ...], dict[Event, Node]
+    def __init__(self, event: Any = None):
+        self.event: Event = event
+        self.next: dict[Event, Node] = {}
+        self.likely: Node | None = None                  # where the last round that was put off went on
         self.plans: dict[Any, Any] = {}                  # by the results that are still alive: the program
         self.met = self.settled = 0                      # rounds that ended here; that were looked into here
-        self.ready = False                               # whether events are put off here
+        self.ready = False                               # whether the event is put off
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
         self.recorded: frozenset[int] | None = None      # results that stay on the tape (joined.py), once known
         # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
-        # long as ``seen`` is the count of rebinds
+        # long as ``seen`` is the count of rebinds and the slots are those of the arrays
         self.away: list[tuple[Any, Any]] = []
+        self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
 
 
@@ -118,14 +120,20 @@ class Root(Node):
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
         self.why = ""                                    # why rounds are not joined
+        self._counts = -1
         self._version: Any = None
         self._number = 0
 
-    def number(self, version: Any) -> int:
-        """A number for a state of all that the block's traces depend on: another one whenever it differs from the last
-        one's."""
-        if version != self._version:
-            self._version, self._number = version, self._number + 1
+    def number(self, engine: Any) -> int:
+        """A number for the state of all that the block's traces depend on: another one whenever it may differ from the
+        last one's."""
+        counters = engine.counters
+        counts = -1 if counters is None or engine._used else sum([c[0] for c in counters]) + CASTS_VERSION[0]
+        if counts < 0 or counts != self._counts:
+            version = engine.version()
+            if version != self._version:
+                self._version, self._number = version, self._number + 1
+            self._counts = counts
         return self._number
 
     def __str__(self) -> str:

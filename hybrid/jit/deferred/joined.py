@@ -20,7 +20,7 @@ def run(r: Any, node: Node) -> str:
     nothing was done)."""
     alive = r.alive()
     if node.recorded is None:
-        node.recorded = _still_recorded(list(r.path()))
+        node.recorded = _still_recorded(r.trail)
     if not node.recorded.isdisjoint(alive):
         return "a result is kept that backward did not go over, so its recording is"
     plans = _plans(node)
@@ -28,7 +28,7 @@ def run(r: Any, node: Node) -> str:
     if plan is None:
         if len(plans) >= MOST_PLANS:
             return "other results are kept each time"
-        plan = plans[alive] = Plan(node.events, alive or (len(r.results) - 1,), r.root.name)
+        plan = plans[alive] = Plan([place.event for place in r.trail], alive or (len(r.results) - 1,), r.root.name)
     values = plan.values([ref() for ref in r.outside]) if not plan.refused else None
     if values is None:
         return plan.refused
@@ -42,23 +42,23 @@ def run(r: Any, node: Node) -> str:
 def _still_recorded(path: Sequence[Node]) -> frozenset[int]:
     """Numbers of the results that are on the tape after some events: those that no ``backward`` goes over."""
     maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
-    taped = [e.recording and isinstance(e.what, (Call, Operator)) for e in (node.events[-1] for node in path)]
+    taped = [e.recording and isinstance(e.what, (Call, Operator)) for e in (node.event for node in path)]
     gone: set[int] = set()
 
     def go_over(numbers: Sequence[Any]) -> None:
         for k in {maker[n] for n in numbers if type(n) is int}:
             if taped[k] and k not in gone:
                 gone.add(k)
-                go_over(path[k].events[-1].inputs)
+                go_over(path[k].event.inputs)
     for node in path:
-        if isinstance(node.events[-1].what, Backward):
-            go_over(node.events[-1].inputs)
+        if isinstance(node.event.what, Backward):
+            go_over(node.event.inputs)
     return frozenset(n for n, k in enumerate(maker) if taped[k] and k not in gone)
 
 
 def _plans(node: Node) -> dict[Any, "Plan"]:
     """The programs of a path. Those that end with a step go with their Trainer."""
-    what = node.events[-1].what
+    what = node.event.what
     if not isinstance(what, Step):
         return node.plans
     plans: dict[Any, Plan] = what.trainer().joined.setdefault(node, {})       # type: ignore[union-attr]

@@ -17,12 +17,11 @@ from ...base.errors import user_location
 from ...base.pytree import LEAF, flatten, unflatten
 from ...base.scope import SCOPE
 from ...buffers import evict
-from ...buffers.array import REBINDS, NDArray, wrap
-from ...buffers.derived import is_shared
-from ...buffers.extents import Extents, extent
+from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
 from . import joined
 from .events import Backward, Event, Node, Root, Step
+from .round import Round
 
 TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS = 64                # of a round
@@ -30,102 +29,6 @@ MOST_KINDS = 16                 # of events that come after the same events
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
-
-
-class Round:
-    """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
-
-    __slots__ = ("root", "node", "deferred", "outside", "kept", "results", "numbers", "hidden", "draws")
-
-    def __init__(self, root: Root):
-        self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
-        self.outside: list[Any] = []                     # weak references
-        self.kept: list[NDArray] = []                    # what a round that puts off keeps alive
-        self.results: list[Any] = []                     # weak references, by number
-        self.numbers: dict[int, int] = {}                # id of a result -> its number
-        self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
-        self.draws = False
-
-    def path(self) -> Iterator[Node]:
-        """The places of the tree that it came by."""
-        at: Node = self.root
-        for key in self.node.events:
-            at = at.next[key]
-            yield at
-
-    def has(self, x: Any) -> bool:
-        """Whether an array is a result of this round (ids of those that are gone come again)."""
-        n = self.numbers.get(id(x))
-        return n is not None and self.results[n]() is x
-
-    def refs(self, leaves: Sequence[Any]) -> tuple[Any, ...] | str:
-        """What arrays of an event are, as ``Event.inputs`` holds them; why that cannot be said, where it cannot."""
-        out: list[Any] = []
-        for x in leaves:
-            n = self.numbers.get(id(x))
-            if n is not None and self.results[n]() is x:
-                out.append(n)
-                continue
-            k = 0
-            for y in self.outside:
-                if y() is x:
-                    break
-                k += 1
-            else:
-                if (why := _strange(x)):
-                    return why
-                self.outside.append(weakref.ref(x))
-            spec = x._spec
-            out.append((-1 - k, spec.shape, spec.dtype, type(x), x._ctx.device_id))
-        return tuple(out)
-
-    def add(self, x: Any) -> None:
-        """One more result."""
-        self.numbers[id(x)] = len(self.results)
-        self.results.append(weakref.ref(x))
-
-    def alive(self) -> tuple[int, ...]:
-        """Numbers of the results that somebody still holds."""
-        return tuple([i for i, ref in enumerate(self.results) if ref() is not None])
-
-    def hide(self, x: NDArray, promise: Promise) -> None:
-        """Take an array's buffer out of its slot: whoever looks at it comes to ``settle``."""
-        self.hidden.append((x, x._data, x._away))        # where another thread's round hid it, that is settled first
-        promise.round = self
-        x._away = promise
-        del x._data
-
-    def seen(self, x: Any) -> Any:
-        """What an operator may read in the place of an array: what is put off reads its arguments too, and changes none
-        of them."""
-        if any([x is y for y in self.kept]):
-            raw = next(raw for y, raw, _ in self.hidden if y is x)
-            return wrap(raw, x._ctx, type(x))
-        return x
-
-    def show(self) -> None:
-        """Buffers come back into their slots."""
-        for x, raw, old in self.hidden:
-            x._away.round = None                         # it is kept for other rounds
-            x._data, x._away = raw, old
-        self.hidden = []
-
-    def reads(self, raw: Any) -> bool:
-        """Whether memory is among what the events read or write."""
-        return Extents(held for _, held, _ in self.hidden).meets(*extent(raw))
-
-
-def _strange(x: Any) -> str:
-    """Why an array from outside makes a round one that is not put off."""
-    if not isinstance(x, NDArray) or x.stype != "default":
-        return "a call takes other than dense arrays"
-    if type(x._away) is Promise:                         # of an event of this round, which writes it
-        return "an array that the round changes is given to one of its calls"
-    if x._ag is not None:
-        return "a call takes an array with a gradient of its own"
-    if x._ctx.device_type != "cpu":
-        return "it does not run on the CPU"
-    return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""
 
 
 class State(threading.local):
@@ -172,30 +75,42 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
     r = STATE.round
     assert r is not None
     with LOCK:
+        off = r.deferred or r.node is r.root
+        node = _likely(r, what, leaves, structure) if off else None
+        if node is not None:
+            return put_off(r, node)
         refs = r.refs(leaves)
-        if not isinstance(refs, str):
-            key = Event(what, refs, SCOPE.training, SCOPE.recording, structure)
-            try:
-                node = r.node.next.get(key)
-            except TypeError:
-                refs = "its attributes cannot be compared"
-        if isinstance(refs, str) or len(r.node.events) >= MOST_EVENTS:
+        if isinstance(refs, str) or len(r.trail) >= MOST_EVENTS:
             strange(refs if isinstance(refs, str) else "a round has too many calls")
-        elif node is not None and node.ready and (r.deferred or r.node is r.root) and _as_it_was(node):
-            return put_off(r, node, leaves)
-        elif r.deferred:
-            settle(r, "another call followed than in the rounds before it")
-    if STATE.round is not r:
-        return ordinary()
+            return ordinary()
+        key = Event(what, refs, SCOPE.training, SCOPE.recording, structure)
+        node = r.node.next.get(key)
+        if node is not None and node.ready and off and _as_it_was(node):
+            r.node.likely = node
+            return put_off(r, node)
+        settle(r, "another call followed than in the rounds before it")
     return _now(r, key, ordinary, check)
+
+
+def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node | None:
+    """The place of an event where it is the one that came here in the last round."""
+    node = r.node.likely
+    if node is None or not node.ready:
+        return None
+    e = node.event
+    if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording and e.structure == structure
+        and len(e.inputs) == len(leaves) and _as_it_was(node) and r.match(e.inputs, leaves)):
+        return node
+    return None
 
 
 def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Node], str]) -> Any:
     """An event is done now, and noted."""
+    r.fresh = []
     node = r.node.next.get(key)
     known = node is not None
     if node is None:
-        node = Node((*r.node.events, key))
+        node = Node(key)
     before = [(x, x._version) for ref in r.outside if (x := ref()) is not None]
     try:
         with busy():
@@ -214,6 +129,7 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
         strange(why)
     else:
         r.node = node
+        r.trail.append(node)
         if isinstance(key.what, Step):
             _met(r)
     return made
@@ -270,15 +186,17 @@ def _met(r: Round) -> None:
     end(r)
     node.met, root.strange = node.met + 1, 0
     if node.met >= TIMES and not node.ready and not root.refused:
-        for place in r.path():
+        for place in r.trail:
             place.ready = True
 
 
 # ---- putting off
-def put_off(r: Round, node: Node, leaves: Sequence[NDArray]) -> Any:
+def put_off(r: Round, node: Node) -> Any:
     """An event is not done now; its results are promises. A step does all of the round."""
-    what = node.events[-1].what
-    if isinstance(what, Step):
+    what = node.event.what
+    r.node, r.draws = node, r.draws or node.draws
+    r.trail.append(node)
+    if type(what) is Step:
         finish(r, node)
         return None
     if not r.deferred:
@@ -286,23 +204,32 @@ def put_off(r: Round, node: Node, leaves: Sequence[NDArray]) -> Any:
         ROUNDS.append(r)
         pending.PUT_OFF[0] += 1
         evict.GIVEN_UP[0] = True
-    r.node, r.draws = node, r.draws or node.draws
-    for x in leaves:
-        if type(x._away) is not Promise:                 # no result of the round, and not seen before
-            r.kept.append(x)
-            r.hide(x, Promise(x.shape, x._data.dtype, r))
-    if node.seen != REBINDS[0] or type(what) is Backward:
+    hidden = r.hidden
+    for x, raw, old in r.fresh:
+        r.arguments.append(x)
+        hidden.append((x, raw, old))
+        x._away = Promise(raw.shape, raw.dtype, r)
+        del x._data
+    r.fresh = []
+    if node.seen != REBINDS[0] or any([x._ag is not slot or slot.grad is not g for x, slot, g in node.slots]):
         _see(r, node)
     for x, promise in node.away:
-        r.hide(x, promise)
-    if isinstance(what, Backward):
-        return None
+        hidden.append((x, x._data, x._away))             # where another thread's round hid it, that is settled first
+        promise.round = r
+        x._away = promise
+        del x._data
+    return _promises(r, node) if node.made is not None else None
+
+
+def _promises(r: Round, node: Node) -> Any:
+    """The results of an event that was put off."""
     structure, infos = node.made
     out: list[Any] = []
     for shape, dtype, ctx, cls in infos:
         x = object.__new__(cls)
         x._ctx, x._version, x._away = ctx, 0, Promise(shape, dtype, r)
-        r.add(x)
+        r.numbers[id(x)] = len(r.results)
+        r.results.append(weakref.ref(x))
         out.append(x)
     return out[0] if structure == LEAF else unflatten(structure, iter(out))
 
@@ -311,14 +238,13 @@ def _see(r: Round, node: Node) -> None:
     """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
     statistics, and behind ``backward`` gradients."""
     now = REBINDS[0]
-    if isinstance(node.events[-1].what, Backward):
-        slots = [x._ag for place in r.path() if place.entry is not None for x in place.entry.fixed()]
-        found = [slot.grad for slot in slots if slot is not None and slot.grad is not None]
-        if node.seen == now and len(found) == len(node.away) and all(x is y for x, (y, _) in zip(found, node.away)):
-            return
+    if isinstance(node.event.what, Backward):
+        every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()]
+        node.slots = [(x, x._ag, x._ag.grad) for x in every if x._ag is not None and x._ag.grad is not None]
+        found = [grad for _, _, grad in node.slots]
     else:
         found = node.entry.fixed() if node.entry is not None else []
-    before = {id(x) for place in r.path() if place is not node for x, _ in place.away}
+    before = {id(x) for place in r.trail if place is not node for x, _ in place.away}
     new = {id(x): x for x in found if id(x) not in before}
     node.away = [(x, Promise(x.shape, x._spec.dtype, r)) for x in new.values()]
     node.seen = now
@@ -341,7 +267,7 @@ def finish(r: Round, node: Node) -> None:
         why = joined.run(r, node)
         if why:
             _note_settled(r.root, why)
-            _one_by_one(r, node)
+            _one_by_one(r)
         else:
             r.root.joined += 1
     except BaseException as err:
@@ -362,11 +288,11 @@ def settle(r: Round | None, why: str) -> None:
         _come_back(r)
         try:
             with busy():
-                if isinstance(node.events[-1].what, Backward) and node.settled > 1 and not joined.run(r, node):
+                if isinstance(node.event.what, Backward) and node.settled > 1 and not joined.run(r, node):
                     root.joined += 1
                     return
                 _note_settled(root, why)
-                _one_by_one(r, node)
+                _one_by_one(r)
         except BaseException as err:
             _failed(r, err)
             raise
@@ -390,11 +316,11 @@ def _note_settled(root: Root, why: str) -> None:
         root.why = f"{why} ({user_location()})"
 
 
-def _one_by_one(r: Round, node: Node) -> None:
+def _one_by_one(r: Round) -> None:
     """The ordinary way: events in their order, and promises filled with their results."""
     results: list[Any] = []
     outside = [ref() for ref in r.outside]
-    for e in node.events:
+    for e in [place.event for place in r.trail]:
         made = e.do(results, outside)
         if not isinstance(e.what, (Backward, Step)):
             flatten(made, lambda v: isinstance(v, NDArray), results, by_identity=True)
@@ -408,7 +334,7 @@ def _one_by_one(r: Round, node: Node) -> None:
 
 def settle_all(why: str, raw: Any = None, drawn: bool = False) -> None:
     """What all threads put off is done now; only what depends on some memory, or draws random numbers, if so asked."""
-    if STATE.busy:
+    if STATE.busy and raw is None:                       # this thread's own round is not put off just now
         return
     with LOCK:
         for r in list(ROUNDS):
