@@ -318,7 +318,7 @@ class NDArray(evict.Held):
     def detach(self) -> Self:
         """The same memory outside of the recorded computation."""
         if pending.WATCHED[0] and SCOPE.recording:
-            return pending.LATER[0].detached(self, lambda: wrap(self._data, self._ctx, type(self)))
+            return pending.LATER[0].method(self, "detach", (), lambda: wrap(self._data, self._ctx, type(self)))
         return wrap(self._data, self._ctx, type(self))
 
     def zero_grad(self) -> None:

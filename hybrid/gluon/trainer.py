@@ -16,6 +16,7 @@ from ..base.atomic import write_bytes
 from . import traced_step
 from ..buffers.tape import Slot
 from ..jit.deferred import entrances
+from ..jit.deferred.events import Size
 from .parameter import Parameter
 from .stored_rows import StoredRows
 
@@ -68,6 +69,7 @@ class Trainer:
         self._kv_initialized = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
+        self.size = Size()                                  # what they divide gradients by
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def _on_store(self, wanted: bool | None) -> None:
@@ -191,7 +193,8 @@ class Trainer:
 
     def joins(self) -> bool:
         """Whether a step may be one program with forward and backward pass: on one device, in one process."""
-        return len(self._contexts) == 1 and not self._reduces and self._amp_loss_scaler is None
+        return (len(self._contexts) == 1 and not self._reduces and self._amp_loss_scaler is None
+                and not self._optimizer.draws)
 
     def prepared(self) -> bool:
         """Whether the last step was one program, of every parameter that is trained."""

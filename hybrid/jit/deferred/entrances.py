@@ -16,7 +16,7 @@ from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from . import rounds
-from .events import Backward, Call, Detach, Node, Operator, Root, Step
+from .events import Backward, Call, Method, Node, Operator, Root, Step, hashable
 from .joined import unfit
 from .rounds import STATE, event, give_up, settle, settle_all, strange
 
@@ -44,7 +44,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
     else:
         leaves = []
         structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
-    what = Call(engine, _root(engine).number(engine), SCOPE.np_array)
+    what = Call(engine, _root(engine).number(engine))
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
 
 
@@ -114,12 +114,17 @@ def _check_operator(node: Node, d: Any) -> str:
     return f"operator {d.name} may refuse values (an index out of range)" if d.within is not None else ""
 
 
-def detached(x: Any, ordinary: Callable[[], Any]) -> Any:
-    """``x.detach()`` under ``record``."""
+def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
+    """A method of an array under ``record``, which is no operator."""
     r = STATE.round
     if r is None or STATE.busy or SCOPE.traces or not r.has(x):
         return ordinary()
-    return event(Detach(), [x], None, ordinary, lambda node: "")
+    try:
+        what = Method(name, tuple(map(hashable, given)))
+    except TypeError:
+        return ordinary()
+    return event(what, [x], None, ordinary,
+                 lambda node: "" if x._ag is not None else f"{name} gives an array that shares memory")
 
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
@@ -154,12 +159,15 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     r = STATE.round
     if r is None:
         return ordinary()
-    if ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins():
-        strange("the step is under record, skips parameters, is for several devices or processes, or scales its loss")
+    if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()
+        or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
+        strange("the step is under record, leaves out parameters, scales its loss, draws random numbers, or is for "
+                "several devices or processes")
         STATE.broken = False
         return ordinary()
+    trainer.size.value = batch_size
     try:
-        event(Step(weakref.ref(trainer), batch_size), [], None, ordinary, lambda node: _check_step(trainer))
+        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _check_step(trainer))
     finally:
         rounds.over()
     return None
@@ -169,5 +177,5 @@ def _check_step(trainer: Any) -> str:
     return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
 
 
-__all__ = ["backward", "call", "detached", "give_up", "operator", "settle", "settle_all", "step"]
+__all__ = ["backward", "call", "give_up", "method", "operator", "settle", "settle_all", "step"]
 pending.LATER.append(sys.modules[__name__])

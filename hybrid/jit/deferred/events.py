@@ -17,7 +17,6 @@ class Call(NamedTuple):
     """A call of a hybridized block under ``record``."""
     engine: Any                                          # the block's ``Hybridized``
     version: int                                         # number of the state of all that its traces depend on
-    np_array: bool
 
     def do(self, values: Sequence[Any], structure: Any) -> Any:
         """Make the call."""
@@ -41,12 +40,31 @@ class Operator(NamedTuple):
         return invoke(self.opdef, [next(rest) if g else None for g in self.given], dict(self.attrs), cls=self.cls)
 
 
-class Detach(NamedTuple):
-    """``x.detach()`` of a result."""
+class Method(NamedTuple):
+    """A method of a result: ``x.detach()``, ``x.reshape(…)``, ``x[…]`` with numbers and slices."""
+    name: str
+    given: Any                                           # arguments, as ``hashable`` gives them
 
     def do(self, values: Sequence[Any], structure: Any) -> Any:
-        """The array outside of the recorded computation."""
-        return values[0].detach()
+        """Call it."""
+        return getattr(values[0], self.name)(*map(_back, self.given))
+
+
+def hashable(value: Any) -> Any:
+    """A number, text or None, or slices, lists and tuples of them, as what can be compared; TypeError for others."""
+    if isinstance(value, (list, tuple)):
+        return type(value), *map(hashable, value)
+    if isinstance(value, slice):
+        return slice, *map(hashable, (value.start, value.stop, value.step))
+    if value is None or value is Ellipsis or type(value) in (int, str, bool):
+        return (value,)
+    raise TypeError
+
+
+def _back(form: Any) -> Any:
+    if len(form) == 1 and not isinstance(form[0], type):
+        return form[0]
+    return slice(*map(_back, form[1:])) if form[0] is slice else form[0](map(_back, form[1:]))
 
 
 class Backward(NamedTuple):
@@ -59,17 +77,26 @@ class Backward(NamedTuple):
             autograd.backward(list(values), None, False, self.train_mode)
 
 
+class Size:
+    """What gradients are divided by: another number at each step, in one and the same program."""
+
+    def __init__(self) -> None:
+        self.value: Any = 1
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.value
+
+
 class Step(NamedTuple):
     """``Trainer.step``, the end of a round."""
     trainer: "weakref.ref[Any]"
-    batch_size: Any
 
     def do(self, values: Sequence[Any], structure: Any) -> None:
         """Update the parameters."""
         trainer = self.trainer()
         assert trainer is not None                       # a round that it ends is its own
         with flags(False, None):
-            trainer.step(self.batch_size)
+            trainer.step(trainer.size if SCOPE.traces else trainer.size.value)
 
 
 class Event(NamedTuple):
@@ -79,13 +106,18 @@ class Event(NamedTuple):
     inputs: tuple[Any, ...]
     training: bool
     recording: bool
+    np_array: bool
     structure: Any
 
     def do(self, results: Sequence[Any], outside: Sequence[Any]) -> Any:
         """Do it, with results of the round so far and its arrays from outside."""
         values = [results[i] if type(i) is int else outside[-1 - i[0]] for i in self.inputs]
-        with flags(self.recording, self.training):
-            return self.what.do(values, self.structure)
+        old, SCOPE.np_array = SCOPE.np_array, self.np_array
+        try:
+            with flags(self.recording, self.training):
+                return self.what.do(values, self.structure)
+        finally:
+            SCOPE.np_array = old
 
 
 class Node:
@@ -101,7 +133,7 @@ class Node:
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        self.recorded: frozenset[int] | None = None      # results that stay on the tape (joined.py), once known
+        self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
         # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
         # long as ``seen`` is the count of rebinds and the slots are those of the arrays
         self.away: list[tuple[Any, Any]] = []

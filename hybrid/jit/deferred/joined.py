@@ -10,7 +10,7 @@ from ...buffers.array import NDArray
 from ...buffers.tape import flags
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
-from .events import Backward, Call, Event, Node, Operator, Step
+from .events import Backward, Event, Method, Node, Step
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
 
@@ -19,10 +19,10 @@ def run(r: Any, node: Node) -> str:
     """Do all events of a round up to a node by one program and fill its results; why not, where that cannot be (and
     nothing was done)."""
     alive = r.alive()
-    if node.recorded is None:
-        node.recorded = _still_recorded(r.trail)
-    if not node.recorded.isdisjoint(alive):
-        return "a result is kept that backward did not go over, so its recording is"
+    if node.withheld is None:
+        node.withheld = _not_given(r.trail)
+    if not node.withheld.isdisjoint(alive):
+        return "a result is kept that backward did not go over, or one that shares another's memory"
     plans = _plans(node)
     plan = plans.get(alive)
     if plan is None:
@@ -39,10 +39,11 @@ def run(r: Any, node: Node) -> str:
     return ""
 
 
-def _still_recorded(path: Sequence[Node]) -> frozenset[int]:
-    """Numbers of the results that are on the tape after some events: those that no ``backward`` goes over."""
+def _not_given(path: Sequence[Node]) -> frozenset[int]:
+    """Numbers of the results that a program does not give as they would be: those that are on the tape after some
+    events, for no ``backward`` goes over them, and those that share memory (``detach``)."""
     maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
-    taped = [e.recording and isinstance(e.what, (Call, Operator)) for e in (node.event for node in path)]
+    taped = [node.event.recording and not _is_detach(node.event) for node in path]
     gone: set[int] = set()
 
     def go_over(numbers: Sequence[Any]) -> None:
@@ -53,7 +54,11 @@ def _still_recorded(path: Sequence[Node]) -> frozenset[int]:
     for node in path:
         if isinstance(node.event.what, Backward):
             go_over(node.event.inputs)
-    return frozenset(n for n, k in enumerate(maker) if taped[k] and k not in gone)
+    return frozenset(n for n, k in enumerate(maker) if k not in gone and (taped[k] or _is_detach(path[k].event)))
+
+
+def _is_detach(e: Event) -> bool:
+    return isinstance(e.what, Method) and e.what.name == "detach"
 
 
 def _plans(node: Node) -> dict[Any, "Plan"]:

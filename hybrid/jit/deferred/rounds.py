@@ -67,6 +67,19 @@ def busy() -> Iterator[None]:
         STATE.busy = old
 
 
+@contextmanager
+def _of_its_own() -> Iterator[None]:
+    """Scope in which events are done as where they were put off, whoever looked at a result: a trace, say."""
+    old = {k: getattr(SCOPE, k) for k in ("traces", "plain", "symbolic", "shadows", "watching", "numbers_refused")}
+    SCOPE.traces, SCOPE.watching = [], None
+    SCOPE.plain = SCOPE.symbolic = SCOPE.shadows = SCOPE.numbers_refused = False
+    try:
+        yield
+    finally:
+        for k, v in old.items():
+            setattr(SCOPE, k, v)
+
+
 # ---- events
 def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[], Any],
           check: Callable[[Node], str]) -> Any:
@@ -83,7 +96,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
         if isinstance(refs, str) or len(r.trail) >= MOST_EVENTS:
             strange(refs if isinstance(refs, str) else "a round has too many calls")
             return ordinary()
-        key = Event(what, refs, SCOPE.training, SCOPE.recording, structure)
+        key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
         if node is not None and node.ready and off and _as_it_was(node):
             r.node.likely = node
@@ -98,8 +111,9 @@ def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node 
     if node is None or not node.ready:
         return None
     e = node.event
-    if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording and e.structure == structure
-        and len(e.inputs) == len(leaves) and _as_it_was(node) and r.match(e.inputs, leaves)):
+    if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording
+        and e.np_array is SCOPE.np_array and e.structure == structure and len(e.inputs) == len(leaves)
+        and _as_it_was(node) and r.match(e.inputs, leaves)):
         return node
     return None
 
@@ -287,7 +301,7 @@ def settle(r: Round | None, why: str) -> None:
         node.settled += 1
         _come_back(r)
         try:
-            with busy():
+            with busy(), _of_its_own():
                 if isinstance(node.event.what, Backward) and node.settled > 1 and not joined.run(r, node):
                     root.joined += 1
                     return
