@@ -54,7 +54,8 @@ class Round:
 
     def match(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> bool:
         """Whether arrays are what an event takes, as ``refs`` would say: the quick way for a round that puts off."""
-        outside, fresh, known = self.outside, [], len(self.outside)
+        outside, known = self.outside, len(self.outside)
+        fresh: list[tuple[NDArray, Any, Any]] = []
         for ref, x in zip(inputs, leaves):
             if type(ref) is int:
                 if self.results[ref]() is x:
