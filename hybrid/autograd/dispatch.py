@@ -70,16 +70,12 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
 
 def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None,
            cls: Any = None,
-           hint: str | None = None) -> Any:
-    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
-    if pending.WATCHED[0] and out is None and not SCOPE.traces:
+           hint: str | None = None, told: bool = False) -> Any:
+    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into. told: whether the
+    training loop that is watched knows of the call."""
+    if pending.WATCHED[0] and not told and out is None and not SCOPE.traces:
         return pending.LATER[0].operator(d, inputs, attrs, cls,
-                                         lambda given: _at_once(d, given, attrs, out, name, cls, hint))
-    return _at_once(d, inputs, attrs, out, name, cls, hint)
-
-
-def _at_once(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, cls: Any,
-             hint: str | None) -> Any:
+                                         lambda given: invoke(d, given, attrs, None, name, cls, hint, True))
     if out is None and d.known and not (CASTS or TIMERS or SCOPE.traces or SCOPE.symbolic):
         call = known_calls.find(d, inputs, attrs)
         if call is not None:

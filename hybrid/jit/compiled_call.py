@@ -97,10 +97,22 @@ class Entry:
             self._waits = runtime.waits_for_compiler(self.program, self.ctx)
         return not self._waits
 
+    def _parts(self) -> Any:
+        """Of a recorded call the forward and the backward program, once it was run."""
+        return next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"),
+                    None) if self.recorded else None
+
+    def rest(self) -> None:
+        """Let go of working memory: another program does now what this recorded call did."""
+        if (parts := self._parts()) is not None:
+            for program in (parts.forward, parts.backward):
+                exe = runtime.compile(program, self.ctx)
+                if hasattr(exe, "rest"):
+                    exe.rest()
+
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
-        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"),
-                     None) if self.recorded else None
+        parts = self._parts()
         if parts is None:
             report = self.exe.report
             report.watched = [str(w) for w in self.watches]

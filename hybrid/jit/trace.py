@@ -458,6 +458,11 @@ class Hybridized:
                 self._ways.add(entry, self._new_way(entry, arguments, form))
             entry.missed += 1
 
+    def shorten(self, entry: Entry, arguments: Sequence[NDArray]) -> None:
+        """Lay the shortest way for calls with such arrays by position, where there may be one."""
+        if _repeats(arguments) is None:
+            self._lay_way(entry, arguments, None)
+
     def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
         """Such a way, if the owner has counters that say when it ends."""
         counters = self._counters()

@@ -7,7 +7,6 @@ from ...base.errors import HybridError
 from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
 from ...buffers.array import NDArray
-from ...buffers.tape import flags
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
 from .events import Backward, Event, Method, Node, Step
@@ -29,6 +28,9 @@ def run(r: Any, node: Node) -> str:
         if len(plans) >= MOST_PLANS:
             return "other results are kept each time"
         plan = plans[alive] = Plan([place.event for place in r.trail], alive or (len(r.results) - 1,), r.root.name)
+        for place in r.trail:
+            if place.entry is not None:
+                place.entry.rest()
     values = plan.values([ref() for ref in r.outside]) if not plan.refused else None
     if values is None:
         return plan.refused
@@ -79,19 +81,32 @@ class Plan:
 
     def values(self, outside: Sequence[Any]) -> Any:
         """The results that are still alive; None (and nothing is done) where there is no program."""
+        recording, SCOPE.recording = SCOPE.recording, False
+        try:
+            out = self._quick(outside)
+            if out is None:
+                entry = self._entry(outside)
+                if entry is None:
+                    return None
+                self.engine.shorten(entry, outside)
+                out = self._quick(outside)               # with its own working memory, and no other way's
+            return out if out is not None else self.engine.careful(*outside)
+        finally:
+            SCOPE.recording = recording
+
+    def _quick(self, outside: Sequence[Any]) -> Any:
         quick = self.engine.shortest[0]
-        if quick is not None and not SCOPE.recording:
-            out = quick(*outside)
-            if out is not None:
-                return out
-        with flags(False, None):
-            try:
-                entry = self.engine.specialization(*outside)
-            except (HybridError, TypeError, ValueError) as err:
-                self.refused = f"no program can do a round: {err}"
-                return None
-            self.refused = unfit(entry)
-            return None if self.refused else self.engine.careful(*outside)
+        return quick(*outside) if quick is not None else None
+
+    def _entry(self, outside: Sequence[Any]) -> Any:
+        """The compiled signature; None where there can be no program."""
+        try:
+            entry = self.engine.specialization(*outside)
+        except (HybridError, TypeError, ValueError) as err:
+            self.refused = f"no program can do a round: {err}"
+            return None
+        self.refused = unfit(entry)
+        return None if self.refused else entry
 
 
 def unfit(entry: Any) -> str:
