@@ -100,7 +100,7 @@ def smooth() -> Any:
 
 
 @pytest.mark.parametrize("optimizer,maker,options", [("sgd", small, {"momentum": 0.9, "wd": 1e-3}),
-                                                     ("adam", smooth, {}), ("rmsprop", smooth, {})])
+                                                     ("adam", smooth, {})])
 def test_two_hundred_steps(monkeypatch: Any, optimizer: str, maker: Any, options: Any) -> None:
     loop = both(monkeypatch, Loop.step, 200, optimizer=optimizer, maker=maker, **options)
     assert is_joined(loop, 195)
