@@ -21,7 +21,7 @@ from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .loops import Printed, pointer_names
 from .operand import Operand, operand, root_index
-from .lanes import F32, Refused, copies, masked
+from .lanes import F32, Refused, copied_text, masked_text
 from .vector import VectorEmitter
 
 KEYS = 128                      # of a block
@@ -214,7 +214,7 @@ class _Attention:
                                      blocks[2]))
         except Refused:
             return None
-        return blocks[0].lines, blocks[1].lines, blocks[2].lines, value
+        return blocks[0].lines, blocks[1].lines, blocks[2].lines, str(value)
 
     def _blocks(self, *last: Var) -> list[Block]:
         out = [Block(None, frozenset([*self.found.batch, *last[:-1]]))]
@@ -232,8 +232,9 @@ class _Attention:
     def _over(self, lines: list[str]) -> list[str]:
         """A loop over the vectors of a row of the block."""
         L = self.lanes
-        whole = [f"for (; c_ + {L} <= keys; c_ += {L}) {{", *("  " + s for s in copies(lines, 0)), "}"]
-        rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));", *("  " + s for s in masked(lines)),
+        whole = [f"for (; c_ + {L} <= keys; c_ += {L}) {{", *("  " + s for s in copied_text(lines, 0)), "}"]
+        rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));",
+                *("  " + s for s in masked_text(lines)),
                 "}"]
         return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if self.key.extent % L == 0 and self.block % L == 0
                                                                  else rest)]), "}"]
@@ -281,10 +282,10 @@ class _Attention:
             out = f"HYV_SELECT(HYV_EQ(total@, (hy_v){{}}), total@, {out})" if self.replaced else out
             body = [f"const hy_v total@ = {total}, sum@ = {out};", *blocks[2].lines]
             whole, rest, L = self.column.extent // self.lanes * self.lanes, self.column.extent % self.lanes, self.lanes
-            loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copies(body, 0)),
+            loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copied_text(body, 0)),
                     "}"] if whole else []
             loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});",
-                     *("  " + s for s in masked(body)), "}"] if rest else []
+                     *("  " + s for s in masked_text(body)), "}"] if rest else []
         except Refused:
             i = "i" if self.row.extent > 1 else "0"          # what is of one row may stand before the loop over rows
             total = f"O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}]"
@@ -300,7 +301,7 @@ class _Attention:
     def _stored(self, e: Emitter, at: Index, lane: Var) -> list[Block]:
         blocks = self._blocks(lane)
         value = e.value(self.k.root, at, blocks[2])
-        blocks[2].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        blocks[2].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         return blocks
 
     # ---- the kernel

@@ -6,7 +6,8 @@ from typing import Iterable
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Val, Var
+from hybrid.ir.index import Ix, Val, Var
+from hybrid.ir.stmt import For, Stmt, lines
 
 Key = tuple[Node, Index, Guard]
 
@@ -16,21 +17,32 @@ class Block:
     """Statements inside some loops. A child's statements are printed into its parent when the child is closed."""
     parent: "Block | None"
     vars: frozenset[Var | Val]
-    lines: list[str] = field(default_factory=list)
+    body: list[Stmt] = field(default_factory=list)
     memo: dict[Key, str] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> list[str]:
+        """The statements as text."""
+        return lines(self.body)
 
     def child(self, new: Iterable[Var]) -> "Block":
         """A block inside further loops."""
         return Block(self, self.vars | frozenset(new))
 
 
-def loop_nest(loops: Iterable[Var], body: list[str], pragma: str = "", index: str = "long") -> list[str]:
+def loop(v: Var, body: Iterable[Stmt], pragma: str = "", index: str = "long") -> For:
+    """A loop over all values of a variable."""
+    return For(v.name, Ix(), Ix(v.extent), tuple(body), 1, pragma, index)
+
+
+def nested(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: str = "long") -> list[Stmt]:
     """Loops around statements, counted by integers of type ``index``; the pragma goes on the innermost."""
-    loops = list(loops)
-    out = []
-    for depth, v in enumerate(loops):
-        if pragma and depth == len(loops) - 1:
-            out.append("  " * depth + pragma)
-        out.append("  " * depth + f"for ({index} {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
-    out += ["  " * len(loops) + line for line in body]
-    return out + ["  " * depth + "}" for depth in reversed(range(len(loops)))]
+    out = list(body)
+    for depth, v in enumerate(reversed(list(loops))):
+        out = [loop(v, out, "" if depth else pragma, index)]
+    return out
+
+
+def loop_nest(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: str = "long") -> list[str]:
+    """The text of ``nested``."""
+    return lines(nested(loops, body, pragma, index))

@@ -22,7 +22,7 @@ from .dialect import C, PARALLEL
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
-from .lanes import Refused, copies, masked
+from .lanes import Refused, copied_text, masked_text
 from .vector import VectorEmitter
 from .vector_forms import one_plus
 
@@ -93,7 +93,7 @@ class Packed(Anchored):
         last = filters.child([px])
         at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
         value = e.value(self.k.root, at, last)
-        last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         return outer.lines, filters.lines, last.lines
 
     def over_channels(self, block: Callable[[str, int], list[str]]) -> list[str]:
@@ -117,7 +117,7 @@ class Packed(Anchored):
         """The epilogue for one vector of a panel (filters c0_ + vector * lanes …) and some (pixel, sum); partial:
         filters in it, 0 for all."""
         _, filters, last = self.parts
-        form = (lambda lines: masked(lines)) if partial else (lambda lines: copies(lines, 0))
+        form = (lambda lines: masked_text(lines)) if partial else (lambda lines: copied_text(lines, 0))
         out = ["{", f"  const long ch = c0_ + {vector * self.lanes};",
                *([f"  const hy_m mk = HYV_FIRST({partial});"] if partial else []), *("  " + s for s in form(filters))]
         for pixel, value in sums:

@@ -13,6 +13,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
+from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
@@ -23,13 +24,12 @@ from .registers import support
 from .kernel_deduplication import LARGE, share, units
 from .tiling import Alone, Choose, Target
 from .dialect import C
-from .emit import Block, Emitter, loop_nest
+from .emit import Block, Emitter
 from .lanes import F32
 from .lanes import support as vector_support
 from .lazy_import import Later
-from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops,
-                    loop_pragma, merged_axes, pointer_names, rename,
-                    signature, store_side, work_of)
+from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, function,
+                    group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of)
 
 if TYPE_CHECKING:
     from . import (
@@ -76,7 +76,7 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         e = Emitter(C, {n: p for n, p in names.items() if n not in stores}, extra={n: names[n] for n in k.extra})
         blocks = chain(loops)
         value = e.value(root, tuple(idx), blocks[-1])
-        blocks[-1].lines.append(e.store(names[root], root, tuple(idx), value))
+        blocks[-1].body.append(e.store(names[root], root, tuple(idx), value))
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
         return e, blocks, loops, idx
@@ -87,14 +87,13 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
     _, blocks, loops, idx = build(groups)
     pragma = loop_pragma(loops, work_of(k), team)
-    body = close_blocks(blocks, loops, pragma) if crosses(k, loops,
-                                                          idx) else close(blocks, loops, pragma,
-            down_columns(k, loops, idx, blocks[-1].lines))
+    if crosses(k, loops, idx):
+        body = close_blocks(blocks, loops, pragma)
+    else:
+        body = close(blocks, loops, pragma, down_columns(k, loops, idx, blocks[-1].body))
     if team and (not loops or loops[0].extent == 1):
-        body = [SINGLE, "{", *body, "}"]
-    stores = len(k.stores)
-    text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
-    return Printed(name, text, args, k.kind)
+        body = [SINGLE, Scope(tuple(body))]
+    return Printed(name, function(name, args, len(k.stores), body), args, k.kind)
 
 
 def print_scatter(k: Kernel, name: str) -> Printed:
@@ -111,20 +110,23 @@ def print_scatter(k: Kernel, name: str) -> Printed:
     at = e.value(idx_node, idx[axis:axis + idx_node.ndim], blocks[-1])
     slot = Var(e.name("g"), root.shape[axis])
     inner = blocks[-1]
-    inner.lines.append(f"long {slot.name} = hy_clamp({at}, {root.shape[axis] - 1});")
+    clamped = Op(f"hy_clamp({{0}}, {root.shape[axis] - 1})", (at,))
+    inner.body.append(Let("long", Name(slot.name), clamped))
     target = idx[:axis] + (Ix(0, ((slot, 1),)),) + idx[axis + idx_node.ndim:]
-    inner.lines.append(accumulate(e, names[root], root, target, value))
-    zero = loop_nest([Var("z", max(root.size, 1))], [f"{names[root]}[z] = 0;"], "#pragma omp simd")
-    body = zero + close(blocks, loops, lambda depth, lines: "")
-    return Printed(name, "\n".join([signature(name, args, 1), *("  " + line for line in body), "}"]), args, "scatter")
+    inner.body.append(accumulate(e, names[root], root, target, value))
+    z = Var("z", max(root.size, 2))
+    zero = For(z.name, Ix(), Ix(max(root.size, 1)), (Store(Name(names[root]), var(z), Literal("0")),), 1,
+               "#pragma omp simd")
+    body = [zero, *close(blocks, loops, lambda depth, body: "")]
+    return Printed(name, function(name, args, 1, body), args, "scatter")
 
 
-def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: str) -> str:
+def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
     """A statement that adds to an element in memory."""
-    cell = f"{pointer}[{e.address(n.shape, idx)}]"
+    cell: Expr = Load(Name(pointer), e.offset(n.shape, idx))
     if is_half(n.dtype):
-        return e.store(pointer, n, idx, f"{e.d.half_load[n.dtype.name].format(cell)} + {value}")
-    return f"{cell} += {value};"
+        cell = Op(e.d.half_load[n.dtype.name], (cell,))
+    return e.store(pointer, n, idx, Op("{0} + {1}", (cell, value)))
 
 
 def print_contraction(k: Kernel, name: str, target: Target) -> Printed:

@@ -200,6 +200,6 @@ class Turned(Direct):
         last = filters.child([q])
         at = root_index(self.k, tuple(substitute(i, names) for i in m.dot_index))
         value = e.value(self.k.root, at, last)
-        last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.lines], L, 1)
         return [*turned, *outer.lines, *self.filter_loop("filters", filters.lines, body)]

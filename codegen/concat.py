@@ -8,6 +8,7 @@ from typing import Sequence
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.stmt import lines
 
 from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
@@ -90,7 +91,8 @@ class _Concat:
         _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
         if self._run(part) == 1:
             return [s for b in blocks for s in b.lines]
-        return ["{", *("  " + s for s in close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0))), "}"]
+        return ["{", *("  " + s for s in lines(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0)))),
+                "}"]
 
     def _groups(self, part: Node, at: int, barrier: int) -> list[list[int]]:
         """Axes that can be one loop."""
@@ -110,7 +112,7 @@ class _Concat:
             blocks.append(blocks[-1].child([v]))
         value = e.value(part, idx, blocks[-1])
         target = tuple(i + at if a == self.axis else i for a, i in enumerate(idx))
-        blocks[-1].lines.append(e.store(self.names[self.root], self.root, target, value))
+        blocks[-1].body.append(e.store(self.names[self.root], self.root, target, value))
         return e, blocks, loops
 
     def _alone(self, part: Node, at: int) -> list[str]:
@@ -125,4 +127,4 @@ class _Concat:
                     f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
                     f"+ c, {left});"]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
-        return ["{", *("  " + line for line in close(blocks, loops, loop_pragma(loops, part.size * 2))), "}"]
+        return ["{", *("  " + line for line in lines(close(blocks, loops, loop_pragma(loops, part.size * 2)))), "}"]

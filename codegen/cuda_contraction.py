@@ -47,7 +47,7 @@ def _add(p: Product, to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
     value = to.value(p.m.b.node, tuple(substitute(i, at) for i in p.m.b.index), inner)
     for r in range(p.rows):
         index = tuple(substitute(substitute(i, at), _row(p, r)) for i in p.m.a.index)
-        inner.lines.append(f"acc[{r}] += {to.value(p.m.a.node, index, inner)} * {value};")
+        inner.body.append(f"acc[{r}] += {to.value(p.m.a.node, index, inner)} * {value};")
 
 
 def _of_row(p: Product, number: str) -> list[str]:

@@ -34,7 +34,7 @@ def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at
     value = e.value(n, idx, inner)
     axis, offset = lift
     place = tuple(i + offset if a == axis else i for a, i in enumerate(idx))
-    inner.lines.append(e.store(names[k.root], k.root, place, value))
+    inner.body.append(e.store(names[k.root], k.root, place, value))
     return [*outer.lines, *e.lanes(inner.lines)] if e.lane else inner.lines
 
 

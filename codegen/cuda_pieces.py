@@ -13,6 +13,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Expr, Op, Stmt
 
 from .dialect import CUDA, Dialect
 from .emit import Block, Emitter, Key, Reducer
@@ -145,11 +146,11 @@ class CudaEmitter(Emitter):
         if key not in self.packs:
             self.packs[key] = self.name("v")
             T = f"hy_pack<{CUDA.storage(n.dtype)}, {self.lane.extent}>"
-            outer.lines.append(f"{T} {self.packs[key]} = *(const {T} *)({self.stored[n]} + {text(key[1])});")
+            outer.body.append(f"{T} {self.packs[key]} = *(const {T} *)({self.stored[n]} + {text(key[1])});")
         cell = f"{self.packs[key]}.x[{self.lane.name}]"
         return self.let(block, n.dtype, self.d.half_load[n.dtype.name].format(cell) if is_half(n.dtype) else cell)
 
-    def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
+    def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement; into a pack where the lanes' elements are neighbours."""
         if self.lane is None:
             return super().store(pointer, n, idx, value)
@@ -161,7 +162,7 @@ class CudaEmitter(Emitter):
         name = self.name("o")
         self.out[name] = (pointer, n, self._start(x))
         if is_half(n.dtype):
-            value = CUDA.half_store[n.dtype.name].format(value)
+            value = Op(CUDA.half_store[n.dtype.name], (value,))
         return f"{name}.x[{self.lane.name}] = {value};"
 
     def lanes(self, lines: list[str]) -> list[str]:
@@ -190,7 +191,7 @@ class CudaEmitter(Emitter):
         if b is None:
             seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
             home.memo[key] = self.name("w")
-            home.lines.append(f"hy_words {home.memo[key]} = hy_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned "
+            home.body.append(f"hy_words {home.memo[key]} = hy_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned "
                               f"long long)({text(number)}));")
             b = home
         return self.let(block, n.dtype, f"hy_word({b.memo[key]}, {text(word)})")

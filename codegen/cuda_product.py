@@ -10,7 +10,7 @@ import numpy as np
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import print_flat
@@ -89,17 +89,17 @@ class Product:
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
         value = e.value(self.k.root, at, block)
-        return [*block.lines, e.store(self.names[self.k.root], self.k.root, at, value)]
+        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
 
     def keep(self, cell: str, part: str) -> list[str]:
         """A part of a sum into working memory, where the contraction's own result would lie."""
         e = emitter(self.k, self.names)
-        return [f"scratch[{part} * ({self.kind}){self.dot.size} + {e.address(self.dot.shape, self.m.dot_index)}] = "
-                f"{cell};"]
+        at = text(e.offset(self.dot.shape, self.m.dot_index))
+        return [f"scratch[{part} * ({self.kind}){self.dot.size} + {at}] = {cell};"]
 
     def rounded(self, value: str) -> str:
         """A sum at the precision of the contraction's dtype."""
-        return CUDA.rounded(self.dot.dtype, value)
+        return str(CUDA.rounded(self.dot.dtype, value))
 
     def decode(self, number: str, vs: list[Var]) -> list[str]:
         """Variables from a row-major number."""
@@ -128,9 +128,9 @@ class Product:
         def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
             if n is not self.dot:
                 return serial_reduce(e, n, idx, guard, block)
-            at = e.address(n.shape, idx)
+            at = text(e.offset(n.shape, idx))
             acc = e.let(block, self.sum_dtype, f"scratch[{at}]", "a")
-            block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
+            block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
                                f"({e.index}){n.size} + {at}];")
             return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
         return finish

@@ -104,7 +104,7 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     idx = tuple(unlinear(var(t), k.root.shape))
     end = Block(None, frozenset([t]))
     value = rest.value(k.root, idx, end)
-    body += [*end.lines, rest.store(names[k.root], k.root, idx, value)]
+    body += [*end.lines, str(rest.store(names[k.root], k.root, idx, value))]
     return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, groups, THREADS, args)])
 
 
@@ -124,7 +124,7 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
         if m is not n:
             return serial_reduce(e, m, idx, guard, block)
         acc = e.let(block, n.args[0].dtype, "scratch[t]", "a")
-        block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * "
+        block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * "
                            f"({e.index}){k.root.size} + t]);")
         return rounded(e, n, acc, block)
     last = print_flat(k, name, finish, T)

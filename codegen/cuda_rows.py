@@ -120,7 +120,7 @@ def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: B
 
     def body(to: CudaEmitter, inner: Block, names: dict[Var, Ix]) -> None:
         value = to.value(x, reduced_index(x, axes, idx, [names[v] for v in vs]), inner, guard)
-        inner.lines.append(f"{acc} = hy_{op}_op()({acc}, {value});")
+        inner.body.append(f"{acc} = hy_{op}_op()({acc}, {value});")
     return team_loop(e, block, vs, team, [x.dtype.itemsize], body, part)
 
 
@@ -129,9 +129,9 @@ def _team_reduce(e: CudaEmitter, team: Team, n: Node, idx: Index, guard: Guard, 
     zero = identity(e, op, n.args[0].dtype)
     acc = e.let(block, n.args[0].dtype, zero, "a")
     lines = accumulator_loop(e, n, idx, guard, block, team, acc)
-    block.lines += lines
+    block.body += lines
     shared = _shared(e, team, T, block)
-    block.lines.append(f"{acc} = {team.reduce(acc, f'hy_{op}_op()', f'({T}){zero}', shared)};")
+    block.body.append(f"{acc} = {team.reduce(acc, f'hy_{op}_op()', f'({T}){zero}', shared)};")
     return rounded(e, n, acc, block)
 
 
@@ -139,7 +139,7 @@ def _shared(e: Emitter, team: Team, T: str, block: Block) -> str:
     if team.width == 32:
         return ""
     name = e.name("shared")
-    block.lines.append(f"__shared__ {T} {name}[32];")
+    block.body.append(f"__shared__ {T} {name}[32];")
     return name
 
 
@@ -152,11 +152,11 @@ def _team_arg(e: CudaEmitter, team: Team, n: Node, idx: Index, guard: Guard, blo
 
     def body(to: CudaEmitter, inner: Block, names: dict[Var, Ix]) -> None:
         value = to.value(x, reduced_index(x, [axis], idx, [names[v]]), inner, guard)
-        inner.lines.append(f"{best} = hy_{which}_op()({best}, {T}{{{value}, (long long)({text(names[v])})}});")
+        inner.body.append(f"{best} = hy_{which}_op()({best}, {T}{{{value}, (long long)({text(names[v])})}});")
     lines = team_loop(e, block, [v], team, [x.dtype.itemsize], body)
-    block.lines += [f"{T} {best} = {start};", *lines]
+    block.body += [f"{T} {best} = {start};", *lines]
     shared = _shared(e, team, T, block)
-    block.lines.append(f"{best} = {team.reduce(best, f'hy_{which}_op()', start, shared)};")
+    block.body.append(f"{best} = {team.reduce(best, f'hy_{which}_op()', start, shared)};")
     return e.let(block, n.dtype, f"({CUDA.compute(n.dtype)}){best}.index", "w")
 
 
@@ -193,7 +193,7 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
         def body(to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
             idx = tuple(at.get(v, var(v)) for v in k.loops)
             value = to.value(k.root, idx, inner)
-            inner.lines.append(to.store(names[k.root], k.root, idx, value))
+            inner.body.append(to.store(names[k.root], k.root, idx, value))
         items = [k.root.dtype.itemsize, *(n.dtype.itemsize for n in k.reads if n.size == k.root.size)]
         tail = team_loop(e, block, rest, team, items, body)
     else:
@@ -216,8 +216,8 @@ def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: 
     idx = tuple(var(v) for v in k.loops)
     sides = [(n, at, e.value(n, at, block)) for n, at in k.sides]
     value = e.value(k.root, idx, inner)
-    store = e.store(names[k.root], k.root, idx, value)
+    store = str(e.store(names[k.root], k.root, idx, value))
     tail = loop_nest(rest, [*inner.lines, store], "", kind) if rest else [store]
     body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines,
-            *(e.store(names[n], n, at, v) for n, at, v in sides), *tail]
+            *(str(e.store(names[n], n, at, v)) for n, at, v in sides), *tail]
     return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // THREADS), THREADS, args)])

@@ -6,7 +6,7 @@ import math
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Var, unlinear, var
+from hybrid.ir.index import Var, unlinear, var, text
 from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import thread_number
@@ -19,9 +19,9 @@ WARPS = THREADS // 32
 
 def accumulate(e: CudaEmitter, pointer: str, n: Node, idx: Index, value: str) -> str:
     """A statement that adds to an element in memory."""
-    cell = f"{pointer}[{e.address(n.shape, idx)}]"
+    cell = f"{pointer}[{text(e.offset(n.shape, idx))}]"
     if is_half(n.dtype):
-        return e.store(pointer, n, idx, f"{CUDA.half_load[n.dtype.name].format(cell)} + {value}")
+        return str(e.store(pointer, n, idx, f"{CUDA.half_load[n.dtype.name].format(cell)} + {value}"))
     return f"{cell} += {value};"
 
 
@@ -52,7 +52,7 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
 
     def target(v: Var) -> Index:
         return (*at[:axis], var(v), *at[axis:])
-    zero = f"{names[root]}[{e.address(root.shape, target(z))}] = 0;"
+    zero = f"{names[root]}[{text(e.offset(root.shape, target(z)))}] = 0;"
     add = accumulate(e, names[root], root, target(slot), value)
     body = [
         f"{kind} w = ({kind})blockIdx.x * {WARPS} + ({kind})(threadIdx.x / 32), lane = ({kind})(threadIdx.x % 32);",

@@ -7,13 +7,15 @@ from __future__ import annotations
 import math
 
 from hybrid.base.dtype import is_half
-from hybrid.ir.index import Ix, Var, linear, text, unlinear, var
+from hybrid.ir.index import Ix, Var, linear, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import COPIED, Assign, Expr, For, Let, Literal, Load, Local, Name, Op, Stmt, Store
 
+from .block import Block, loop, nested
 from .dialect import C, PARALLEL
-from .emit import Block, Emitter, loop_nest
-from .lanes import F32, Refused, lane_loop
-from .loops import COLUMNS, PARALLEL_WORK, Printed, pointer_names, signature
+from .emit import Emitter
+from .lanes import F32, Refused, iterations
+from .loops import COLUMNS, PARALLEL_WORK, Printed, function, pointer_names
 from .vector import VectorEmitter
 
 FOUR = 4                       # elements that are added up before what came before them is
@@ -47,15 +49,15 @@ class _Running:
                 body, vectors = self._vectors(), True
             except Refused:
                 body = self._fours()
-        source = "\n".join([signature(self.name, self.args, len(self.k.stores)),
-                            *("  " + line for line in self._around(body)), "}"])
+        source = function(self.name, self.args, len(self.k.stores), self._around(body))
         return Printed(self.name, source, self.args, self.k.kind, vectors=vectors)
 
-    def _around(self, body: list[str]) -> list[str]:
+    def _around(self, body: list[Stmt]) -> list[Stmt]:
         loops = [v for v in self.outer if v.extent > 1]
-        parallel = bool(loops) and self.k.root.size * 4 >= PARALLEL_WORK
-        nest = loop_nest(loops[1:], body) if loops else body
-        return [*([PARALLEL] if parallel else []), *loop_nest(loops[:1], nest)] if loops else nest
+        if not loops:
+            return body
+        parallel = self.k.root.size * 4 >= PARALLEL_WORK
+        return [loop(loops[0], nested(loops[1:], body), PARALLEL if parallel else "")]
 
     def _emitter(self, make: type[Emitter], **more: object) -> Emitter:
         return make(C, {n: p for n, p in self.names.items() if n not in self.k.stores},
@@ -66,87 +68,91 @@ class _Running:
         return (*(var(v) for v in self.outer), place, *(var(v) for v in self.inner))
 
     # ---- along the innermost axis
-    def _vectors(self) -> list[str]:
+    def _vectors(self) -> list[Stmt]:
         root, v, lanes = self.k.root, self.along, self.width
         if root.dtype != F32 or lanes < 4 or self.reverse or v.extent < lanes:
             raise Refused("no vectors of this type, or against the order of memory")
         e = self._emitter(VectorEmitter, width=lanes, lanes={v})
         assert isinstance(e, VectorEmitter)
-        before = Block(None, frozenset(self.outer))
-        block = before.child([v])
+        outside = Block(None, frozenset(self.outer))
+        block = outside.child([v])
         at = self._index(var(v))
         value = e.floats(e.value(root.args[0], at, block))
-        store = f"HYV_STORE@({self.names[root]} + {text(linear(root.shape, at))}, sums@ + before);"
-        lines = [*block.lines, f"const hy_v sums@ = hyv_running({value});", store, "before += hyv_last(sums@);"]
-        return [*before.lines, "hy_v before = HYV_B(-0.0f);",
-                *lane_loop(v, lines, lanes, 4 if v.extent >= 16 * lanes else 1)]
+        sums, before = Name(f"sums{COPIED}"), Name("before")
+        body = [*block.body, Let("hy_v", sums, Op("hyv_running({0})", (value,)), True),
+                Store(Name(self.names[root]), linear(root.shape, at), Op("{0} + {1}", (sums, before)), "STORE"),
+                Assign(before, Op("hyv_last({0})", (sums,)), "+=")]
+        return [*outside.body, Let("hy_v", before, Op("HYV_B(-0.0f)", ())),
+                *iterations(v, body, lanes, 4 if v.extent >= 16 * lanes else 1)]
 
-    def _fours(self) -> list[str]:
+    def _fours(self) -> list[Stmt]:
         """Elements one by one, four of them together: the sum that goes on to the next four is one addition away."""
-        T, n = self._type(), self.along.extent
+        n, t = self.along.extent, self.along
         whole = n // FOUR * FOUR
         e = self._emitter(Emitter)
-        before = Block(None, frozenset(self.outer))
-        fours = self._four(e, before.child([self.along])) if whole else []
-        ones = self._one(e, before.child([self.along])) if whole < n else []
-        out = [*before.lines, f"{T} before = {self._nothing()};"]
-        for first, end, step, body in ((0, whole, FOUR, fours), (whole, n, 1, ones)):
-            if body:
-                out += [f"for (long t = {first}; t < {end}; t += {step}) {{", *("  " + s for s in body), "}"]
-        return out
+        outside = Block(None, frozenset(self.outer))
+        fours = self._four(e, outside.child([t])) if whole else []
+        ones = self._one(e, outside.child([t])) if whole < n else []
+        return [*outside.body, Let(self._type(), Name("before"), self._nothing()),
+                *(For(t.name, Ix(first), Ix(end), tuple(body), step)
+                  for first, end, step, body in ((0, whole, FOUR, fours), (whole, n, 1, ones)) if body)]
 
-    def _four(self, e: Emitter, block: Block) -> list[str]:
-        T, t = self._type(), var(self.along)
+    def _four(self, e: Emitter, block: Block) -> list[Stmt]:
+        T, t, before = self._type(), var(self.along), Name("before")
         values = [self._value(e, block, t + j) for j in range(FOUR)]
-        sums = {"a": ("x0", "x1"), "b": ("a", "x2"), "c": ("x2", "x3"), "d": ("a", "c")}
-        return [*block.lines, f"const {T} {', '.join(f'x{j} = {value}' for j, value in enumerate(values))};",
-                *(f"const {T} {n} = {self._add(*pair)};" for n, pair in sums.items()),
-                *(self._store(e, t + j, self._add("before", n)) for j, n in enumerate(("x0", "a", "b", "d"))),
-                f"before = {self._add('before', 'd')};"]
+        x0, x1, x2, x3, a, b, c, d = map(Name, ("x0", "x1", "x2", "x3", "a", "b", "c", "d"))
+        sums = {a: (x0, x1), b: (a, x2), c: (x2, x3), d: (a, c)}
+        return [*block.body, *(Let(T, x, value, True) for x, value in zip((x0, x1, x2, x3), values)),
+                *(Let(T, n, self._add(*pair), True) for n, pair in sums.items()),
+                *(self._store(e, t + j, self._add(before, n)) for j, n in enumerate((x0, a, b, d))),
+                Assign(before, self._add(before, d))]
 
-    def _one(self, e: Emitter, block: Block) -> list[str]:
-        value = self._value(e, block, var(self.along))
-        return [*block.lines, f"before = {self._add('before', value)};", self._store(e, var(self.along), "before")]
+    def _one(self, e: Emitter, block: Block) -> list[Stmt]:
+        before, value = Name("before"), self._value(e, block, var(self.along))
+        return [*block.body, Assign(before, self._add(before, value)), self._store(e, var(self.along), before)]
 
     def _value(self, e: Emitter, block: Block, at: Ix) -> str:
         # values that are results as well are stored for each element
         e.written.clear()
         return e.value(self.k.root.args[0], self._index(at), block)
 
-    def _store(self, e: Emitter, at: Ix, value: str) -> str:
+    def _store(self, e: Emitter, at: Ix, value: Expr) -> Stmt:
         return e.store(self.names[self.k.root], self.k.root, self._index(at), value)
 
     def _type(self) -> str:
         return C.compute(self.k.root.dtype)
 
-    def _nothing(self) -> str:
+    def _nothing(self) -> Literal:
         """What changes no number that is added to it, nor the sign of zero."""
-        return "0" if self.k.root.dtype.kind in "iu" else "-0.0f" if C.compute(self.k.root.dtype) == "float" else "-0.0"
+        if self.k.root.dtype.kind in "iu":
+            return Literal("0")
+        return Literal("-0.0f" if C.compute(self.k.root.dtype) == "float" else "-0.0")
 
-    def _add(self, a: str, b: str) -> str:
+    def _add(self, a: Expr, b: Expr) -> Op:
         """Integers wrap around."""
-        d = self.k.root.dtype
-        return f"({self._type()})((unsigned long){a} + (unsigned long){b})" if d.kind in "iu" else f"({a} + {b})"
+        if self.k.root.dtype.kind in "iu":
+            return Op(f"({self._type()})((unsigned long){{0}} + (unsigned long){{1}})", (a, b))
+        return Op("({0} + {1})", (a, b))
 
     # ---- along other axes
-    def _columns(self) -> list[str]:
+    def _columns(self) -> list[Stmt]:
         """Some columns beside each other, their sums in a small array."""
-        root, T = self.k.root, self._type()
+        root, T, n = self.k.root, self._type(), self.across
         e = self._emitter(Emitter)
-        q = Var("q", self.across)
+        q = Var("q", n)
         idx = (*self._index(var(self.along))[:self.axis + 1], *unlinear(var(q), [v.extent for v in self.inner]))
-        before = Block(None, frozenset(self.outer))
-        line = before.child([self.along])
-        column = line.child([q])
+        outside = Block(None, frozenset(self.outer))
+        row = outside.child([self.along])
+        column = row.child([q])
         value = e.value(root.args[0], idx, column)
-        half = is_half(root.dtype)
-        acc = "before[q - b]"
-        body = [*column.lines, f"{acc} = {self._add(acc, value)};", e.store(self.names[root], root, idx, acc)]
-        n = self.across
-        end = f"(b + {COLUMNS} < {n} ? b + {COLUMNS} : {n})" if n % COLUMNS else f"b + {COLUMNS}"
-        return [*before.lines, f"for (long b = 0; b < {n}; b += {COLUMNS}) {{", f"  const long end = {end};",
-                f"  {T} before[{COLUMNS}];",
-                f"  for (long q = 0; q < {COLUMNS}; q++) before[q] = {self._nothing()};",
-                f"  for (long t = 0; t < {self.along.extent}; t++) {{", *("    " + s for s in line.lines),
-                *([] if half else ["    #pragma omp simd"]),
-                "    for (long q = b; q < end; q++) {", *("      " + s for s in body), "    }", "  }", "}"]
+        before, base, end = Name("before"), Name("b"), Name("end")
+        at = var(q) - var(Var("b", n))
+        total = Load(before, at)
+        body = [*column.body, Store(before, at, self._add(total, value)), e.store(self.names[root], root, idx, total)]
+        simd = "" if is_half(root.dtype) else "#pragma omp simd"
+        last = Op(f"({{0}} + {COLUMNS} < {n} ? {{0}} + {COLUMNS} : {n})" if n % COLUMNS else f"{{0}} + {COLUMNS}",
+                  (base,))
+        nothing = Store(before, var(Var("q", COLUMNS)), self._nothing())
+        return [*outside.body, For(base, Ix(), Ix(n), (
+            Let("long", end, last, True), Local(T, before, COLUMNS), For("q", Ix(), Ix(COLUMNS), (nothing,)),
+            loop(self.along, [*row.body, For("q", base, end, tuple(body), 1, simd)])), COLUMNS)]

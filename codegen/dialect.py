@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from hybrid.base import dtype as dt
+from hybrid.ir.stmt import Expr, Literal, Op
 
 # what stands before a loop that threads share
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
@@ -31,12 +32,17 @@ class Dialect:
         """C type of a value in a register: half types are computed in float."""
         return "float" if dt.is_half(d) else self.types[_name(d)]
 
-    def rounded(self, d: np.dtype, value: str) -> str:
+    def rounded(self, d: np.dtype, value: Expr) -> Expr:
         """A value as it would be read back from memory: half types keep fewer digits than what computes them."""
-        return self.half_load[_name(d)].format(self.half_store[_name(d)].format(value)) if dt.is_half(d) else value
+        if not dt.is_half(d):
+            return value
+        return Op(self.half_load[_name(d)], (Op(self.half_store[_name(d)], (value,)),))
 
-    def literal(self, value: object, d: np.dtype) -> str:
+    def literal(self, value: object, d: np.dtype) -> Literal:
         """A constant."""
+        return Literal(self._literal(value, d))
+
+    def _literal(self, value: object, d: np.dtype) -> str:
         if d.kind == "b":
             return "1" if value else "0"
         if not dt.is_float(d):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from hybrid.base import dtype as dt
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
-from hybrid.ir.index import Ix, Quot, Rem, Val, linear, text, var, variables
-from hybrid.ir.scalar import SCALARS
+from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var, variables
+from hybrid.ir.scalar import SCALARS, Scalar
+from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
 from .block import Block, Key, loop_nest
 from .dialect import Dialect
@@ -41,31 +42,32 @@ class Emitter:
     written: set[Node] = field(default_factory=set)
     index: str = "long"                    # C type of loop counters
     depth: int = 0                         # calls of value() within each other
-    halves: dict[str, str] = field(default_factory=dict)     # values cast to a half type -> what is stored of them
+    halves: dict[str, Expr] = field(default_factory=dict)    # values cast to a half type -> what is stored of them
     _values: dict[str, Block] = field(default_factory=dict)
 
     def probe(self) -> "Emitter":
         """An emitter to try on what this one would print, of which nothing stays."""
         return Emitter(self.d, self.stored, self.given, None, {}, self.count, 0, set(self.extra))
 
-    def name(self, prefix: str = "t") -> str:
+    def name(self, prefix: str = "t") -> Name:
         """A new identifier."""
         self.count += 1
-        return f"{prefix}{self.count}"
+        return Name(f"{prefix}{self.count}")
 
     # ---- addresses
-    def address(self, shape: tuple[int, ...], idx: Index) -> str:
-        """Row-major offset as C text; counts the divisions it needs."""
+    def offset(self, shape: tuple[int, ...], idx: Index) -> Ix:
+        """Row-major offset; counts the divisions it needs."""
         x = linear(shape, idx)
         if any(isinstance(a, (Quot, Rem)) for a, _ in x.terms):
             self.divisions += 1
-        return text(x)
+        return x
 
-    def condition(self, guard: Guard) -> str:
-        """C text that is true inside."""
+    def condition(self, guard: Guard) -> Op:
+        """What is true inside."""
         self.divisions += sum(isinstance(a, (Quot, Rem)) for _, x, _ in guard for a, _ in x.terms)
-        ops = {"ge": "{0} >= {1}", "lt": "{0} < {1}", "rem": "({0}) % {1} == 0"}
-        return " & ".join(f"({ops[kind].format(text(x), n)})" for kind, x, n in guard)
+        ops = {"ge": "({{{0}}} >= {1})", "lt": "({{{0}}} < {1})", "rem": "(({{{0}}}) % {1} == 0)"}
+        return Op(" & ".join(ops[kind].format(i, n) for i, (kind, _, n) in enumerate(guard)),
+                  tuple(x for _, x, _ in guard))
 
     # ---- values
     def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
@@ -77,7 +79,7 @@ class Emitter:
         self.depth -= 1
         if n in self.extra and n not in self.written:
             self.written.add(n)
-            self._home(idx, guard, block).lines.append(self.store(self.extra[n], n, idx, out))
+            self._home(idx, guard, block).body.append(self.store(self.extra[n], n, idx, out))
         return out
 
     def _value(self, n: Node, idx: Index, block: Block, guard: Guard) -> str:
@@ -127,18 +129,18 @@ class Emitter:
             home = home.parent
         return home
 
-    def let(self, block: Block, d: np.dtype, expression: str, prefix: str = "t") -> str:
+    def let(self, block: Block, d: np.dtype, expression: Expr, prefix: str = "t") -> Name:
         """Bind an expression to a new name."""
         name = self.name(prefix)
-        block.lines.append(f"{self.d.compute(d)} {name} = {expression};")
+        block.body.append(Let(self.d.compute(d), name, expression))
         return name
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        cell = f"{self.stored[n]}[{self.address(n.shape, idx)}]"
+        cell: Expr = Load(Name(self.stored[n]), self.offset(n.shape, idx))
         if is_half(n.dtype):
-            cell = self.d.half_load[n.dtype.name].format(cell)
+            cell = Op(self.d.half_load[n.dtype.name], (cell,))
         if guard:
-            cell = f"{self.condition(guard)} ? {cell} : 0"
+            cell = Op("{0} ? {1} : 0", (self.condition(guard), cell))
         return self.let(block, n.dtype, cell)
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -153,7 +155,7 @@ class Emitter:
         if n.prim == "pad":
             return self._pad(n, idx, guard, block)
         if n.prim == "iota":
-            return self.let(block, n.dtype, f"({self.d.compute(n.dtype)})({text(idx[0])})")
+            return self.let(block, n.dtype, Op(f"({self.d.compute(n.dtype)})({{0}})", (idx[0],)))
         if n.prim == "gather":
             return self._gather(n, idx, guard, block)
         if n.prim == "random_bits":
@@ -162,41 +164,40 @@ class Emitter:
             return picked(self, n, idx, guard, block) or (self.reducer or serial_reduce)(self, n, idx, guard, block)
         raise NotImplementedError(f"{n.prim} inside a kernel")
 
-    def _rounded(self, n: Node, value: str) -> str:
+    def _rounded(self, n: Node, value: Expr) -> Expr:
         """A half value as it would be read back from memory: one kernel may store what another computes again, and both
         must see the same."""
         return value if n.attrs["fn"] in EXACT else self.d.rounded(n.dtype, value)
 
-    def _spell(self, row: object, d: np.dtype, args: list[str]) -> str:
-        integer = not dt.is_float(d)
-        out = row.spelling(self.d.name, integer)           # type: ignore[attr-defined]
-        return out.format(*args, f="" if d == np.float64 else "f", T=self.d.compute(d))
+    def _spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
+        form = row.spelling(self.d.name, not dt.is_float(d))
+        return Op(form.replace("{f}", "" if d == np.float64 else "f").replace("{T}", self.d.compute(d)), tuple(args))
 
     def _converted(self, n: Node, value: str, block: Block) -> str:
         name = self.let(block, n.dtype, self._cast(n, value))
         if is_half(n.dtype):                               # what is stored need not be rounded first
-            self.halves[name] = self.d.half_store[n.dtype.name].format(f"(float){value}")
+            self.halves[name] = Op(self.d.half_store[n.dtype.name], (Op("(float){0}", (value,)),))
         return name
 
-    def _cast(self, n: Node, value: str) -> str:
-        src = n.args[0].dtype
+    def _cast(self, n: Node, value: str) -> Expr:
+        src, to = n.args[0].dtype, self.d.compute(n.dtype)
         if n.dtype.kind == "b":
-            return f"({value} != 0)"
+            return Op("({0} != 0)", (value,))
         if is_half(n.dtype):
-            return self.d.rounded(n.dtype, f"(float){value}")
+            return self.d.rounded(n.dtype, Op("(float){0}", (value,)))
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
-            return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
+            return Op("({0} ? {1} : {2})", (value, self.d.literal(1.0, n.dtype), self.d.literal(0.0, n.dtype)))
         # C leaves conversions out of range open, and compilers count on that: those to 32 and 64 bits have functions
         if self.d.name == "c" and dt.is_float(src) and n.dtype.name in ("int32", "int64"):
-            return f"hy_{self.d.compute(src)}_to_{self.d.compute(n.dtype)}({value})"
+            return Op(f"hy_{self.d.compute(src)}_to_{to}({{0}})", (value,))
         if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":
-            return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
-        return f"({self.d.compute(n.dtype)})({value})"
+            return Op(f"({to})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({{0}})", (value,))
+        return Op(f"({to})({{0}})", (value,))
 
     def _bitcast(self, n: Node, value: str, block: Block) -> str:
         name = self.name()
         src, dst = self.d.compute(n.args[0].dtype), self.d.compute(n.dtype)
-        block.lines.append(f"union {{ {src} a; {dst} b; }} u{name}; u{name}.a = {value}; {dst} {name} = u{name}.b;")
+        block.body.append(f"union {{ {src} a; {dst} b; }} u{name}; u{name}.a = {value}; {dst} {name} = u{name}.b;")
         return name
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -207,16 +208,16 @@ class Emitter:
         if any(x.is_const for _, x, _ in own):
             return self.d.literal(n.attrs["value"], n.dtype)
         value = self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard))
-        return self.let(block, n.dtype,
-                        f"{self.condition(own)} ? {value} : {self.d.literal(n.attrs['value'], n.dtype)}")
+        return self.let(block, n.dtype, Op("{0} ? {1} : {2}", (self.condition(own), value,
+                                                               self.d.literal(n.attrs["value"], n.dtype))))
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         x, i = n.args
         axis = n.attrs["axis"]
         at = self.value(i, idx[axis:axis + i.ndim], block, guard)
         home = self._home(idx[axis:axis + i.ndim], guard, block)
-        v = Val(self.let(home, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g"),
-                max(x.shape[axis], 2))
+        clamped = Op(f"hy_clamp({{0}}, {max(x.shape[axis] - 1, 0)})", (at,))
+        v = Val(self.let(home, np.dtype(np.int64), clamped, "g"), max(x.shape[axis], 2))
         inside: Block | None = block
         while inside is not None and inside is not home.parent:                 # known from there on inwards
             inside.vars = inside.vars | {v}
@@ -226,16 +227,16 @@ class Emitter:
     def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         key = n.args[0]
         seed, call = (self.value(key, (Ix(w),), block) for w in (0, 1))
-        offset = self.address(n.shape, idx)
-        return self.let(block, n.dtype,
-                        f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long long)({offset}))")
+        form = f"{self.d.philox}({{0}}, {{1}}, {n.attrs['stream']}u, (unsigned long long)({{2}}))"
+        return self.let(block, n.dtype, Op(form, (seed, call, self.offset(n.shape, idx))))
 
     # ---- memory
-    def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
+    def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement."""
         if is_half(n.dtype):
-            value = self.halves.get(value) or self.d.half_store[n.dtype.name].format(value)
-        return f"{pointer}[{self.address(n.shape, idx)}] = {value};"
+            known = self.halves.get(value) if isinstance(value, str) else None
+            value = known or Op(self.d.half_store[n.dtype.name], (value,))
+        return Store(Name(pointer), self.offset(n.shape, idx), value)
 
 
 __all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction",

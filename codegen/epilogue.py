@@ -11,7 +11,7 @@ from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from .tiling import Tile, decode, inner_name
-from .lanes import F32, Refused, copies, lane_loop, masked
+from .lanes import F32, Refused, copied_text, lane_loop, masked_text
 from .vector import VectorEmitter
 from .vector_forms import one_plus
 
@@ -55,7 +55,7 @@ class Epilogue:
             blocks.append(blocks[-1].child([v]))
             loops.append(v)
         value = e.value(self.k.root, at, blocks[-1])
-        blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        blocks[-1].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = blocks[-1].lines
         for i in reversed(range(len(loops))):
             loop = loops[i]
@@ -101,7 +101,7 @@ class Epilogue:
 
     def _root_value(self, e: VectorEmitter, at: Index, block: Block) -> None:
         value = e.value(self.k.root, at, block)
-        block.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         self.vectors = True
 
     def _some_lanes(self, q: Var, lines: list[str], skipped: str, whole: bool) -> list[str]:
@@ -112,11 +112,12 @@ class Epilogue:
             return lane_loop(q, lines, self.lanes, 1)
         if whole:
             return [f"for (long q_ = {skipped}; q_ < {q.extent}; q_ += {self.lanes}) {{",
-                    *("  " + s for s in copies(lines, 0)), "}"]
+                    *("  " + s for s in copied_text(lines, 0)), "}"]
         if self.lanes != 16:
             raise Refused("masks at run time")
         rest = [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
-                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);", *("  " + s for s in masked(lines)),
+                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);",
+                *("  " + s for s in masked_text(lines)),
                 "}"]
         return [f"if ({skipped} == 0) {{", *("  " + s for s in lane_loop(q, lines, self.lanes, 1)), "} else {",
                 *("  " + s for s in rest), "}"]
@@ -185,7 +186,8 @@ class Epilogue:
                   f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
         lines = [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines]
         if t.uneven:
-            body = ["{ const long q_ = 0; const hy_m mk = HYV_RANGE(0, m_rows);", *("  " + s for s in masked(lines)),
+            body = ["{ const long q_ = 0; const hy_m mk = HYV_RANGE(0, m_rows);",
+                    *("  " + s for s in masked_text(lines)),
                     "}"]
         else:
             body = self._some_lanes(q, lines, self.begin.get(None, "0"), self._whole(m.rows[0].extent, t.mr))
@@ -193,4 +195,4 @@ class Epilogue:
 
     def _rounded(self, value: str) -> str:
         """A sum as the value it stands for: that of a half dtype, if it has one."""
-        return C.rounded(self.dot.dtype, value)
+        return str(C.rounded(self.dot.dtype, value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 
 from hybrid.ir.index import Ix, Var
+from hybrid.ir.stmt import lines
 
 from .dialect import PARALLEL
 from . import local, partial_sums
@@ -94,7 +95,7 @@ class Dots(Panels):
             steps.append(" ".join(f"__builtin_prefetch(B + {j * sn + ahead}l + k);" for j in range(unroll)))
         steps += self._dot_step(rows, unroll, sm, sn, "")
         flush = [self._flushed(f"s{i}_{j}", c) for c, (i, j) in enumerate(cells)] if deep else []
-        out += partial_sums.turns("k", 0, depth - depth % L, L, steps, DEEP, flush)
+        out += lines(partial_sums.iterations("k", 0, depth - depth % L, L, steps, DEEP, flush))
         # the last vector overlaps the one before it, whose part counts as zero
         if depth % L:
             some = ", ".join("0" if i < L - depth % L else "-1" for i in range(L))

@@ -6,21 +6,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Sequence
 
 import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var, variables
+from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 
 from .dialect import C, PARALLEL
-from .emit import Block, loop_nest
-from .loops import PARALLEL_WORK, TEAM, Printed, pointer_names, signature, work_of
+from .block import Block, loop
+from .loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
 from .lane_reductions import TAPS
 from .lanes import F32, Refused, copies, masked
 from .vector import VectorEmitter
 
+# what joins two vectors
+STEP = {"sum": "({0} + {1})", "prod": "({0} * {1})", "max": "HYV_MAXN({0}, {1})", "min": "HYV_MINN({0}, {1})"}
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out
 
@@ -28,7 +32,7 @@ WRITTEN_OUT = 8                # elements of a block up to which it is written o
 @dataclass
 class PairEmitter(VectorEmitter):
     """Vectors of every second element: both vectors of a pair are read together."""
-    pairs: dict[tuple[Node, Ix, Guard], tuple[str, str]] = field(default_factory=dict)
+    pairs: dict[tuple[Node, Ix, Guard], tuple[Name, Name]] = field(default_factory=dict)
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
@@ -39,10 +43,10 @@ class PairEmitter(VectorEmitter):
         odd = at.const % 2
         key = (n, at + -odd, guard)
         if key not in self.pairs:
-            where = f"{self.stored[n]} + {text(key[1])}"
-            self.pairs[key] = self.bind(block, "v",
-                                        f"HYV_PAIR@_FIRST({where})"), self.bind(block, "v", f"HYV_PAIR@_LAST({where})")
-        return self.bind(block, "v", "HYV_{}({}, {})".format("ODD" if odd else "EVEN", *self.pairs[key]))
+            first, last = (self.bind(block, "v", Load(Name(self.stored[n]), key[1], f"PAIR_{end}"))
+                           for end in ("FIRST", "LAST"))
+            self.pairs[key] = first, last
+        return self.bind(block, "v", Op("HYV_ODD({0}, {1})" if odd else "HYV_EVEN({0}, {1})", self.pairs[key]))
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim != "reduce" or self.lane(idx, guard) is None or n.dtype != F32:
@@ -55,14 +59,13 @@ class PairEmitter(VectorEmitter):
         sizes = [x.shape[a] for a in axes]
         if math.prod(sizes) > TAPS or not math.prod(sizes):
             raise Refused("a long reduction")
-        total = ""
+        total: Expr = Literal("")
         for spot in np.ndindex(*sizes):
             free, fixed = iter(idx), dict(zip(axes, spot))
             value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
                                                     for a in range(x.ndim)), block, guard))
-            step = {"sum": "({} + {})", "prod": "({} * {})", "max": "HYV_MAXN({}, {})", "min": "HYV_MINN({}, {})"}[op]
-            total = self.bind(block, "v", step.format(total, value)) if total else value
-        return total
+            total = self.bind(block, "v", Op(STEP[op], (total, value))) if total else value
+        return str(total)
 
 
 def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
@@ -125,32 +128,30 @@ class _Blocks:
         for at in np.ndindex(*self.sizes[:-1]):
             first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
                              for last in (0, 1))
-            pair = [e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second)]
-            blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, "
-                                    f"{pair[0]}, {pair[1]});")
-        body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
+            pair = tuple(e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second))
+            blocks[-1].body.append(Store(Name(self.names[root]), linear(root.shape, first), Op("{0}, {1}", pair),
+                                         "PAIR_STORE"))
+        body = [*blocks[-2].body, *self._lanes(lane, blocks[-1].body)]
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
         if team and parallel is None:
             raise Refused("one line, which one of several threads does")
         for depth in reversed(range(len(around))):
             v = around[depth]
-            pragma = [] if v is not parallel else [TEAM] if team else [PARALLEL] if work_of(k) >= PARALLEL_WORK else []
-            body = [*blocks[depth].lines, *pragma, *(loop_nest([v], body) if v.extent > 1 else body)]
-        source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in body), "}"])
-        return Printed(self.name, source, self.args, k.kind, vectors=True)
+            threads = "" if v is not parallel else TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+            body = [*blocks[depth].body, *([loop(v, body, threads)] if v.extent > 1 else body)]
+        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
 
-    def _lanes(self, v: Var, lines: list[str]) -> list[str]:
-        """All pairs of a line: whole vectors, then what is left."""
-        whole, out = v.extent // self.width * self.width, []
+    def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:
+        """All pairs of a row: whole vectors, then what is left."""
+        whole = v.extent // self.width * self.width
+        out: list[Stmt] = []
         if whole:
-            full = copies([s.replace("HYV_PAIR@", "HYV_PAIR") for s in lines], 0)
-            out += [f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {self.width}) {{",
-                    *("  " + s for s in full), "}"]
+            out.append(For(v.name, Ix(), Ix(whole), tuple(copies(body, 0)), self.width))
         rest = v.extent - whole
         if rest:
-            mask = (f"const hy_m mk = HYV_FIRST({rest}), mk_a = HYV_FIRST({min(2 * rest, self.width)}), mk_b = "
-                    f"HYV_FIRST({max(2 * rest - self.width, 0)});")
-            out += ["{", f"  const long {v.name} = {whole}; {mask}",
-                    *("  " + s for s in masked([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
+            masks = {MASK: rest, f"{MASK}_a": min(2 * rest, self.width), f"{MASK}_b": max(2 * rest - self.width, 0)}
+            out.append(Scope((Let("long", Name(v.name), Ix(whole), True),
+                              *(Let("hy_m", Name(m), Op(f"HYV_FIRST({n})", ()), True) for m, n in masks.items()),
+                              *masked(body))))
         return out

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, text
+from hybrid.ir.index import Ix
+from hybrid.ir.stmt import COPIED, Assign, Expr, Let, Literal, Name, Op, Scope, Stmt
 
 from . import partial_sums
-from .emit import Block, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
+from .block import loop
+from .emit import Block, Reduction, identity, plan_reduction, serial_reduce, try_merged
 from .lanes import Refused
 
 if TYPE_CHECKING:
@@ -33,9 +35,9 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     """A reduction whose results lie in lanes: its loops stay loops, the sums are vectors."""
     e._uniform(guard)
     r = planned(e, n, idx, guard, block)
-    acc = e.name("a") + "@"
+    acc = Name(e.name("a") + COPIED)
     e.kind[acc] = "v"
-    block.lines.append(f"hy_v {acc} = HYV_B({identity(e, r.op, r.dtype)});")
+    block.body.append(Let("hy_v", acc, Op("HYV_B({0})", (identity(e, r.op, r.dtype),))))
     inner = block
     for v in r.loops:
         inner = inner.child([v])
@@ -43,17 +45,18 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     while chain[0].parent is not block:
         chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
     value = e.floats(r.element(inner))
-    inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};",
-                        "max": f"{acc} = HYV_MAXN({acc}, {value});",
-                        "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
+    inner.body.append({"sum": Assign(acc, value, "+="), "prod": Assign(acc, value, "*="),
+                       "max": Assign(acc, Op("HYV_MAXN({0}, {1})", (acc, value))),
+                       "min": Assign(acc, Op("HYV_MINN({0}, {1})", (acc, value)))}[r.op])
     count = math.prod(v.extent for v in r.loops)
-    flush: list[str] = []
+    flush: list[Stmt] = []
+    end: list[Stmt] = []
     if partial_sums.in_blocks(r.op, r.dtype, count):
-        begin, *flush, end = partial_sums.vector_total(acc, acc[:-1], count)
-        block.lines.append(begin)
-    block.lines += partial_sums.nest(r.loops, [b.lines for b in chain], 1, flush)
-    if flush:
-        block.lines.append(end)
+        begin, flushed, last = partial_sums.vector_total(acc, acc[:-1], count)
+        block.body += begin
+        flush, end = [flushed], [last]
+    block.body += partial_sums.nest(r.loops, [b.body for b in chain], 1, flush)
+    block.body += end
     return e.near(n, acc, block) if is_half(n.dtype) else acc
 
 
@@ -63,29 +66,30 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
     x, axis = n.args[0], n.attrs["axis"]
     if not e.holds(x.dtype):
         raise Refused("a search of other types")
-    best, where = e.name("a") + "@", e.name("w") + "@"
+    best, where = Name(e.name("a") + COPIED), Name(e.name("w") + COPIED)
     e.kind[where] = "i"
+    worst = Op("HYV_B({0})", (identity(e, n.attrs["op"][3:], e.type),))
     if x.shape[axis] > TAPS:
         r = planned(e, n, idx, guard, block)
         (v,) = r.loops
         inner = block.child([v])
         value = e.floats(r.element(inner))
-        loop = loop_nest([v], [*inner.lines, better(n, best, where, value,
-                                                    f"HYV_IB((int)({text(r.position or Ix())}))")])
-        block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], e.type)});", f"hy_vi {where} = {{0}};", *loop]
+        found = better(n, best, where, value, Op("HYV_IB((int)({0}))", (r.position or Ix(),)))
+        block.body += [Let("hy_v", best, worst), Let("hy_vi", where, Literal("{0}")), loop(v, [*inner.body, found])]
         return where
     spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
     values = [e.floats(e.value(x, at, block, guard)) for at in spots]
-    block.lines.append(f"hy_v {best} = {values[0]}; hy_vi {where} = {{0}};")
-    block.lines += [better(n, best, where, v, f"HYV_IB({i})") for i, v in enumerate(values[1:], 1)]
+    block.body += [Let("hy_v", best, values[0]), Let("hy_vi", where, Literal("{0}"))]
+    block.body += [better(n, best, where, v, Op("HYV_IB({0})", (Ix(i),))) for i, v in enumerate(values[1:], 1)]
     return where
 
 
-def better(n: Node, best: str, where: str, value: str, place: str) -> str:
+def better(n: Node, best: Name, where: Name, value: Expr, place: Expr) -> Stmt:
     """A statement of a search: values that are beyond the best so far, or the first that is no number, with their
     places."""
     beyond = "LE" if n.attrs["op"] == "argmax" else "GE"
-    return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, "
-            f"{best})); "
-            f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), "
-            f"HYV_FLOAT({where}))); }}")
+    x, m = Name("x_"), Name("m_")
+    found = Op(f"(hy_m)(HYV_NOT(HYV_{beyond}({{0}}, {{1}})) & HYV_EQ({{1}}, {{1}}))", (x, best))
+    return Scope((Let("hy_v", x, value, True), Let("hy_m", m, found, True),
+                  Assign(best, Op("HYV_SELECT({0}, {1}, {2})", (m, x, best))),
+                  Assign(where, Op("HYV_BITS(HYV_SELECT({0}, HYV_FLOAT({1}), HYV_FLOAT({2})))", (m, place, where)))))

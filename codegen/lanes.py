@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Iterable, Sequence
 
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.index import Var
+from hybrid.ir import stmt
+from hybrid.ir.index import Ix, Var
+from hybrid.ir.stmt import (COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, copy, lines,
+                            renamed,
+                            shifted, walk)
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
 
+VECTORS = ("hy_v", "hy_m", "hy_vi")                       # types of vectors, masks and vectors of integers
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macros (kernels/c/half.h)
 
@@ -42,9 +47,9 @@ class Refused(Exception):
 
 @dataclass
 class LaneLoop:
-    """A loop over a lane variable: the template of its body, and how many vectors a turn does."""
+    """A loop over a lane variable: the pattern of its body, and how many vectors an iteration does."""
     lane: Var
-    lines: list[str]
+    body: list[Stmt]
     unroll: int
 
 
@@ -90,14 +95,24 @@ for _do, _kind in itertools.product(("LOAD", "STORE"), HALVES.values()):
     _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
 
 
-def copies(lines: list[str], q: int) -> list[str]:
-    """The template's statements for copy q."""
-    return [_filled(line, _WHOLE, q) for line in lines]
+def copies(body: Iterable[Stmt], q: int) -> list[Stmt]:
+    """The pattern's statements for copy q."""
+    return [_filled(s, _WHOLE, q) if isinstance(s, str) else copy(s, q) for s in body]
 
 
-def masked(lines: list[str]) -> list[str]:
-    """The template's statements for the last turn, in which only the lanes of mask mk count."""
-    return [_filled(line, _MASKED, 0) for line in lines]
+def masked(body: Iterable[Stmt]) -> list[Stmt]:
+    """The pattern's statements for the last iteration, in which only the lanes of mask mk count."""
+    return [_filled(s, _MASKED, 0) if isinstance(s, str) else stmt.masked(s) for s in body]
+
+
+def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
+    """The text of ``copies``."""
+    return lines(copies(body, q))
+
+
+def masked_text(body: Iterable[Stmt]) -> list[str]:
+    """The text of ``masked``."""
+    return lines(masked(body))
 
 
 def _filled(line: str, words: dict[str, str], q: int) -> str:
@@ -106,52 +121,65 @@ def _filled(line: str, words: dict[str, str], q: int) -> str:
     return line.replace("@", f"_{q}")
 
 
-def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | None:
-    """Statements with loops in them for ``unroll`` vectors that go through the loops together; None where they
-    cannot."""
-    own = set(re.findall(r"\bhy_(?:v|m|vi) (\w+)", " ".join(lines)))
-    names = re.compile(r"\b(" + "|".join(sorted(own)) + r")\b") if own else None
-    where = re.compile(rf"\b{v.name}\b")
-    out: list[str] = []
-    for line in lines:
-        if line.lstrip().startswith(("for (", "}", "#")):
-            if not line.endswith(("{", "}")):
-                return None
-            out.append(line)
-            continue
-        if "for (" in line:
-            return None
-        turns = [_filled(where.sub(f"({v.name} + {q * lanes})" if q else v.name, names.sub(rf"\g<1>_{q}", line)
-                                   if names else line), _WHOLE, q) for q in range(unroll)]
-        out += list(dict.fromkeys(turns))
+def jammed(v: Var, body: Iterable[Stmt], lanes: int, unroll: int) -> list[Stmt]:
+    """Statements with loops in them for ``unroll`` vectors that go through the loops together."""
+    body = tuple(body)
+    return _jammed(v, body, lanes, unroll, {s.name for s in walk(body) if isinstance(s, Let) and s.type in VECTORS})
+
+
+def _jammed(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, own: set[Name]) -> list[Stmt]:
+    out: list[Stmt] = []
+    for s in body:
+        out += ([replace(s, body=tuple(_jammed(v, s.body, lanes, unroll, own)))] if isinstance(s, For)
+                else _copies_of(v, s, lanes, unroll, own))
     return out
 
 
-def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "",
-              start: int = 0, flush: Sequence[str] = ()) -> list[str]:
-    """All turns of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is left;
-    once: pragma of what is left; flush: statements behind every block of whole groups (partial_sums.py)."""
+def _copies_of(v: Var, s: Stmt, lanes: int, unroll: int, own: set[Name]) -> list[Stmt]:
+    """A statement for each vector; once where it is the same for all."""
+    new = [copy(shifted(renamed(s, {n: f"{n}_{q}" for n in own if not n.endswith(COPIED)}), v, q * lanes), q)
+           for q in range(unroll)]
+    return list(dict.fromkeys(new))
+
+
+def can_jam(body: Iterable[Stmt]) -> bool:
+    """Whether statements with loops among them are all of a known form."""
+    return all(isinstance(s, (Let, Assign, Store, Do, For, Prefetch)) for s in walk(body))
+
+
+def lane_loop(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: str = "", once: str = "",
+              start: int = 0, flush: Sequence[Stmt] = ()) -> list[str]:
+    """The text of ``iterations``."""
+    return lines(iterations(v, body, lanes, unroll, pragma, once, start, flush))
+
+
+def iterations(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: str = "", once: str = "",
+               start: int = 0, flush: Sequence[Stmt] = ()) -> list[Stmt]:
+    """All iterations of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is
+    left; once: pragma of what is left; flush: statements behind every block of whole groups (partial_sums.py)."""
+    body = tuple(body)
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
-    out: list[str] = []
-    together = beside(v, lines, lanes, unroll) if whole > start and any("for (" in line for line in lines) else None
-    if together is not None:
-        out += partial_sums.turns(v.name, start, whole, step, together, partial_sums.TERMS, flush, pragma)
-    elif whole > start:
-        body = []
-        for q in range(unroll):
-            body += [f"{{ const long {v.name} = {v.name}_b + {q * lanes};", *("  " + s for s in copies(lines, q)), "}"]
-        out += partial_sums.turns(f"{v.name}_b", start, whole, step, body, partial_sums.TERMS, flush, pragma)
     vectors = (n - whole) // lanes * lanes
-    rest = beside(v, lines, lanes, vectors // lanes) if together is not None and vectors else None
-    if rest is not None:
-        out += [*([once] if once else []), f"{{ const long {v.name} = {whole};", *("  " + s for s in rest), "}"]
+    jam = whole > start and any(isinstance(s, For) for s in body) and can_jam(body)
+    out: list[Stmt] = []
+    if jam:
+        out += partial_sums.iterations(v.name, start, whole, step, jammed(v, body, lanes, unroll), partial_sums.TERMS,
+                                       flush, pragma)
+    elif whole > start:
+        base = Var(f"{v.name}_b", v.extent)
+        groups = [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)]
+        out += partial_sums.iterations(base.name, start, whole, step, groups, partial_sums.TERMS, flush, pragma)
+    if jam and vectors:
+        out += [*([once] if once else []), _at(v, Ix(whole), jammed(v, body, lanes, vectors // lanes))]
     elif vectors:
-        out += [*([once] if once else []),
-                f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{",
-                *("  " + s for s in copies(lines, 0)), "}"]
+        out.append(For(v.name, Ix(whole), Ix(whole + vectors), tuple(copies(body, 0)), lanes, once))
     if n % lanes:
-        out += [*([once] if once else []),
-                f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});",
-                *("  " + s for s in masked(lines)), "}"]
+        mask = Let("hy_m", Name(MASK), Op(f"HYV_FIRST({n % lanes})", ()), True)
+        out += [*([once] if once else []), _at(v, Ix(n - n % lanes), [mask, *masked(body)])]
     return out
+
+
+def _at(v: Var, value: Ix, body: Iterable[Stmt]) -> Scope:
+    """Statements for one value of a loop variable."""
+    return Scope((Let("long", Name(v.name), value, True), *body))

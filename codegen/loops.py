@@ -2,25 +2,27 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
-from typing import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Callable, Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import (Assign, For, Let, Local, Name, Op, Stmt, Store, Unstructured, When, lines, renamed, used,
+                            walk)
 
+from .block import Block, loop
 from .dialect import C
-from .emit import Block, Emitter, loop_nest
+from .emit import Emitter
 
 PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking threads costs more than they save
 TALL, WIDE = 64, 8             # turns of the last two loops that are done together where an array is read across
 LINES = 256                    # cache lines that stay in a core's first cache from one turn to the next
 NEAR = 1 << 16                 # bytes of an array that may be read in any order
 COLUMNS = 256                  # results that are computed beside each other, their reduction going from line to line
-DEFINED = re.compile(r"(?:const )?((?:(?:un)?signed )?[A-Za-z_]\w*) (\w+) = (?=.*;$)")
 TEAM = "#pragma omp for schedule(static) nowait"      # a loop of which each of a team of threads does a part
+Pragma = Callable[[int, Sequence[Stmt]], str]          # what stands before the loop at a depth, around statements
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 
@@ -47,6 +49,11 @@ def signature(name: str, args: Sequence[Node], written: int) -> str:
     """Head of a kernel's function."""
     parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
     return f"static void {name}({', '.join(parts)}) {{"
+
+
+def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]) -> str:
+    """The text of a kernel's function."""
+    return "\n".join([signature(name, args, written), *("  " + line for line in lines(body)), "}"])
 
 
 def merged_axes(extents: Sequence[int], probe: Callable[[list[list[int]]], bool], barrier: int = 0) -> list[list[int]]:
@@ -82,18 +89,16 @@ def chain(loops: Sequence[Var]) -> list[Block]:
     return blocks
 
 
-def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str],
-          columns: bool = False) -> list[str]:
-    """Statements of nested blocks with their loops around them. columns: the turns of the innermost loop are done side
-    by side, if they can be."""
-    body = blocks[-1].lines
+def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bool = False) -> list[Stmt]:
+    """Statements of nested blocks with their loops around them. columns: the iterations of the innermost loop are done
+    beside each other, if they can be."""
+    body = blocks[-1].body
     for depth in reversed(range(len(loops))):
         beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
-        nest = beside or loop_nest([loops[depth]], body)
         head = pragma(depth, body)
         if beside:
             head = head.replace(" simd", "") if "parallel" in head or " for " in head else ""
-        body = [*blocks[depth].lines, *([head] if head else []), *nest]
+        body = [*blocks[depth].body, replace(beside, pragma=head) if beside else loop(loops[depth], body, head)]
     return body
 
 
@@ -112,27 +117,26 @@ def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
     return False
 
 
-def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str]) -> list[str]:
+def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> list[Stmt]:
     """As ``close``, the two innermost loops in blocks: a cache line that is read across serves one side of a block."""
     u, v = loops[-2:]
     depth = len(loops) - 1
 
-    def steps(x: Var, size: int, body: list[str]) -> list[str]:
-        return [f"for (long {x.name}_b = 0; {x.name}_b < {x.extent}; {x.name}_b += {size}) {{",
-                *("  " + line for line in body), "}"]
+    def steps(x: Var, size: int, body: Sequence[Stmt], head: str = "") -> For:
+        return For(f"{x.name}_b", Ix(), Ix(x.extent), tuple(body), size, head)
 
-    def part(x: Var, size: int, body: list[str]) -> list[str]:
-        end = (f"{x.name}_b + {size}" if x.extent % size == 0
-               else f"({x.name}_b + {size} < {x.extent} ? {x.name}_b + {size} : {x.extent})")
-        return [f"for (long {x.name} = {x.name}_b; {x.name} < {end}; {x.name}++) {{", *("  " + line for line in body),
-                "}"]
-    lanes = pragma(depth, blocks[-1].lines)
-    block = part(u, TALL, [*blocks[depth].lines, *([lanes] if lanes else []), *part(v, WIDE, blocks[-1].lines)])
-    body = steps(u, TALL, steps(v, WIDE, block))
+    def part(x: Var, size: int, body: Sequence[Stmt], head: str = "") -> For:
+        first = Name(f"{x.name}_b")
+        form = f"{{0}} + {size}"
+        last = Op(form if x.extent % size == 0 else f"({form} < {x.extent} ? {form} : {x.extent})", (first,))
+        return For(x.name, first, last, tuple(body), 1, head)
+    tile = part(u, TALL, [*blocks[depth].body, part(v, WIDE, blocks[-1].body, pragma(depth, blocks[-1].body))])
+    inner = steps(v, WIDE, [tile])
+    body: list[Stmt] = [steps(u, TALL, [inner], pragma(depth - 1, [inner]))]
     for outer in reversed(range(depth)):
-        head = pragma(outer, body)
-        nest = body if outer == depth - 1 else loop_nest([loops[outer]], body)
-        body = [*blocks[outer].lines, *([head] if head else []), *nest]
+        if outer < depth - 1:
+            body = [loop(loops[outer], body, pragma(outer, body))]
+        body = [*blocks[outer].body, *body]
     return body
 
 
@@ -150,12 +154,13 @@ def _free_size(dot: Node) -> int:
     return math.prod(a.shape[i] for i in range(a.ndim) if i not in ca)
 
 
-def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Callable[[int, list[str]], str]:
+def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Pragma:
     """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here
     already."""
-    def choose(depth: int, body: list[str]) -> str:
+    def choose(depth: int, body: Sequence[Stmt]) -> str:
         parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
-        simd = depth == len(loops) - 1 and loops[depth].extent >= 4 and not any("#pragma" in line for line in body)
+        simd = (depth == len(loops) - 1 and loops[depth].extent >= 4
+                and not any(isinstance(s, For) and s.pragma for s in walk(body)))
         if parallel and team:
             return f"#pragma omp for{' simd' if simd else ''} schedule(static) nowait"
         if parallel:
@@ -164,9 +169,10 @@ def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Callable
     return choose
 
 
-def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: list[str]) -> bool:
-    """Whether a reduction's results are neighbours where they are read, and its loop goes from line to line."""
-    if k.kind != "reduction" or not loops or loops[-1].extent < WIDE or not any("for (" in line for line in body):
+def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: Sequence[Stmt]) -> bool:
+    """Whether a reduction's results are neighbours where they are read, and its loop goes from row to row."""
+    if (k.kind != "reduction" or not loops or loops[-1].extent < WIDE
+            or not any(isinstance(s, For) for s in walk(body))):
         return False
     steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n,
              uses in k.reads.items() for u in uses if u.inside
@@ -174,44 +180,59 @@ def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: list[
     return any(step == 1 for step, _ in steps) and all(1 not in inside for _, inside in steps)
 
 
-def side_by_side(v: Var, body: list[str]) -> list[str] | None:
-    """The turns of an innermost loop with loops in it, ``COLUMNS`` of them beside each other in each turn of those:
-    what lives from one loop to another is kept in small arrays. None where a statement is of another form.
+def side_by_side(v: Var, body: Sequence[Stmt]) -> For | None:
+    """The iterations of an innermost loop with loops in it, ``COLUMNS`` of them beside each other in each iteration of
+    those: what lives from one loop to another is kept in small arrays. None where a statement is of another form.
     """
-    runs: list[list[str]] = [[]]
-    frame: list[str | int] = [0]                     # structure, and the numbers of runs of statements within it
-    for line in body:
-        text_ = line.strip()
-        if text_.startswith("#pragma"):
-            continue
-        if text_.startswith("for (") and text_.endswith("{") or text_ == "}":
-            frame += [text_, len(runs)]
-            runs.append([])
-        elif "for (" in text_ or text_.endswith("{") or text_.startswith(("union", "}")):
-            return None
+    runs: list[list[Stmt]] = []
+    try:
+        tree = _runs(body, runs)
+        using = [set().union(*map(used, run)) for run in runs]
+    except Unstructured:
+        return None
+    made = {s.name: (i, s.type) for i, run in enumerate(runs) for s in run if isinstance(s, Let)}
+    kept: dict[str, str] = {name: kind for name, (at, kind) in made.items()
+            if any(name in names for i, names in enumerate(using) if i != at)}
+    count, base = Name(f"{v.name}_n"), Name(f"{v.name}_b")
+    left = Op(f"{v.extent} - {{0}} < {COLUMNS} ? {v.extent} - {{0}} : {COLUMNS}", (base,))
+    arrays = [Local(kind, Name(name), COLUMNS) for name, kind in kept.items()]
+    beside = _beside(v, tree, [_kept(run, kept, f"{v.name}_j") for run in runs])
+    return For(base, Ix(), Ix(v.extent), (Let("long", count, left, True), *arrays, *beside), COLUMNS)
+
+
+Tree = list["int | tuple[For, Tree]"]            # numbers of runs of statements, and loops around such
+
+
+def _runs(body: Sequence[Stmt], runs: list[list[Stmt]]) -> Tree:
+    """Statements as runs between loops."""
+    tree: Tree = []
+    for s in body:
+        if isinstance(s, For):
+            tree.append((s, _runs(s.body, runs)))
+        elif isinstance(s, (Let, Assign, Store, When)):
+            if not tree or not isinstance(tree[-1], int):
+                tree.append(len(runs))
+                runs.append([])
+            runs[-1].append(s)
         else:
-            runs[-1].append(text_)
-    made = {m[2]: (i, m[1]) for i, run in enumerate(runs) for line in run if (m := DEFINED.match(line))}
-    kept = {name: kind for name, (at, kind) in made.items() if any(re.search(rf"\b{name}\b", line) for i,
-                                                                   run in enumerate(runs) if i != at for line in run)}
-    out = [f"const long {v.name}_n = {v.extent} - {v.name}_b < {COLUMNS} ? {v.extent} - {v.name}_b : {COLUMNS};",
-           *(f"{kind} {name}[{COLUMNS}];" for name, kind in kept.items())]
-    for part in frame:
-        if isinstance(part, str):
-            out.append(part)
-        elif runs[part]:
-            out += ["#pragma omp simd", f"for (long {v.name}_j = 0; {v.name}_j < {v.name}_n; {v.name}_j++) {{",
-                    f"  const long {v.name} = {v.name}_b + {v.name}_j;",
-                    *("  " + _kept(line, kept, f"{v.name}_j") for line in runs[part]), "}"]
-    return [f"for (long {v.name}_b = 0; {v.name}_b < {v.extent}; {v.name}_b += {COLUMNS}) {{",
-            *("  " + line for line in out), "}"]
+            raise Unstructured(str(s))
+    return tree
 
 
-def _kept(line: str, kept: dict[str, str], at: str) -> str:
-    found = DEFINED.match(line)
-    if found and found[2] in kept:
-        line = f"{found[2]} = {line[found.end():]}"
-    return re.sub(r"\b[a-z]+\d+\b", lambda m: f"{m[0]}[{at}]" if m[0] in kept else m[0], line)
+def _kept(run: Sequence[Stmt], kept: Mapping[str, str], at: str) -> list[Stmt]:
+    """A run whose kept names are elements of arrays."""
+    names = {n: f"{n}[{at}]" for n in kept}
+    new = (renamed(s, names) for s in run)
+    return [Assign(t.name, t.value) if isinstance(s, Let) and isinstance(t, Let) and s.name in kept else t
+            for s, t in zip(run, new)]
+
+
+def _beside(v: Var, tree: Tree, runs: Sequence[Sequence[Stmt]]) -> list[Stmt]:
+    """The loops again, each run with a loop over the iterations that are beside each other."""
+    j, n = f"{v.name}_j", Name(f"{v.name}_n")
+    here = Let("long", Name(v.name), Op("{0} + {1}", (Name(f"{v.name}_b"), Name(j))), True)
+    return [replace(part[0], body=tuple(_beside(v, part[1], runs)), pragma="") if isinstance(part, tuple)
+            else For(j, Ix(), n, (here, *runs[part]), 1, "#pragma omp simd") for part in tree]
 
 
 def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
@@ -224,4 +245,4 @@ def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]
     """Compute and store a side result in the outermost block that has its index."""
     needed = {v for i in at for v in variables(i)}
     block = next(b for b in blocks if needed <= b.vars)
-    block.lines.append(e.store(pointer, n, at, e.value(n, at, block)))
+    block.body.append(e.store(pointer, n, at, e.value(n, at, block)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, var, variables
+from hybrid.ir.stmt import Name, Op
 from hybrid.passes.fold import constant
 
 if TYPE_CHECKING:
@@ -29,10 +30,11 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
         if (iota.prim == "iota" and at == (var(r),) and wanted.dtype.kind in "iu"
             and not any(r in variables(i) for i in _below(e, wanted, full)[1])):
             i = e.value(wanted, full, block, guard)
-            v = Val(e.let(block, iota.dtype, f"hy_clamp({i}, {max(r.extent - 1, 0)})", "g"), max(r.extent, 2))
+            v = Val(e.let(block, iota.dtype, Op(f"hy_clamp({{0}}, {max(r.extent - 1, 0)})", (i,)), "g"),
+                    max(r.extent, 2))
             block.vars = block.vars | {v}
             value = e.value(chosen.args[1], (*idx[:axis], var(v), *idx[axis:]), block, guard)
-            return e.let(block, n.dtype, f"{i} == {v.name} ? {value} : 0")
+            return e.let(block, n.dtype, Op("{0} == {1} ? {2} : 0", (i, Name(v.name), value)))
     return None
 
 

@@ -22,7 +22,7 @@ from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
 from .transforms import backward, forward
 from .vector import VectorEmitter
-from .lanes import copies
+from .lanes import copied_text
 
 UNROLLED = 8                     # columns of a filter that are written out
 
@@ -82,7 +82,7 @@ class Pictures(Packed):
         last = filters.child([Var("oy", out[0]), Var("ox", out[1]), lane])
         place = root_index(self.k, idx)
         value = e.value(self.k.root, place, last)
-        last.lines.append(e.store(self.names[self.k.root], self.k.root, place, value))
+        last.body.append(e.store(self.names[self.k.root], self.k.root, place, value))
         return outer.lines, filters.lines, last.lines
 
     def print(self) -> Printed:
@@ -173,7 +173,7 @@ class Pictures(Packed):
     def finish(self) -> list[str]:
         """The epilogue of a tile: filters ch0 … of block bk at the tile's first result."""
         L, n = self.lanes, self.points
-        outer, filters, last = (copies(part, 0) for part in self.parts)
+        outer, filters, last = (copied_text(part, 0) for part in self.parts)
         out = [f"static __attribute__((noinline)) void {self.name}_out(const float *m, long bk, long ch0, long count, "
                f"long oy0, long ox0, {self.pointers}) {{",
                "  const long l = 0;", *("  " + s for s in outer),

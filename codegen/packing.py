@@ -139,7 +139,7 @@ class Panels(Epilogue):
         mid = outer.child([*m.batch])
         inner = mid.child([*m.rows, *m.depth])
         value = e.value(m.a.node, m.a.index, inner)
-        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")  # noqa: E501
+        inner.body.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")  # noqa: E501
         body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []),
                 "rr += ri;", *decode("rr", m.rows)]
         row = Var("ri", t.mr)

@@ -108,7 +108,7 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
     target = tuple(i + p for i, p in zip(idx[img.fixed:], lo[img.fixed:]))
     # stands for the working memory: a store needs shape and dtype
     cell = ir_input(0, shape, img.node.dtype)
-    blocks[-1].lines.append(e.store(name, cell, target, value))
+    blocks[-1].body.append(e.store(name, cell, target, value))
     body = blocks[-1].lines
     for depth in reversed(range(len(loops))):
         v = loops[depth]

@@ -8,13 +8,14 @@ them: what was added and what its rounding lost (Kahan 1965).
 """
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterable, Sequence
 
 import numpy as np
 
-from hybrid.ir.index import Var
+from hybrid.ir.index import Ix, Var
+from hybrid.ir.stmt import COPIED, Assign, Do, For, Let, Literal, Name, Op, Stmt
 
-from .block import loop_nest
+from .block import loop
 
 TERMS = 64                      # additions to one accumulator before it goes into the total
 FEW = 4                         # blocks up to which a total is not worth its time
@@ -30,49 +31,46 @@ def compensated(additions: int) -> bool:
     return additions > TERMS * TERMS
 
 
-def vector_total(acc: str, name: str, additions: int) -> tuple[str, str, str]:
+def vector_total(acc: Name, name: str, additions: int) -> tuple[list[Stmt], Stmt, Stmt]:
     """The total of an accumulator that is a vector: its declaration, the statement behind every block, and the one
     behind all of them, which leaves the sum in the accumulator."""
+    end = COPIED if acc.endswith(COPIED) else ""
+    total, lost = Name(f"{name}t{end}"), Name(f"{name}l{end}")
+    zero = Literal("{0}")
     if compensated(additions):
-        pair = f"{name}t@, {name}l@" if acc.endswith("@") else f"{name}t, {name}l"
-        return (f"hy_v {pair.replace(',', ' = {0},')} = {{0}};", f"HYV_FLUSH({acc}, {pair});",
-                f"{acc} = hyv_total({acc}, {pair});")
-    total = f"{name}t@" if acc.endswith("@") else f"{name}t"
-    return f"hy_v {total} = {{0}};", f"HYV_ADD_BLOCK({acc}, {total});", f"{acc} += {total};"
+        return ([Let("hy_v", total, zero), Let("hy_v", lost, zero)],
+                Do(Op("HYV_FLUSH({0}, {1}, {2})", (acc, total, lost))),
+                Assign(acc, Op("hyv_total({0}, {1}, {2})", (acc, total, lost))))
+    return [Let("hy_v", total, zero)], Do(Op("HYV_ADD_BLOCK({0}, {1})", (acc, total))), Assign(acc, total, "+=")
 
 
-def turns(name: str, start: int, end: int, step: int, lines: Sequence[str], block: int, flush: Sequence[str],
-          pragma: str = "", index: str = "long") -> list[str]:
+def iterations(name: str, start: int, end: int, step: int, body: Iterable[Stmt], block: int, flush: Sequence[Stmt],
+               pragma: str = "", index: str = "long") -> list[Stmt]:
     """A loop by steps from ``start`` to before ``end`` (a multiple of steps further); with ``flush``, which stands
     behind every block of so many steps."""
-    def loop(first: str, last: str) -> list[str]:
-        return [*([pragma] if pragma else []),
-                f"for ({index} {name} = {first}; {name} < {last}; {name} += {step}) {{",
-                *("  " + s for s in lines), "}"]
-    size = block * step
-    if not flush:
-        return loop(str(start), str(end))
-    if end - start <= size:
-        return [*loop(str(start), str(end)), *flush]
-    stop = f"{name}_c + {size}"
+    body, size = tuple(body), block * step
+    if not flush or end - start <= size:
+        return [For(name, Ix(start), Ix(end), body, step, pragma, index), *flush]
+    first = Name(f"{name}_c")
+    stop = Op(f"{{0}} + {size}", (first,))
     if (end - start) % size:
-        stop = f"({stop} < {end} ? {stop} : {end})"
-    return [f"for ({index} {name}_c = {start}; {name}_c < {end}; {name}_c += {size}) {{",
-            *("  " + s for s in [*loop(f"{name}_c", stop), *flush]), "}"]
+        stop = Op(f"({{0}} + {size} < {end} ? {{0}} + {size} : {end})", (first,))
+    return [For(first, Ix(start), Ix(end), (For(name, first, stop, body, step, pragma, index), *flush), size, "",
+                index)]
 
 
-def nest(loops: Sequence[Var], lines: Sequence[Sequence[str]], additions: int, flush: Sequence[str], pragma: str = "",
-         index: str = "long", terms: int = TERMS) -> list[str]:
-    """Loops around statements, those of ``lines[depth]`` before the loop within. additions: of one turn of the
+def nest(loops: Sequence[Var], before: Sequence[Sequence[Stmt]], additions: int, flush: Sequence[Stmt],
+         pragma: str = "", index: str = "long", terms: int = TERMS) -> list[Stmt]:
+    """Loops around statements, those of ``before[depth]`` before the loop within. additions: of one iteration of the
     innermost loop; flush: statements behind every block, none for sums that keep no total."""
-    body: list[str] = []
+    body: list[Stmt] = []
     for depth in reversed(range(len(loops))):
-        v, body = loops[depth], [*lines[depth], *body]
+        v, body = loops[depth], [*before[depth], *body]
         own = pragma if depth == len(loops) - 1 else ""
         if flush and additions and additions * v.extent > terms:
-            body = turns(v.name, 0, v.extent, 1, body, max(1, terms // additions), flush, own, index)
+            body = iterations(v.name, 0, v.extent, 1, body, max(1, terms // additions), flush, own, index)
             additions = 0
         else:
-            body = loop_nest([v], body, own, index)
+            body = [loop(v, body, own, index)]
             additions *= v.extent
     return body

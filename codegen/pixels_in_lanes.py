@@ -283,7 +283,7 @@ class Direct(Anchored):
         at = root_index(self.k, tuple(substitute(i, lane_x) for i in m.dot_index))
         value = e.value(self.k.root, at, blocks[-1])
         last = blocks[-1]
-        last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         where = f"acc + (i_m * {t.r} + {'i_y' if ym else '0'}) * {t.nv * L} + q_"
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.lines], L, 1)
         head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []

@@ -103,7 +103,7 @@ class _Pool:
         last = line.child([q])
         place = tuple(substitute(var(v), {x: var(first) + var(q)}) for v in self.loops)
         root = e.value(self.k.root, place, last)
-        last.lines.append(e.store(self.names[self.k.root], self.k.root, place, root))
+        last.body.append(e.store(self.names[self.k.root], self.k.root, place, root))
         body = [*self._sum(first), *lane_loop(q, last.lines, self.width, 1)]
         tiles = -(-x.extent // c)
         body = [*line.lines, f"for (long xt = 0; xt < {tiles}; xt++) {{",

@@ -12,29 +12,29 @@ from hybrid.base import dtype as dt
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull_unwindow
-from hybrid.ir.index import Ix, Var, text, unlinear, var
+from hybrid.ir.index import Ix, Var, unlinear, var
 from hybrid.ir.primitives import reduce_identity
+from hybrid.ir.stmt import Assign, Expr, For, Literal, Name, Op, Stmt, When
 
 from . import partial_sums
-from .block import Block, loop_nest
+from .block import Block, nested
 
 if TYPE_CHECKING:
     from .emit import Emitter
 
 
-def identity(e: Emitter, op: str, d: np.dtype) -> str:
+def identity(e: Emitter, op: str, d: np.dtype) -> Literal:
     """Literal of a reduction's identity."""
     return e.d.literal(reduce_identity(op, np.dtype(np.float32) if is_half(d) else d),
                        np.dtype(np.float32) if is_half(d) else d)
 
 
-def combine(op: str, d: np.dtype, a: str, b: str) -> str:
-    """C text of one step of a reduction."""
+def combine(op: str, d: np.dtype, a: Expr, b: Expr) -> Op:
+    """One step of a reduction."""
     if op in ("sum", "prod"):
-        return f"{a} {'+' if op == 'sum' else '*'} {b}"
-    sign = ">" if op == "max" else "<"
-    nan = f" || {b} != {b}" if dt.is_float(d) else ""
-    return f"({b} {sign} {a}{nan}) ? {b} : {a}"
+        return Op("{0} + {1}" if op == "sum" else "{0} * {1}", (a, b))
+    nan = " || {1} != {1}" if dt.is_float(d) else ""
+    return Op(f"({{1}} {'>' if op == 'max' else '<'} {{0}}{nan}) ? {{1}} : {{0}}", (a, b))
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Reduction:
     op: str
     dtype: np.dtype
     loops: list[Var]
-    element: Callable[[Block], str]
+    element: Callable[[Block], Expr]
     position: Ix | None = None             # argreduce: the index along the axis
 
 
@@ -56,9 +56,9 @@ def plan_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -
         loops, at = reduce_vars(e, sizes, False)
         inner, own = pull_unwindow(n, idx, tuple(at))
 
-        def windowed(block: Block) -> str:
+        def windowed(block: Block) -> Expr:
             value = e.value(n.args[0], inner, block, guard + own)
-            return f"({e.condition(own)} ? {value} : 0)" if own else value
+            return Op("({0} ? {1} : 0)", (e.condition(own), value)) if own else value
         return Reduction("sum", n.dtype, loops, windowed)
     x = n.args[0]
     axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
@@ -102,7 +102,8 @@ def _plan_dot(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Red
         ia[i] = ib[j] = v
     wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
     return Reduction("sum", wide, loops,
-                     lambda block: f"{e.value(a, tuple(ia), block, guard)} * {e.value(b, tuple(ib), block, guard)}")
+                     lambda block: Op("{0} * {1}", (e.value(a, tuple(ia), block, guard),
+                                                    e.value(b, tuple(ib), block, guard))))
 
 
 def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var], list[Ix]]:
@@ -127,9 +128,11 @@ def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> b
     return probe.divisions == 0
 
 
-def rounded(e: Emitter, n: Node, acc: str, block: Block) -> str:
+def rounded(e: Emitter, n: Node, acc: Expr, block: Block) -> str:
     """A sum at the precision of its dtype."""
-    return e.let(block, n.dtype, e.d.rounded(n.dtype, acc)) if is_half(n.dtype) else acc
+    if is_half(n.dtype):
+        return e.let(block, n.dtype, e.d.rounded(n.dtype, acc))
+    return acc if isinstance(acc, str) else str(acc)
 
 
 def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -143,20 +146,20 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
     acc = e.let(block, r.dtype, identity(e, r.op, r.dtype), "a")
     inner = block.child(r.loops)
     value = r.element(inner)
-    inner.lines.append(f"{acc} = {combine(r.op, r.dtype, acc, value)};" if r.op in ("sum", "prod") else
-                       _extremum(e, inner, r, acc, value))
-    simple = not any("for (" in line for line in inner.lines)
+    inner.body.append(Assign(acc, combine(r.op, r.dtype, acc, value)) if r.op in ("sum", "prod") else
+                      _extremum(e, inner, r, acc, value))
+    simple = not any(isinstance(s, For) for s in inner.body)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
     # what the compiler makes vectors of has an accumulator in every lane
     lanes = LANES if pragma else 1
     if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // lanes):
-        total = e.let(block, np.dtype(np.float64), "0.0", "a")
-        lines = [*([[]] * (len(r.loops) - 1)), inner.lines]
-        block.lines += partial_sums.nest(r.loops, lines, 1, [f"{total} += {acc};", f"{acc} = 0;"], pragma, e.index,
-                                         partial_sums.TERMS * lanes)
-        acc = e.let(block, r.dtype, f"{total} + {acc}")
+        total = e.let(block, np.dtype(np.float64), Literal("0.0"), "a")
+        before = [*([[]] * (len(r.loops) - 1)), inner.body]
+        flush = [Assign(total, acc, "+="), Assign(acc, Literal("0"))]
+        block.body += partial_sums.nest(r.loops, before, 1, flush, pragma, e.index, partial_sums.TERMS * lanes)
+        acc = e.let(block, r.dtype, Op("{0} + {1}", (total, acc)))
     else:
-        block.lines += loop_nest(r.loops, inner.lines, pragma, e.index)
+        block.body += nested(r.loops, inner.body, pragma, e.index)
     return rounded(e, n, acc, block)
 
 
@@ -172,20 +175,20 @@ def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> st
     """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
     x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
     wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    acc = "0" if op == "sum" and dt.is_float(wide) else ""          # not -0 where all are -0
+    acc: Expr = Literal("0" if op == "sum" and dt.is_float(wide) else "")          # not -0 where all are -0
     for at in np.ndindex(*(x.shape[a] for a in axes)):
         fixed = dict(zip(axes, at))
         free = iter(idx)
         value = e.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard)
-        if not value.isidentifier():
+        if not isinstance(value, Name):
             value = e.let(block, wide, value)
         acc = e.let(block, wide, combine(op, wide, acc, value)) if acc else value
     return rounded(e, n, acc, block)
 
 
-def _extremum(e: Emitter, block: Block, r: Reduction, acc: str, value: str) -> str:
-    v = value if value.isidentifier() else e.let(block, r.dtype, value)
-    return f"{acc} = {combine(r.op, r.dtype, acc, v)};"
+def _extremum(e: Emitter, block: Block, r: Reduction, acc: Name, value: Expr) -> Stmt:
+    v = value if isinstance(value, Name) else e.let(block, r.dtype, value)
+    return Assign(acc, combine(r.op, r.dtype, acc, v))
 
 
 def _simd(e: Emitter, r: Reduction, acc: str) -> str:
@@ -197,12 +200,12 @@ def _simd(e: Emitter, r: Reduction, acc: str) -> str:
 
 def _serial_arg(e: Emitter, r: Reduction, block: Block) -> str:
     best = e.let(block, r.dtype, identity(e, "max" if r.op == "argmax" else "min", r.dtype), "a")
-    where = e.let(block, np.dtype(np.int64), "-1", "w")
+    where = e.let(block, np.dtype(np.int64), Literal("-1"), "w")
     inner = block.child(r.loops)
     value = e.let(inner, r.dtype, r.element(inner))
-    at = text(r.position or Ix())
     sign = ">" if r.op == "argmax" else "<"
-    nan = f" || ({value} != {value} && {best} == {best})" if dt.is_float(r.dtype) else ""
-    inner.lines.append(f"if ({where} < 0 || {value} {sign} {best}{nan}) {{ {best} = {value}; {where} = {at}; }}")
-    block.lines.extend(loop_nest(r.loops, inner.lines, "", e.index))
+    nan = " || ({1} != {1} && {2} == {2})" if dt.is_float(r.dtype) else ""
+    better = Op(f"{{0}} < 0 || {{1}} {sign} {{2}}{nan}", (where, value, best))
+    inner.body.append(When(better, (Assign(best, value), Assign(where, r.position or Ix()))))
+    block.body += nested(r.loops, inner.body, "", e.index)
     return where

@@ -6,14 +6,17 @@ import math
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, text
+from hybrid.ir.index import Ix
+from hybrid.ir.stmt import Assign, Do, Expr, Keep, Let, Literal, Name, Op, Scope, Stmt
 
 from . import partial_sums
 from .emit import Block, Emitter, Reduction, identity, serial_reduce
 from .lane_reductions import better, planned
-from .lanes import F64, LaneLoop, Refused, lane_loop
+from .lanes import F64, LaneLoop, Refused, iterations
 from .reductions import rounded
 from .vector import VectorEmitter
+
+ZERO = Literal("{0}")
 
 
 def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -45,37 +48,40 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     for v in r.loops:
         blocks.append(blocks[-1].child([v]))
     inner = blocks[-1]
-    before = set(e.kept)
+    known = set(e.kept)
     value = e.floats(r.element(inner))
     for m, key in [(m, key) for m in e.keep for key in inner.memo if key[0] is m and m not in e.kept]:
         e.remember(m, key[1], inner.memo[key], inner, block)
     name = e.name("a")
     unroll = 1 if lane.extent < 2 * e.width else 4 if len(inner.lines) < 8 and lane.extent >= 4 * e.width else 2
-    inner.lines += _accumulate(e, r, name, value)
-    out = [f"hy_v {', '.join(f'{name}_{q} = HYV_B({identity(e, r.op, r.dtype)})' for q in range(unroll))};"]
+    inner.body += _accumulate(e, r, name, value)
+    accumulators = [Name(f"{name}_{q}") for q in range(unroll)]
+    out: list[Stmt] = [Let("hy_v", a, Op("HYV_B({0})", (identity(e, r.op, r.dtype),))) for a in accumulators]
     if r.op in ("max", "min"):
-        out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
+        out += [Let("hy_m", Name(f"{name}n_{q}"), ZERO) for q in range(unroll)]
     along = -(-lane.extent // (e.width * unroll))                # additions to one vector
-    flush, end = [], ""
+    flush: list[Stmt] = []
+    end: list[Stmt] = []
     additions = along * math.prod(v.extent for v in r.loops[:-1])
     if partial_sums.in_blocks(r.op, r.dtype, additions):
-        declared, block_end, end = partial_sums.vector_total(f"{name}_0", name, additions)
-        out.append(declared)
-        flush = [*_halved(name, unroll, "{0} += {1};"), block_end,
-                 *(f"{name}_{q} = (hy_v){{}};" for q in range(1, unroll))]
-    body = lane_loop(lane, inner.lines, e.width, unroll, flush=flush if along > partial_sums.TERMS else ())
+        declared, block_end, last = partial_sums.vector_total(accumulators[0], name, additions)
+        out += declared
+        flush = [*_halved(name, unroll, "sum"), block_end,
+                 *(Assign(a, Literal("(hy_v){}")) for a in accumulators[1:])]
+        end = [last]
+    body = iterations(lane, inner.body, e.width, unroll, flush=flush if along > partial_sums.TERMS else ())
     if len(r.loops) > 1:
-        lines = [[*b.lines] for b in blocks[1:-1]]
-        lines[-1] += body
+        before = [[*b.body] for b in blocks[1:-1]]
+        before[-1] += body
         # behind whole groups of vectors, few are left
         left = (lane.extent % (e.width * unroll) + e.width - 1) // e.width if along > partial_sums.TERMS else along
-        body = partial_sums.nest(r.loops[:-1], lines, left, flush)
-    begin = len(block.lines) + len(out)
+        body = partial_sums.nest(r.loops[:-1], before, left, flush)
+    begin = len(block.body) + len(out)
     if len(r.loops) == 1:
-        e.loops.append((block, begin, begin + len(body), LaneLoop(lane, inner.lines, unroll)))
-    block.lines += [*out, *body, *_joined(e, r, name, unroll, end)]
+        e.loops.append((block, begin, begin + len(body), LaneLoop(lane, inner.body, unroll)))
+    block.body += [*out, *body, *_joined(e, r, name, unroll, end)]
     e.defined[name] = block
-    e.ready |= set(e.kept) - before
+    e.ready |= set(e.kept) - known
     return name
 
 
@@ -89,45 +95,48 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     inner = block.child([lane])
     value = e.floats(r.element(inner))
     name, word = e.name("a"), r.op[3:]
-    worst = f"HYV_B({identity(e, word, e.type)})"
+    worst = Op("HYV_B({0})", (identity(e, word, e.type),))
     unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
-    inner.lines.append(better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})",
-                              f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
-    block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};",
-                    f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
-                    *lane_loop(lane, inner.lines, e.width, unroll),
-                    *(f"hyv_first_of(&{name}_0, &{name}w_0, {name}_{q}, {name}w_{q}, {int(word == 'min')});"
-                      for q in range(1, unroll)),
-                    f"const long {name} = hyv_first({name}_0, {name}w_0, {int(word == 'min')});"]
+    inner.body.append(better(n, Name(f"{name}@"), Name(f"{name}w@"), Keep(value, worst),
+                             Op("HYV_COUNT + HYV_IB((int)({0}))", (r.position or Ix(),))))
+    pairs = [(Name(f"{name}_{q}"), Name(f"{name}w_{q}")) for q in range(unroll)]
+    least = int(word == "min")
+    block.body += [*(Let("hy_v", best, worst) for best, _ in pairs), *(Let("hy_vi", where, ZERO) for _, where in pairs),
+                   *iterations(lane, inner.body, e.width, unroll),
+                   *(Do(Op(f"hyv_first_of(&{{0}}, &{{1}}, {{2}}, {{3}}, {least})", (*pairs[0], *pair)))
+                     for pair in pairs[1:]),
+                   Let("long", name, Op(f"hyv_first({{0}}, {{1}}, {least})", pairs[0]), True)]
     e.defined[name] = block
     return name
 
 
-def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: str) -> list[str]:
+def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: Expr) -> list[Stmt]:
+    acc, nan = Name(f"{name}@"), Name(f"{name}n@")
+    kept = Keep(value, Op("HYV_B({0})", (identity(e, r.op, r.dtype),)))
     if r.op in ("sum", "prod"):
-        return [f"{name}@ {'+' if r.op == 'sum' else '*'}= HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}));"]
-    word = "MAX" if r.op == "max" else "MIN"
-    kept = f"HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}))"
-    return [f"{{ const hy_v x_ = {kept}; {name}n@ |= HYV_NAN(x_, x_); {name}@ = HYV_{word}({name}@, x_); }}"]
+        return [Assign(acc, kept, "+=" if r.op == "sum" else "*=")]
+    x = Name("x_")
+    return [Scope((Let("hy_v", x, kept, True), Assign(nan, Op("HYV_NAN({0}, {0})", (x,)), "|="),
+                   Assign(acc, Op(f"HYV_{r.op.upper()}({{0}}, {{1}})", (acc, x)))))]
 
 
-def _halved(name: str, count: int, step: str) -> list[str]:
+def _halved(name: str, count: int, op: str) -> list[Stmt]:
     """Statements that join the partial results of several vectors in the first."""
-    out = []
+    out: list[Stmt] = []
     while count > 1:
         count //= 2
-        out += [step.format(f"{name}_{q}", f"{name}_{q + count}", f"{name}n_{q}", f"{name}n_{q + count}")
-                for q in range(count)]
+        for q in range(count):
+            a, b = Name(f"{name}_{q}"), Name(f"{name}_{q + count}")
+            if op in ("sum", "prod"):
+                out.append(Assign(a, b, "+=" if op == "sum" else "*="))
+            else:
+                out += [Assign(a, Op(f"HYV_{op.upper()}({{0}}, {{1}})", (a, b))),
+                        Assign(Name(f"{name}n_{q}"), Name(f"{name}n_{q + count}"), "|=")]
     return out
 
 
-def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int, end: str) -> list[str]:
-    out = _halved(name, unroll, {"sum": "{0} += {1};", "prod": "{0} *= {1};",
-                                 "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};",
-                                 "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op])
-    if end:
-        out.append(end)
-    whole = f"hyv_{r.op}({name}_0)"
+def _joined(e: VectorEmitter, r: Reduction, name: Name, unroll: int, end: list[Stmt]) -> list[Stmt]:
+    whole = Op(f"hyv_{r.op}({{0}})", (Name(f"{name}_0"),))
     if r.op in ("max", "min"):
-        whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
-    return [*out, f"const {e.real} {name} = {whole};"]
+        whole = Op("HYV_ANY({0}) ? HY_NANf : {1}", (Name(f"{name}n_0"), whole))
+    return [*_halved(name, unroll, r.op), *end, Let(e.real, name, whole, True)]

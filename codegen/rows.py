@@ -1,19 +1,22 @@
 """Row, reduction and heavy elementwise kernels of float32, printed as vectors; None where they cannot be."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store, length, walk
 
+from .block import Block, loop
 from .dialect import C, PARALLEL
-from .emit import Block, loop_nest
-from .loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename,
-                    signature, work_of)
-from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
+from .loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, function, merged_axes, pointer_names,
+                    rename, work_of)
+from .lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
 from .software_pipelining import in_stages
 from .vector import FAR, NEAR, VectorEmitter
@@ -65,11 +68,11 @@ class _Rows:
             groups = merged_axes(self.sizes, lambda g: self._merges(g, fewest), self.first)
         e, blocks, loops = self._build(groups)
         body = self._close(e, blocks, loops)
-        if any("HYV_STREAM(" in line for line in body):
-            body = [self._past(), *body, "HYV_STREAMED;"]
+        if any(isinstance(s, Store) and s.vector == "STREAM" and not s.how for s in walk(body)):
+            body = [self._past(), *body, Do(Op("HYV_STREAMED", ()))]
         elif not _pays(self.k):
             raise Refused("plain loops do as well")
-        text = "\n".join([signature(self.name, self.args, len(self.k.stores)), *("  " + line for line in body), "}"])
+        text = function(self.name, self.args, len(self.k.stores), body)
         if self.kind == F64:
             text = in_doubles(text)
         return Printed(self.name, text, self.args, self.k.kind, vectors=True)
@@ -102,8 +105,9 @@ class _Rows:
         for n in reversed(k.hoisted):
             e.value(n, rename(k.members[n][0].idx, k.loops, idx), blocks[-1])
         store = e.store(names[k.root], k.root, place, e.value(k.root, place, blocks[-1]))
-        blocks[-1].lines.append(store.replace("HYV_STORE@(", "HYV_STREAM@(") if self.stream
-                                and self._on_lines(place, lane) else store)
+        if isinstance(store, Store) and store.vector == "STORE" and self.stream and self._on_lines(place, lane):
+            store = replace(store, vector="STREAM")
+        blocks[-1].body.append(store)
         for n, spot in k.sides:
             self._side(e, n, rename(spot, k.loops, idx), blocks)
         return e, blocks, loops
@@ -139,67 +143,70 @@ class _Rows:
     def _side(self, e: VectorEmitter, n: Node, at: Index, blocks: list[Block]) -> None:
         needed = {v for i in at for v in variables(i)}
         block = next(b for b in blocks if needed <= b.vars)
-        block.lines.append(e.store(self.names[n], n, at, e.value(n, at, block)))
+        block.body.append(e.store(self.names[n], n, at, e.value(n, at, block)))
 
-    def _close(self, e: VectorEmitter, blocks: list[Block], loops: list[Var]) -> list[str]:
+    def _close(self, e: VectorEmitter, blocks: list[Block], loops: list[Var]) -> list[Stmt]:
         """The loops around the statements."""
         work = work_of(self.k)
         lane = None if self.single else next(v for v in loops if v in e.lanes)
-        if self.single and not any("hy_v " in line for b in blocks for line in b.lines):
+        if self.single and not any(isinstance(s, Let) and s.type == "hy_v" for b in blocks for s in walk(b.body)):
             raise Refused("no vectors")
-        body, staged = blocks[-1].lines, self._staged(e, blocks, loops, lane, work)
+        body, staged = blocks[-1].body, self._staged(e, blocks, loops, lane, work)
         for depth in reversed(range(len(loops))):
             v = loops[depth]
             pragma = self._pragma(v, depth, work)
             if v is lane:
                 last = self._last(v, body)
-                fetch = self._fetch(e, v, loops[depth + 1:]) if depth else ""
-                before = ([f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += {self.line}) {fetch}"] if fetch
-                          else [])
-                body = before + lane_loop(v, body, self.width, last.unroll, pragma, SINGLE if pragma == TEAM else "")
+                fetch = self._fetch(e, v, loops[depth + 1:]) if depth else None
+                before = [For(v.name, Ix(), Ix(v.extent), (fetch,), self.line)] if fetch else []
+                body = [*before, *iterations(v, body, self.width, last.unroll, pragma,
+                                             SINGLE if pragma == TEAM else "")]
             else:
-                body = [*([pragma] if pragma else []), *loop_nest([v], body)]
+                body = [loop(v, body, pragma)]
             if staged and depth == len(loops) - (1 if lane is None else 2):
                 body = staged
-            body = [*blocks[depth].lines, *body]
+            body = [*blocks[depth].body, *body]
         return body
 
     def _pragma(self, v: Var, depth: int, work: int) -> str:
         return (TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1
                 else "")
 
-    def _last(self, lane: Var, body: list[str]) -> LaneLoop:
+    def _last(self, lane: Var, body: list[Stmt]) -> LaneLoop:
         return LaneLoop(lane, body, self._copies(lane, body))
 
     def _staged(self, e: VectorEmitter, blocks: list[Block], loops: list[Var], lane: Var | None,
-                work: int) -> list[str] | None:
+                work: int) -> list[Stmt] | None:
         """The loop over rows with several under way; None where a row's loops are not of that form."""
         depth = len(loops) - (1 if lane is None else 2)
         if depth < 0 or lane is not None and (lane is not loops[-1] or lane in e.rows) or loops[depth] not in e.rows:
             return None
         row, block = loops[depth], blocks[depth + 1]
-        filled = self.k.root.nbytes >= FAR and not any("HYV_STREAM@(" in line for line in blocks[-1].lines)
+        filled = self.k.root.nbytes >= FAR and not any(
+            isinstance(s, Store) and s.vector == "STREAM" for s in blocks[-1].body)
         # memory is the limit, and works best row by row
         if filled and self.k.root.nbytes > STREAM * 3 // 2:
             return None
-        last = None if lane is None else self._last(lane, blocks[-1].lines)
+        last = None if lane is None else self._last(lane, blocks[-1].body)
         own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
-        fetch = self._fetch(e, lane, []) if lane is not None else ""
-        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work),
+        fetch = self._fetch(e, lane, []) if lane is not None else None
+        return in_stages(row, block.body, own, last, self.width, fetch, self._pragma(row, depth, work),
                          self.kind.itemsize, any(n.nbytes >= FAR for n in self.args), filled)
 
-    def _copies(self, lane: Var, body: list[str]) -> int:
+    def _copies(self, lane: Var, body: list[Stmt]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
-        if any("for (" in line for line in body):
-            most = 8 if len(body) <= 12 else 4 if len(body) <= 24 else 1
+        count = length(body)
+        if any(isinstance(s, For) for s in body):
+            most = 8 if count <= 11 else 4 if count <= 23 else 1
             return max((n for n in (1, 2, 4, 8) if n <= most and n * self.width <= lane.extent), default=1)
-        return 1 if lane.extent < 2 * self.width or len(body) > 60 else 2
+        return 1 if lane.extent < 2 * self.width or count > 60 else 2
 
-    def _past(self) -> str:
+    def _past(self) -> Stmt:
         """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes
         twice as long."""
-        far = [self.names[n] for n in self.args if n is self.k.root or n.nbytes >= FAR]
-        return f"const int past = !(({' | '.join(f'(unsigned long){p}' for p in far)}) % 64);"
+        far = [Name(self.names[n]) for n in self.args if n is self.k.root or n.nbytes >= FAR]
+        addresses = " | ".join(f"(unsigned long){{{i}}}" for i in range(len(far)))
+        return Let("int", Name("past"), Op(f"!(({addresses}) % 64)", tuple(far)), True)
 
     def _on_lines(self, place: Index, lane: Var | None) -> bool:
         """Whether every vector of the result is a cache line of it."""
@@ -208,7 +215,7 @@ class _Rows:
         return lane is not None and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n
                 for atom, c in at.terms)
 
-    def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> str:
+    def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> Prefetch | None:
         """A statement that asks for a cache line of a row of a large result that nothing was written to while the row
         was read: all at once they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
@@ -216,11 +223,11 @@ class _Rows:
         if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * self.kind.itemsize <= NEAR
             or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
-            return ""
+            return None
         place = linear(root.shape, self.place)
         if variables(place) & set(after):                    # lanes are rows: a row's elements are no neighbours
-            return ""
-        return f"__builtin_prefetch({self.names[root]} + {text(place)}, 1);"
+            return None
+        return Prefetch(Name(self.names[root]), place, how=", 1")
 
 
 def _type(k: Kernel) -> np.dtype:

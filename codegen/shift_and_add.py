@@ -164,7 +164,7 @@ class Spread(Direct):
         at = self._in_place()
         if at is not None:
             return [dict(at.terms).get(v, 0) for v in self.channels]
-        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel  # type: ignore[misc]
+        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel  # type: ignore[misc]  # noqa: E501
                 for v in self.channels]
 
     def _pixels(self) -> tuple[list[str], str]:
@@ -186,12 +186,12 @@ class Spread(Direct):
             if sx.extent < 4:
                 raise Refused("short lines")
             blocks, value = self._read(e, sy, sx)
-            blocks[-1].lines.append(f"HYV_STORE@({to}, {e.floats(value)});")            # type: ignore[attr-defined]
+            blocks[-1].body.append(f"HYV_STORE@({to}, {e.floats(value)});")            # type: ignore[attr-defined]
             body = lane_loop(sx, blocks[-1].lines, self.lanes, 1)
         except Refused:
             e = Emitter(C, self.reads, count=5000)
             blocks, value = self._read(e, sy, sx)
-            blocks[-1].lines.append(f"*({to}) = {value};")
+            blocks[-1].body.append(f"*({to}) = {value};")
             body = loop_nest([sx], blocks[-1].lines)
         loops = [*self.channels, sy]
         for depth_, v in reversed(list(enumerate(loops))):
@@ -260,7 +260,7 @@ class Spread(Direct):
             blocks.append(blocks[-1].child([v] if v else []))
         at = root_index(self.k, self.m.dot_index)
         value = e.value(self.k.root, at, blocks[-1])
-        blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        blocks[-1].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
         body = [*blocks[2].lines,
                 *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});",

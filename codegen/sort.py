@@ -31,7 +31,7 @@ def _key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
     v = Var(at, root.shape[-1])
     inside = Block(block, block.vars | {v})
     value = e.value(root.args[0], (*unlinear(var(row), root.shape[:-1]), var(v)), inside)
-    block.lines += inside.lines
+    block.body += inside.lines
     return value
 
 

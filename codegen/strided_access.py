@@ -5,16 +5,19 @@ along the result.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scope, Stmt, When
 
 from .dialect import C, PARALLEL
-from .emit import Block, Emitter, loop_nest
+from .block import Block, loop
+from .emit import Emitter
 from .lanes import F32, Refused, copies, masked
-from .loops import (NEAR, PARALLEL_WORK, TEAM, Printed, group_loops, merged_axes, pointer_names, rename, signature,
+from .loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes, pointer_names, rename,
                     work_of)
 from .vector import FAR, VectorEmitter
 
@@ -29,7 +32,7 @@ class TileEmitter(VectorEmitter):
     step of the lines of each."""
     side: int = LINE
     other: Var = field(default_factory=lambda: Var("o", 2))
-    tiles: dict[tuple[Node, Ix], str] = field(default_factory=dict)
+    tiles: dict[tuple[Node, Ix], Name] = field(default_factory=dict)
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
@@ -37,8 +40,9 @@ class TileEmitter(VectorEmitter):
                                                                   lane) in (1, None) or coefficient(at,
                 self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
             return super()._load(n, idx, guard, block)
-        name = self.tiles.setdefault((n, at), f"tile{len(self.tiles)}")
-        return self.bind(block, "v", f"HYV_LOAD@({name} + ({self.other.name} - w0) * {self.side} + {lane.name} - v0)")
+        name = self.tiles.setdefault((n, at), Name(f"tile{len(self.tiles)}"))
+        row, column = (var(v) - var(Var(first, v.extent)) for v, first in ((self.other, "w0"), (lane, "v0")))
+        return self.bind(block, "v", Load(name, row * self.side + column, "LOAD"))
 
 
 def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
@@ -101,60 +105,70 @@ class _Across:
         store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
         if not e.tiles:
             raise Refused("nothing is read across")
-        tile = [*self._begin(w, "w"), *self._begin(v, "v"), *self._tiles(e),
-                *self._rows(line.lines, [*block.lines, store])]
+        tile = [self._begin(w, "w"), self._begin(v, "v"), *self._tiles(e), *self._rows(line.body, [*block.body, store])]
+        threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+        head = "" if self.rest else threads
         if self.blocked:
-            nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))))
+            nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))), head)
         else:
-            nest = self._steps(w, self._steps(v, tile))
-        pragma = [TEAM] if team else [PARALLEL] if work_of(k) >= PARALLEL_WORK else []
-        nest = [*pragma, *loop_nest(self.rest, [*outer.lines, *nest])] if self.rest else [*outer.lines, *pragma, *nest]
-        source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in nest), "}"])
-        return Printed(self.name, source, self.args, k.kind, vectors=True)
+            nest = self._steps(w, self._steps(v, tile), head)
+        body = [*outer.body, *nest]
+        for depth, u in enumerate(reversed(self.rest)):
+            body = [loop(u, body, threads if depth == len(self.rest) - 1 else "")]
+        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
 
-    def _blocks(self, u: Var, body: list[str]) -> list[str]:
-        return [f"for (long {u.name}_b = 0; {u.name}_b < {u.extent}; {u.name}_b += {BLOCK}) {{",
-                *("  " + s for s in body), "}"]
+    def _blocks(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
+        return [For(f"{u.name}_b", Ix(), Ix(u.extent), tuple(body), BLOCK, pragma)]
 
-    def _steps(self, u: Var, body: list[str]) -> list[str]:
+    def _steps(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
         """The loop over tiles, within a block where there are some."""
-        t, first, end = f"{u.name}_t", "0", str(u.extent)
+        first: Expr = Ix()
+        last: Expr = Ix(u.extent)
         if self.blocked:
-            first = f"{u.name}_b"
-            end = (f"{first} + {BLOCK}" if u.extent % BLOCK == 0
-                   else f"({first} + {BLOCK} < {u.extent} ? {first} + {BLOCK} : {u.extent})")
-        return [f"for (long {t} = {first}; {t} < {end}; {t} += {self.side}) {{", *("  " + s for s in body), "}"]
+            first = Name(f"{u.name}_b")
+            last = _end(first, BLOCK, u.extent)
+        return [For(f"{u.name}_t", first, last, tuple(body), self.side, pragma)]
 
-    def _begin(self, u: Var, name: str) -> list[str]:
+    def _begin(self, u: Var, name: str) -> Stmt:
         """Where a tile begins: the last one overlaps the one before it, of which nothing is done twice."""
-        last = u.extent - self.side
-        return [f"const long {name}0 = {u.name}_t" + (f" < {last} ? {u.name}_t : {last};" if u.extent % self.side
-                                                      else ";")]
+        last, at = u.extent - self.side, Name(f"{u.name}_t")
+        return Let("long", Name(f"{name}0"), Op(f"{{0}} < {last} ? {{0}} : {last}", (at,)) if u.extent % self.side
+                   else at, True)
 
-    def _tiles(self, e: TileEmitter) -> list[str]:
-        """Statements that turn the tiles."""
+    def _tiles(self, e: TileEmitter) -> list[Stmt]:
+        """Statements that transpose the tiles."""
         v, w, side, width = self.v, self.w, self.side, self.width
-        out: list[str] = []
+        out: list[Stmt] = []
+        source = Name("from")
         for (n, at), name in e.tiles.items():
             step = coefficient(at, v)
-            base = text(substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))}))
+            base = substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))})
             spots = [(r, c) for r in range(0, side, width) for c in range(0, side, width)]
-            out += [f"float {name}[{side * side}] __attribute__((aligned(64)));",
-                    f"{{ const float *from = {e.stored[n]} + {base};",
-                    *(f"  turn_vfloat{width}({name} + {r * side + c}, {side}, from + {c} * {step}l + {r}, {step}l);"
-                      for r, c in spots), "}"]
+            form = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step}l + {{4}}, {step}l)"
+            out += [Local("float", name, side * side),
+                    Scope((Let("const float *", source, Op("{0} + {1}", (Name(e.stored[n]), base))),
+                           *(Do(Op(form, (name, Ix(r * side + c), source, Ix(c), Ix(r)))) for r, c in spots)))]
         return out
 
-    def _rows(self, before: list[str], body: list[str]) -> list[str]:
-        """The lines of a tile: whole vectors, then what is left."""
+    def _rows(self, before: Sequence[Stmt], body: Sequence[Stmt]) -> list[Stmt]:
+        """The rows of a tile: whole vectors, then what is left."""
         v, w, width, side = self.v, self.w, self.width, self.side
-        ends = [f"{u.name}_t + {side}" if u.extent % side == 0
-                else f"({u.name}_t + {side} < {u.extent} ? {u.name}_t + {side} : {u.extent})" for u in (v, w)]
-        vectors = f"long {v.name} = {v.name}_t; for (; {v.name} + {width} <= end; {v.name} += {width}) {{"
-        out = [f"const long end = {ends[0]};",
-               f"for (long {w.name} = {w.name}_t; {w.name} < {ends[1]}; {w.name}++) {{", *("  " + s for s in before),
-               "  " + vectors, *("    " + s for s in copies(body, 0)), "  }"]
+        end, at, first = Name("end"), Name(v.name), Name(f"{v.name}_t")
+        whole = Op(f"{{0}} - {width - 1}", (end,))
+        inner: list[Stmt] = [*before, For(v.name, first, whole, tuple(copies(body, 0)), width)]
         if v.extent % width:
-            out += [f"  if ({v.name} < end) {{ const hy_m mk = HYV_FIRST((int)(end - {v.name}));",
-                    *("    " + s for s in masked(body)), "  }"]
-        return [*out, "}"]
+            left: list[Stmt] = [
+                Let("long", at, Op(f"{{0}} + ({{1}} - {{0}}) / {width} * {width}", (first, end)), True),
+                    When(Op("{0} < {1}", (at, end)),
+                         (Let("hy_m", Name(MASK), Op("HYV_FIRST((int)({0} - {1}))", (end, at)), True),
+                          *masked(body)))]
+            inner.append(Scope(tuple(left)))
+        return [Let("long", end, _end(first, side, v.extent), True),
+                For(w.name, Name(f"{w.name}_t"), _end(Name(f"{w.name}_t"), side, w.extent), tuple(inner))]
+
+
+def _end(first: Name, size: int, extent: int) -> Op:
+    """Where a part of a loop ends that begins at ``first``."""
+    if extent % size == 0:
+        return Op(f"{{0}} + {size}", (first,))
+    return Op(f"({{0}} + {size} < {extent} ? {{0}} + {size} : {extent})", (first,))

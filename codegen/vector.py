@@ -16,7 +16,8 @@ import numpy as np
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
-from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, text, variables
+from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, variables
+from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, Stmt, Store
 
 from .emit import EXACT, Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
@@ -54,7 +55,7 @@ class VectorEmitter(Emitter):
     ready: set[Node] = field(default_factory=set)
     kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
-    inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
+    inverse: dict[str, Name] = field(default_factory=dict)       # scalars that are divided by
     # vectors rounded to a half type -> what they were: a store rounds it itself
     exact: dict[str, str] = field(default_factory=dict)
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
@@ -80,42 +81,43 @@ class VectorEmitter(Emitter):
             raise Refused("an index read for each lane")
         return next(iter(hit)) if hit else None             # type: ignore[return-value]
 
-    def bind(self, block: Block, kind: str, expression: str) -> str:
+    def bind(self, block: Block, kind: str, expression: Expr) -> Name:
         """A vector's name."""
         name = self.name("v")
         self.kind[name] = kind
-        block.lines.append(f"const {({'v': 'hy_v', 'm': 'hy_m', 'i': 'hy_vi'})[kind]} {name} = {expression};")
+        block.body.append(Let({"v": "hy_v", "m": "hy_m", "i": "hy_vi"}[kind], name, expression, True))
         return name
 
-    def let(self, block: Block, d: np.dtype, expression: str, prefix: str = "t") -> str:
+    def let(self, block: Block, d: np.dtype, expression: Expr, prefix: str = "t") -> Name:
         """Bind a scalar to a new name."""
         name = super().let(block, d, expression, prefix)
         self.defined[name] = block
         return name
 
-    def ratio(self, a: str, by: str, block: Block, plain: bool = False) -> str:
+    def ratio(self, a: str, by: str, block: Block, plain: bool = False) -> Expr:
         """a / by, one rounding more: a product where ``by`` is one number for many elements. plain: whether 1 / by is a
         normal number."""
         home = self.defined.get(by)
         if home is None or by in self.kind or home is block:
-            return f"({self.floats(a)} / {self.floats(by)})"
+            return Op("({0} / {1})", (self.floats(a), self.floats(by)))
         if by not in self.inverse and plain:
             self.inverse[by] = scale = self.name("s")
-            home.lines.append(f"const {self.real} {scale} = 1.0f / {by};")
+            home.body.append(Let(self.real, scale, Op("1.0f / {0}", (by,)), True))
         if plain:
-            return f"({self.floats(a)} * HYV_B({self.inverse[by]}))"
+            return Op("({0} * HYV_B({1}))", (self.floats(a), self.inverse[by]))
         if by not in self.inverse:
             self.inverse[by] = scale = self.name("s")
-            home.lines.append(f"const {self.real} {scale} = hy_scale({by}), {scale}r = 1.0f / ({by} * {scale});")
+            home.body += [Let(self.real, scale, Op("hy_scale({0})", (by,)), True),
+                          Let(self.real, Name(f"{scale}r"), Op("1.0f / ({0} * {1})", (by, scale)), True)]
         scale = self.inverse[by]
-        return f"({self.floats(a)} * HYV_B({scale}) * HYV_B({scale}r))"
+        return Op("({0} * HYV_B({1}) * HYV_B({2}))", (self.floats(a), scale, Name(f"{scale}r")))
 
-    def floats(self, name: str) -> str:
+    def floats(self, name: Expr) -> Expr:
         """A value as a vector of floats."""
-        kind = self.kind.get(name)
+        kind = self.kind.get(name) if isinstance(name, str) else None
         if kind in ("m", "i"):
             raise Refused("integers among floats")
-        return name if kind else f"HYV_B({name})"
+        return name if kind else Op("HYV_B({0})", (name,))
 
     # ---- values
     def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
@@ -127,7 +129,7 @@ class VectorEmitter(Emitter):
             if key not in home.memo:
                 if lane is None or coefficient(where[1], lane) != 1:
                     return super().value(n, idx, block, guard)
-                home.memo[key] = self.bind(home, "v", f"HYV_LOAD@({where[0]} + {text(where[1])})")
+                home.memo[key] = self.bind(home, "v", Load(Name(where[0]), where[1], "LOAD"))
             return home.memo[key]
         return super().value(n, idx, block, guard)
 
@@ -170,10 +172,9 @@ class VectorEmitter(Emitter):
         kept = Kept(pointer, bool(pointer), spot[0], spot[1])
         if not pointer:
             kept.pointer = self.name("row")
-            row.lines.append(f"{self.real} {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] "
-                             f"__attribute__((aligned(64)));")
+            row.body.append(Local(self.real, Name(kept.pointer), math.prod(n.shape[a] for a in spot[1])))
         self.kept[n] = kept
-        home.lines.append(f"HYV_STORE@({kept.pointer} + {text(where)}, {name});")
+        home.body.append(Store(Name(kept.pointer), where, name, "STORE"))
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane = self.lane(idx, guard)
@@ -182,11 +183,11 @@ class VectorEmitter(Emitter):
         at = linear(n.shape, idx)
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
-        load = f"HYV_LOAD{half(n.dtype)}@({self.stored[n]} + {text(at)})"
+        load: Expr = Load(Name(self.stored[n]), at, f"LOAD{half(n.dtype)}")
         self.loads.append((n, at))
         if guard:
             self._uniform(guard)
-            load = f"({self.condition(guard)}) ? {load} : (hy_v){{}}"
+            load = Op("({0}) ? {1} : (hy_v){{}}", (self.condition(guard), load))
         else:
             self._ask_for_the_next_row(n, at, lane, block)
         return self.bind(block, "v", load)
@@ -197,8 +198,8 @@ class VectorEmitter(Emitter):
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
         if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * n.dtype.itemsize <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * "
-                               f"{2 if step * n.dtype.itemsize <= NEAR // 2 else 1});")
+            block.body.append(Prefetch(Name(self.stored[n]), at, step,
+                                       2 if step * n.dtype.itemsize <= NEAR // 2 else 1))
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
@@ -229,14 +230,15 @@ class VectorEmitter(Emitter):
     def _count(self, at: Ix, lane: Var, block: Block) -> str:
         if coefficient(at, lane) != 1:
             raise Refused("a count by steps")
-        return self.bind(block, "i", f"HYV_COUNT + HYV_IB((int)({text(at)}))")
+        return self.bind(block, "i", Op("HYV_COUNT + HYV_IB((int)({0}))", (at,)))
 
     def _random_lanes(self, n: Node, idx: Index, lane: Var, block: Block) -> str:
         at = linear(n.shape, idx)
         if coefficient(at, lane) != 1 or self.type == F64:
             raise Refused("random numbers by steps")
         seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
-        return self.bind(block, "i", f"hyv_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned long)({text(at)}))")
+        form = f"hyv_philox({{0}}, {{1}}, {n.attrs['stream']}u, (unsigned long)({{2}}))"
+        return self.bind(block, "i", Op(form, (seed, call, at)))
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         inner, own = pull(n, idx)
@@ -244,8 +246,8 @@ class VectorEmitter(Emitter):
             return super()._pad(n, idx, guard, block)
         self._uniform(own)
         value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
-        return self.bind(block, "v",
-                         f"({self.condition(own)}) ? {value} : {self.floats(self.d.literal(n.attrs['value'], n.dtype))}")  # noqa: E501
+        other = self.floats(self.d.literal(n.attrs["value"], n.dtype))
+        return self.bind(block, "v", Op("({0}) ? {1} : {2}", (self.condition(own), value, other)))
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         axis, count = n.attrs["axis"], n.args[1].ndim
@@ -257,9 +259,9 @@ class VectorEmitter(Emitter):
         kind = self.kind.get(name)
         source, holds = n.args[0], self.holds(n.dtype)
         if holds and kind == "m":
-            return self.bind(block, "v", f"HYV_SELECT({name}, HYV_B(1.0f), (hy_v){{}})")
+            return self.bind(block, "v", Op("HYV_SELECT({0}, HYV_B(1.0f), (hy_v){{}})", (name,)))
         if holds and kind == "i" and (source.dtype.kind == "i" or shifted(source)):
-            return self.near(n, f"__builtin_convertvector({name}, hy_v)", block)
+            return self.near(n, Op("__builtin_convertvector({0}, hy_v)", (name,)), block)
         if is_half(n.dtype) and holds and self.holds(source.dtype) and n.dtype != source.dtype:
             return self.near(n, self.floats(name), block)
         if holds and self.holds(source.dtype) or n.dtype.kind == "i" and kind == "i":
@@ -271,16 +273,15 @@ class VectorEmitter(Emitter):
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
         if fn == "where" and self.holds(n.dtype) and n.args[0] not in self.extra and (limit := limited(n)) is not None:
-            return self.bind(block, "v",
-                             f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, "
-                             f"{self.floats(self.value(n.args[2], idx, block, guard))})")
+            ends = tuple(self.floats(self.value(a, idx, block, guard)) for a in n.args[1:])
+            return self.bind(block, "v", Op(f"{limit}({{0}}, {{1}})", ends))
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
             return self._compared(n, fn, args, block)
         if fn in LOGIC and all(self.kind.get(a) == "m" for a in args):
-            return self.bind(block, "m", LOGIC[fn].format(*args))
+            return self.bind(block, "m", Op(LOGIC[fn], tuple(args)))
         if shifted(n) and self.kind.get(args[0]) == "i":
-            return self.bind(block, "i", f"HYV_SHR({args[0]}, {args[1]})")
+            return self.bind(block, "i", Op("HYV_SHR({0}, {1})", tuple(args)))
         spelled = spelling(fn, self.type)
         if spelled is None or not self.holds(n.dtype):
             raise Refused(fn)
@@ -289,16 +290,16 @@ class VectorEmitter(Emitter):
         if fn == "div" and n.dtype == self.type:
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):
-            return self.near(n, f"hyv_exp_below({self.floats(args[0])})", block)
-        return self.near(n, spelled.format(*(self.floats(a) for a in args)), block)
+            return self.near(n, Op("hyv_exp_below({0})", (self.floats(args[0]),)), block)
+        return self.near(n, Op(spelled, tuple(self.floats(a) for a in args)), block)
 
-    def near(self, n: Node, value: str, block: Block) -> str:
+    def near(self, n: Node, value: Expr, block: Block) -> str:
         """The name of a vector that is computed; of a half type as it would be read back from memory
         (Emitter._rounded)."""
         name = self.bind(block, "v", value)
         if not is_half(n.dtype) or n.prim == "map" and n.attrs["fn"] in EXACT:
             return name
-        rounded = self.bind(block, "v", f"HYV_NEAR{half(n.dtype)}({name})")
+        rounded = self.bind(block, "v", Op(f"HYV_NEAR{half(n.dtype)}({{0}})", (name,)))
         self.exact[rounded] = name
         return rounded
 
@@ -306,27 +307,30 @@ class VectorEmitter(Emitter):
         """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is
         near -1."""
         if f.attrs["fn"] == "erf":
-            return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
+            inner = self.floats(self.value(f.args[0], idx, block, guard))
+            return self.bind(block, "v", Op("hyv_erf1({0})", (inner,)))
         y, by = scaled(f.args[0], -2 / math.log(2), self.extra)
-        power = f"hyv_two_to({self._times(y, by, idx, guard, block)})"
-        return self.bind(block, "v", f"{self._twice(factor, idx, guard, block)} / ({power} + HYV_B(1.0f))")
+        power = self._times(y, by, idx, guard, block)
+        twice = self._twice(factor, idx, guard, block)
+        return self.bind(block, "v", Op("{0} / (hyv_two_to({1}) + HYV_B(1.0f))", (twice, power)))
 
-    def _times(self, n: Node, by: float, idx: Index, guard: Guard, block: Block) -> str:
+    def _times(self, n: Node, by: float, idx: Index, guard: Guard, block: Block) -> Expr:
         """n * by; x + c x y as x (by + by c y)."""
         found = common(n)
         if found is None:
-            return f"{self.floats(self.value(n, idx, block, guard))} * HYV_B({self.d.literal(by, F32)})"
+            return Op("{0} * HYV_B({1})", (self.floats(self.value(n, idx, block, guard)), self.d.literal(by, F32)))
         x, *rest = (self.floats(self.value(a, idx, block, guard)) for a in (found[0], *found[1]))
-        return (f"{x} * ({' * '.join(rest)} * HYV_B({self.d.literal(by * found[2], F32)}) + "
-                f"HYV_B({self.d.literal(by, F32)}))")
+        product = " * ".join(f"{{{i}}}" for i in range(3, 3 + len(rest)))
+        return Op(f"{{0}} * ({product} * HYV_B({{1}}) + HYV_B({{2}}))",
+                  (x, self.d.literal(by * found[2], F32), self.d.literal(by, F32), *rest))
 
-    def _twice(self, n: Node | None, idx: Index, guard: Guard, block: Block) -> str:
+    def _twice(self, n: Node | None, idx: Index, guard: Guard, block: Block) -> Expr:
         """2 n, which is x where n is x / 2; 2 for None."""
         if n is None:
-            return "HYV_B(2.0f)"
+            return Literal("HYV_B(2.0f)")
         x, by = scaled(n, 2.0, self.extra)
         value = self.floats(self.value(x, idx, block, guard))
-        return value if by == 1 else f"({value} * HYV_B({self.d.literal(by, F32)}))"
+        return value if by == 1 else Op("({0} * HYV_B({1}))", (value, self.d.literal(by, F32)))
 
     def _chosen(self, args: list[str], block: Block) -> str:
         mask, *rest = args
@@ -334,8 +338,8 @@ class VectorEmitter(Emitter):
         if mask in self.kind:
             if self.kind[mask] != "m":
                 raise Refused("a condition that is no mask")
-            return self.bind(block, "v", f"HYV_SELECT({mask}, {a}, {b})")
-        return self.bind(block, "v", f"{mask} ? {a} : {b}")
+            return self.bind(block, "v", Op("HYV_SELECT({0}, {1}, {2})", (mask, a, b)))
+        return self.bind(block, "v", Op("{0} ? {1} : {2}", (mask, a, b)))
 
     def _compared(self, n: Node, fn: str, args: list[str], block: Block) -> str:
         kinds = [self.kind.get(a) for a in args]
@@ -343,12 +347,13 @@ class VectorEmitter(Emitter):
         if "i" in kinds:
             if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
                 raise Refused("integers")
-            return self.bind(block, "m", f"HYV_I{COMPARE[fn]}({args[0]}, HYV_IB(hy_int({args[1]})))")
+            return self.bind(block, "m", Op(f"HYV_I{COMPARE[fn]}({{0}}, HYV_IB(hy_int({{1}})))", tuple(args)))
         if not all(self.holds(a.dtype) for a in n.args):
             raise Refused("a comparison of other types")
-        return self.bind(block, "m", f"HYV_{COMPARE[fn]}({self.floats(args[0])}, {self.floats(args[1])})")
+        sides = tuple(self.floats(a) for a in args)
+        return self.bind(block, "m", Op(f"HYV_{COMPARE[fn]}({{0}}, {{1}})", sides))
 
-    def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
+    def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement."""
         lane = self.lane(idx)
         if lane is None:
@@ -358,5 +363,6 @@ class VectorEmitter(Emitter):
         at = linear(n.shape, idx)
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
+        assert isinstance(value, str)
         exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
-        return f"HYV_STORE{half(n.dtype)}@({pointer} + {text(at)}, {exact or self.floats(value)});"
+        return Store(Name(pointer), at, exact or self.floats(value), f"STORE{half(n.dtype)}")

@@ -338,7 +338,7 @@ class Correlation:
             blocks = [Block(None, frozenset())]
             for v in loops:
                 blocks.append(blocks[-1].child([v]))
-            blocks[-1].lines.append(e.store(self.names[root], root, tuple(idx), e.value(root, tuple(idx), blocks[-1])))
+            blocks[-1].body.append(e.store(self.names[root], root, tuple(idx), e.value(root, tuple(idx), blocks[-1])))
             body = blocks[-1].lines
             for depth in reversed(range(len(loops))):
                 simd = ["#pragma omp simd"] if depth == len(loops) - 1 and not any("for (" in s for s in body) else []

@@ -4,11 +4,14 @@ for GPUs, where NVRTC is installed.
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from typing import Any, Iterator
 
 import pytest
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:          # as shells start jobs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")

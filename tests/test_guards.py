@@ -283,7 +283,7 @@ def test_what_a_generator_draws_is_new_at_every_call(kind, place):
     make, draw = DRAWS[kind]
     other = make()
     call = PLACES[place](make(), draw)
-    with pytest.warns(UserWarning, match=r"test_guards\.py:\d+: .*drew random numbers from .*F\.random"):
+    with pytest.warns(UserWarning, match=r"test_guards\.py:\d+: .*drew random numbers from .*hybrid\.nd\.random"):
         found = [float(call(X).sum().asscalar())]
     found += [float(call(X).sum().asscalar()) for _ in range(3)]
     wanted = [float((X * draw(other)).sum().asscalar()) for _ in range(4)]

@@ -113,7 +113,7 @@ NEGATIVE = {
 @pytest.mark.parametrize("case", NEGATIVE)
 def test_no_array_has_a_negative_size(case: str) -> None:
     name, shapes, attrs = NEGATIVE[case]
-    with pytest.raises(HybridError, match=f"operator {name}: .*negative size"):
+    with pytest.raises(HybridError, match=f"operator {name}: .*(negative size|takes nsize of 1 or more)"):
         OPS[name].infer(shapes, [np.dtype("float32")] * len(shapes), OPS[name].parse(attrs))
 
 

@@ -39,7 +39,7 @@ def test_numbers_stay_numbers(row: Case) -> None:
     try:
         got = results(row, halves)
     except HybridError as err:
-        assert "float32 or float64 are wanted" in str(err)
+        assert "float32 or float64" in str(err)
         return
     for a, b in zip(got, results(row, of_kind(halves, "float64"))):
         if a.dtype == np.float16 and a.shape == b.shape:

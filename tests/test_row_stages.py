@@ -10,7 +10,10 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.codegen import rows
+from hybrid.codegen.lanes import LaneLoop
 from hybrid.codegen.software_pipelining import in_stages
+from hybrid.ir.index import Ix, Var
+from hybrid.ir.stmt import Assign, For, Let, Load, Name, Op, Stmt, Store
 
 FORMS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: nd.softmax(x),
@@ -65,11 +68,14 @@ def test_what_is_not_of_the_form_is_left_alone() -> None:
     assert in_stages(*_loop([])) is not None
 
 
-def _loop(first: list[str]) -> Any:
-    from hybrid.codegen.lanes import LaneLoop
-    from hybrid.ir.index import Var
-    lane, last = Var("r1", 64), Var("i1", 64)
-    lines = [*first, "hy_v a1_0 = HYV_B(0.0f);", "for (...)", "const float a1 = hyv_sum(a1_0);"]
+def _loop(first: list[Stmt]) -> Any:
+    """softmax's last two loops in a row of 64: a sum, and exponentials of it."""
+    row, lane, last = Var("i0", 9), Var("r1", 64), Var("i1", 64)
+    total, sums = Name("a1"), Name("a1@")
+    add = Assign(sums, Load(Name("p1"), Ix(0, ((lane, 1), (row, 64))), "LOAD"), "+=")
+    power = Store(Name("p0"), Ix(0, ((last, 1), (row, 64))), Op("hyv_exp(HYV_B({0}))", (total,)), "STORE")
+    body = [*first, Let("hy_v", Name("a1_0"), Op("HYV_B(0.0f)", ())), For("r1", Ix(), Ix(64), (add,), 16),
+            Let("float", total, Op("hyv_sum({0})", (Name("a1_0"),)), True)]
     begin = len(first) + 1
-    return (Var("i0", 9), lines, [(begin, begin + 1, LaneLoop(lane, ["a1@ += HYV_LOAD@(p1 + r1 + i0 * 64);"], 1))],
-            LaneLoop(last, ["HYV_STORE@(p0 + i1 + i0 * 64, hyv_exp(HYV_B(a1)));"], 1), 16, "", "", 4, False, False)
+    return (row, body, [(begin, begin + 1, LaneLoop(lane, [add], 1))], LaneLoop(last, [power], 1), 16, None, "", 4,
+            False, False)

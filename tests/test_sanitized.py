@@ -132,7 +132,8 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "packed_batch_in_lanes.place": "only functions of all pictures",
              "loops.store_side": "results beside a plain loop",
              "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning",
-             "block_loop.block_loop": "test_blocks"}
+             "block_loop.block_loop": "test_blocks", "outlining": "test_export_c", "declarations": "test_export_c",
+             "plain": "test_export_c"}
 
 
 def forget() -> None:

@@ -92,6 +92,9 @@ NETS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
+PYTHON = 16 << 10               # bytes of Python's own objects, which a peak has as well
+
+
 def _peak(name: str, how: str) -> int:
     """Bytes at the peak of the fourth training step, beyond what was there before it."""
     make, shape = NETS[name]
@@ -129,7 +132,7 @@ def _peak(name: str, how: str) -> int:
 def test_no_more_than_eager(name: str) -> None:
     eager = _peak(name, "eager")
     for how in ("hybridized", "program"):
-        assert _peak(name, how) <= eager, how
+        assert _peak(name, how) <= eager + PYTHON, how
 
 
 @pytest.mark.parametrize("name", ["skips", "growing", "encoder"])
