@@ -58,7 +58,7 @@ def _root(engine: Any) -> Root:
 def _begins(engine: Any, args: Any) -> bool:
     """Whether a call may be the first of a round."""
     root = _root(engine)
-    if root.refused or root.likely is None and not config.defer():
+    if root.refused or not config.defer():
         return False
     if any([isinstance(x, NDArray) and x._ag is not None for x in args]):
         root.why = "a call takes an array with a gradient of its own"
