@@ -475,3 +475,37 @@ def test_nothing_is_kept_alive() -> None:
     del loop
     gc.collect()
     assert [r() for r in refs] == [None] * 3
+
+
+class Parts(gluon.Block):
+    """A block that is not hybridized, of blocks that are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Dense(8, activation="relu", in_units=12), nn.Dense(6, in_units=8)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.first(x).reshape((x.shape[0], -1)))[:, 1:5]
+
+
+def test_a_block_of_hybridized_parts(monkeypatch: Any) -> None:
+    def maker() -> Any:
+        mx.random.seed(1)
+        net = Parts()
+        net.initialize()
+        net.hybridize()
+        net.__dict__["_engine"] = net.first._engine      # the rounds begin there
+        return net
+    assert is_joined(both(monkeypatch, Loop.step, maker=maker, hybrid_loss=False))
+
+
+def test_a_hybridized_function_takes_a_promise() -> None:
+    loop = Loop()
+    for i in range(4):
+        loop.step(i)
+    with autograd.record():
+        out = loop.net(BATCHES[0][0])
+    assert pending.PUT_OFF[0] == 1
+    added = mx.hybridize(lambda x: x + out)(nd.ones((8, 4)))
+    assert pending.PUT_OFF[0] == 0
+    np.testing.assert_allclose(added.asnumpy(), out.asnumpy() + 1, rtol=1e-6)
