@@ -426,7 +426,7 @@ def _counted_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, count: in
         _note_start(d, input_name, entry)
     made = [var(f"{name}_{listed[i]}", attr={**_own_notes(d, a, listed[i]), **notes}) if i < len(listed)
             else var(f"{name}_arg{i}")
-            for i in range(len(entries), count)]
+            for i in range(len(entries), max(count, len(listed)))]
     return [*entries, *(v._one() for v in made)]
 
 

@@ -104,6 +104,7 @@ class Trace:
         self.names: set[str] = set()                    # in the code that ran
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
+        self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
         self.renewed: set[int] = set()
 
@@ -177,6 +178,7 @@ class Trace:
                              "are updated when the compiled program has run. Make two hybridized functions of it, or "
                              "leave out sparse_grad")
         if id(p) not in self.known:
+            self.asked[id(p)] = user_location()
             handle = p.traced_variable()
             node = handle._one()[0]
             self.variables.append(node)
@@ -266,12 +268,16 @@ def _repeats(arrays: Sequence[NDArray]) -> Any:
     return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
 
 
-def _finish(holders: Sequence[Any]) -> bool:
-    """Initialize deferred parameters by the shapes that a trace found out; whether there were any."""
-    deferred = [h for h in holders if hasattr(h, "finish_from_trace")]
+def _finish(trace: Trace) -> bool:
+    """Initialize deferred parameters by the shapes that a trace found out; whether there were any. An error of one
+    names the line that uses it."""
+    deferred = [h for h in trace.holders if hasattr(h, "finish_from_trace")]
     some = any(h.is_deferred for h in deferred)
     for h in deferred:
-        h.finish_from_trace()
+        try:
+            h.finish_from_trace()
+        except HybridError as err:
+            raise type(err)(f"{trace.asked.get(id(h), user_location())}: {err}") from None
     return some
 
 
@@ -437,6 +443,8 @@ class Hybridized:
             self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
             return found
         assert entry is not None
+        if entry.numbers is not None and not numbers.fit(entry.numbers):     # another thread has made it meanwhile
+            return self._entry_for(structure, plain, arrays, held, ctx, cls, inputs=False)
         if entry.once or entry.drew or entry.outside:
             self._numbers.never(structure)
         if entry.numbers is not None:                        # ways into programs of one number are of no use now
@@ -607,12 +615,12 @@ class Hybridized:
                 continue
             except DeferredInitializationError:
                 # a step that asks for values of parameters whose shapes this trace has found out
-                if not _finish(trace.holders):
+                if not _finish(trace):
                     raise
                 continue
             break
         self._note_blocks(trace.blocks)
-        _finish(trace.holders)
+        _finish(trace)
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
         entry = self._entry(trace, leaves, out_structure, cls, changes)
