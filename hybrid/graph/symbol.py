@@ -61,8 +61,9 @@ class Symbol(Unevaluated, Inferring):
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
         if len(self.entries) != 1:
-            raise HybridError(f"a Symbol of {len(self.entries)} outputs was used as one value: index it first, as in "
-                              f"s[0]")
+            raise HybridError(f"{user_location()}: a Symbol of {len(self.entries)} outputs was used as one value: "
+                              f"index "
+                              f"it first, as in s[0]")
         return self.entries[0]
 
     @property
