@@ -39,7 +39,7 @@ import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 
-OWN = ("hybrid", "hybrid eager")
+OWN = ("hybrid", "hybrid eager", "hybrid, ordinary loop")
 WIDTH = 47                      # of the titles' column
 ONE_BY_ONE = 5e-5               # seconds of a call from which on the clock costs nothing beside it
 

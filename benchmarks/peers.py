@@ -219,10 +219,13 @@ class MXNet:
 
 
 # ---- training
-def hybrid_step(work: Step, compiled: bool = True) -> Made:
-    """The whole step as one program, or eager."""
+def hybrid_step(work: Step, compiled: bool = True, blocks: bool = False) -> Made:
+    """The whole step as one program, or eager; blocks: the ordinary loop of a hybridized net, whose rounds hybrid joins
+    by itself (not with HYBRID_DEFER=0)."""
     net, (x, y) = work.make(), batch(work)
     net.load_parameters(saved(work))
+    if blocks:
+        net.hybridize()
     step, a, b = nets.gluon_step(net, work), nd.array(x), nd.array(y)
     step = mx.hybridize(step) if compiled else step
     return timed(lambda: step(a, b)), None
@@ -260,6 +263,7 @@ def makers(work: Workload | Step) -> Iterator[tuple[str, Callable[[], Made | Non
     """Everyone who could take part in a workload, by name."""
     if isinstance(work, Step):
         yield from (("hybrid", lambda: hybrid_step(work)), ("hybrid eager", lambda: hybrid_step(work, False)),
+                    ("hybrid, ordinary loop", lambda: hybrid_step(work, False, True)),
                     ("torch", lambda: torch_step(work)),
                     ("torch.compile", lambda: torch_step(work, True)), ("JAX", lambda: jax_step(work)))
     else:

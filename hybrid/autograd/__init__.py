@@ -7,6 +7,7 @@ from . import history, traced_function, traced_grad
 from .traced_rows import SPARSE
 from ..buffers.array import NDArray, collect, full_like, wrap
 from .dispatch import apply_program
+from ..base import pending
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
@@ -221,6 +222,13 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False,
     if SCOPE.traces:
         with flags(False, train_mode):
             return traced_grad.backward(heads, head_grads)
+    if pending.WATCHED[0]:
+        return pending.LATER[0].backward(heads, head_grads, retain_graph, train_mode,
+                                         lambda: _write_gradients(heads, head_grads, retain_graph, train_mode))
+    return _write_gradients(heads, head_grads, retain_graph, train_mode)
+
+
+def _write_gradients(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool) -> None:
     heads, seeds = _heads(heads, head_grads)
     with flags(None, train_mode):
         found = _backward(heads, seeds, retain_graph, False, None)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from . import known_calls
-from ..base import rng
+from ..base import pending, rng
 from ..graph import symbol
 from ..graph.traced_number import looked_at_in
 from ..buffers import tape
@@ -71,8 +71,12 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
 
 def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None,
            cls: Any = None,
-           hint: str | None = None) -> Any:
-    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
+           hint: str | None = None, told: bool = False) -> Any:
+    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into. told: whether the
+    training loop that is watched knows of the call."""
+    if pending.WATCHED[0] and not told and out is None and not SCOPE.traces:
+        return pending.LATER[0].operator(d, inputs, attrs, cls,
+                                         lambda given: invoke(d, given, attrs, None, name, cls, hint, True))
     if out is None and d.known and not (CASTS or TIMERS or SCOPE.traces or SCOPE.symbolic):
         call = known_calls.find(d, inputs, attrs)
         if call is not None:

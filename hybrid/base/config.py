@@ -14,6 +14,7 @@ first |
 ``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
 | HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
 the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
+| HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
@@ -80,6 +81,11 @@ def nan() -> bool:
 def progress() -> bool:
     """Whether a compilation that takes a while says so, where standard error is a terminal."""
     return os.environ.get("HYBRID_PROGRESS", "1") != "0"
+
+
+def defer() -> bool:
+    """Whether equal rounds of a training loop become one program (jit/deferred)."""
+    return os.environ.get("HYBRID_DEFER", "1") != "0"
 
 
 def default_device() -> str | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import forking
+from . import forking, pending
 from .device import Context
 from .errors import AttributeValueError
 from .scope import SCOPE
@@ -26,12 +26,15 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
         trace.plain_only("sets the seed of the random numbers")
     if ctx != "all":
         Context(ctx)                                      # an unknown device is an error
+    pending.before_draw()
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 
 
 def next_key(n: int = 1) -> np.ndarray:
     """(seed, counter) as uint32, and n counter values used up."""
+    if pending.PUT_OFF[0]:
+        pending.before_draw()
     with _lock:
         key = np.array([_state[0], _state[1] & 0xFFFFFFFF], np.uint32)
         _state[1] += n
@@ -40,11 +43,13 @@ def next_key(n: int = 1) -> np.ndarray:
 
 def get_state() -> tuple[int, int]:
     """Seed and counter, to go on from later with ``set_state``."""
+    pending.before_draw()
     return _state[0], _state[1]
 
 
 def set_state(state: tuple[int, int]) -> None:
     """Go on from a state of ``get_state``."""
+    pending.before_draw()
     with _lock:
         _state[:] = state
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base import dtype as dt
+from ..base import dtype as dt, pending
 from . import evict
 from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError, user_location
@@ -72,10 +72,12 @@ class NDArray(evict.Held):
     def _fresh_grad(self) -> bool:
         """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set
         it."""
+        pending.settle("whether a gradient is new was asked")
         return self._ag is not None and self._ag.fresh
 
     @_fresh_grad.setter
     def _fresh_grad(self, fresh: bool) -> None:
+        pending.settle("a gradient was said to be new, or not to be")
         if self._ag is not None:
             self._ag.fresh = bool(fresh)
 
@@ -104,6 +106,7 @@ class NDArray(evict.Held):
 
     def _exposed(self) -> Any:
         """The raw array, for others that may write it unseen."""
+        pending.settle("memory was given to other code")
         if shared(self._data):
             REBINDS[0] += 1
         return self._data
@@ -112,6 +115,8 @@ class NDArray(evict.Held):
         """New contents in the same buffer."""
         # held until the write is noted: who gives buffers up sees that
         raw = self._data
+        if pending.PUT_OFF[0]:
+            pending.before_write(raw)
         raw[...] = value if type(raw) is np.ndarray else _beside(value, self._ctx)
         self._bump()
 
@@ -240,6 +245,8 @@ class NDArray(evict.Held):
         if raw is None or isinstance(raw, (str, bytes, dict)):
             raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
         own = self._data                                     # held until the write is noted
+        if pending.PUT_OFF[0]:
+            pending.before_write(own)
         if type(own) is not np.ndarray:
             raw = _beside(raw, self._ctx)
         key = check_key(key, self.shape)
@@ -312,6 +319,8 @@ class NDArray(evict.Held):
 
     def detach(self) -> Self:
         """The same memory outside of the recorded computation."""
+        if pending.WATCHED[0] and SCOPE.recording:
+            return pending.LATER[0].method(self, "detach", (), lambda: wrap(self._data, self._ctx, type(self)))
         return wrap(self._data, self._ctx, type(self))
 
     def zero_grad(self) -> None:
@@ -324,6 +333,7 @@ class NDArray(evict.Held):
 def collect(x: NDArray, grad: Any, req: str) -> None:
     """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
     there to be read."""
+    pending.settle("an array was told to collect a gradient")
     x._ag = Slot(grad=grad, req=req) if req != "null" else None
     if req == "null":
         _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]

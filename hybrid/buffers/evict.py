@@ -21,6 +21,7 @@ from ..base import forking
 from . import derived
 from ..base.device import cpu, zeros
 from ..base.dtype import as_dtype
+from .promise import Promise
 
 if TYPE_CHECKING:
     from .methods import NDArrayMethods           # what nd/methods.py attaches: a stub file alone
@@ -74,10 +75,13 @@ class Held(NDArrayMethods):
         def __getattr__(self, name: str) -> Any:
             """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until
             the first time."""
-            if name == "_data":
-                return back(self)
             if name == "_away":
                 return None
+            if name == "_data":
+                return back(self)
+            if name == "_ag" and type(self._away) is Promise:
+                self._away.fulfil()
+                return object.__getattribute__(self, name)
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
@@ -133,6 +137,13 @@ def of(x: Any) -> StandIn | None:
     return record if record is not None and record.packed is not None else None
 
 
+def fulfil(x: Any) -> None:
+    """Where an array's contents are put off, have them computed."""
+    record = x._away
+    if type(record) is Promise:
+        record.fulfil()
+
+
 def _moved() -> None:
     REBINDS[0] += 1
     MOVES[0] += 1
@@ -140,6 +151,7 @@ def _moved() -> None:
 
 def back(x: Any) -> np.ndarray:
     """An array's buffer, made again if it was given up. AttributeError for an array that never had one."""
+    fulfil(x)
     with LOCK:
         with contextlib.suppress(AttributeError):
             return object.__getattribute__(x, "_data")       # another thread was first
@@ -159,6 +171,7 @@ def read(x: Any) -> np.ndarray | None:
     """A new buffer with the contents of an array whose own was given up, which stays so; None where it is there."""
     if not GIVEN_UP[0]:
         return None
+    fulfil(x)
     with LOCK:
         record = of(x)
         return record.make() if record is not None else None
@@ -166,6 +179,7 @@ def read(x: Any) -> np.ndarray | None:
 
 def replace(x: Any, raw: Any) -> None:
     """Give an array another buffer: what was computed from the one it had is stale."""
+    fulfil(x)
     with LOCK:
         record = of(x)
         if record is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
-from ..base import dtype as dt
+from ..base import dtype as dt, pending
 from ..ir import Program
 from ..passes.differentiate import reaches
 from ..base.scope import SCOPE
@@ -63,6 +63,10 @@ def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
         SCOPE.training = training
     try:
         yield
+    except BaseException:
+        if recording and pending.WATCHED[0]:
+            pending.given_up()
+        raise
     finally:
         SCOPE.recording, SCOPE.training = old
 

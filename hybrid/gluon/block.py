@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .. import serialize
 from ..autograd.gradient_hooks import GradientHook
+from ..base import pending
 from ..base.pytree import flatten, unflatten
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
@@ -47,6 +48,7 @@ class HookHandle:
     def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any, block: "Block | None" = None):
         if not callable(hook):
             raise TypeError(f"a hook must be a function, got {hook!r:.60}")
+        pending.settle("a hook was registered")
         self._hooks, self.id, self._block = hooks, id(hook), block
         hooks[self.id] = hook
         if block is not None:
@@ -54,6 +56,7 @@ class HookHandle:
 
     def detach(self) -> None:
         """Remove the hook."""
+        pending.settle("a hook was removed")
         if self._hooks.pop(self.id, None) is not None and self._block is not None:
             self._block._touched()
 
@@ -104,6 +107,8 @@ class Block(Returning[Result]):
         return self._version, changes, *(c._signature_version() for c in self._children.values())
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if pending.PUT_OFF[0]:
+            pending.settle(f"attribute {name!r} of {type(self).__name__} was assigned")
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value,
                                                                        type(existing)) and not (isinstance(existing,
@@ -144,6 +149,7 @@ class Block(Returning[Result]):
         return own + [v for c in self._children.values() for v in c._watched()]
 
     def __delattr__(self, name: str) -> None:
+        pending.settle(f"attribute {name!r} of {type(self).__name__} was deleted")
         object.__delattr__(self, name)
         self._children.pop(name, None)
         self._reg_params.pop(name, None)

@@ -70,7 +70,7 @@ class HybridBlock(Block[Result]):
         d = self.__dict__
         if not args and not kwargs and type(self).forward is HybridBlock.forward:
             raise TypeError(f"{user_location()}: {type(self).__name__} takes an array, and was called without one")
-        if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
+        if SCOPE.traces or not args or type(args[0]) is not NDArray and isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
             return super()._careful_call(*args, **kwargs)
         if d["_form"] is None:

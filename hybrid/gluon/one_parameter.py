@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import autograd
-from ..base import device
+from ..base import device, pending
 from ..mxnet import initializer
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, array, wrap
@@ -95,6 +95,7 @@ class Parameter(Parts, SparseAccess):
             raise AttributeValueError(f"grad_req must be write, add or null, got {req!r}")
         req = req if self._differentiable else "null"
         if req != self._grad_req:
+            pending.settle(f"grad_req of {self.name!r} was changed")
             self._grad_req = req
             if self._data is not None:
                 self._init_grad()

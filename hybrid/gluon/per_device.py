@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from ..base import pending
 from ..buffers.array import REBINDS, NDArray
 from ..base.device import Context
 
@@ -15,6 +16,7 @@ class PerDevice(OrderedDict[Context, NDArray]):
     code hears of it."""
 
     def __setitem__(self, ctx: Context, x: NDArray) -> None:
+        pending.settle("a parameter got another array")
         super().__setitem__(ctx, x)
         VERSION[0] += 1
         REBINDS[0] += 1

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .. import optimizer as opt
+from ..base import pending
 from ..buffers.array import NDArray, wrap
 from ..base.device import Context, array_module
 from ..base.errors import AttributeValueError, HybridError
@@ -14,6 +15,8 @@ from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
 from ..buffers.tape import Slot
+from ..jit.deferred import entrances
+from ..jit.deferred.events import Size
 from .parameter import Parameter
 from .stored_rows import StoredRows
 
@@ -65,6 +68,8 @@ class Trainer:
         self._sums: dict[int, NDArray] = {}
         self._kv_initialized = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
+        self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
+        self.size = Size()                                  # what they divide gradients by
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -183,6 +188,9 @@ class Trainer:
         """
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
+        entrances.step(self, batch_size, ignore_stale_grad, lambda: self._step(batch_size, ignore_stale_grad))
+
+    def _step(self, batch_size: float, ignore_stale_grad: bool) -> None:
         self._rescale(batch_size)
         if not self._again() and not self._skips():
             self._begin()
@@ -191,8 +199,18 @@ class Trainer:
                 self._reduce(work[0] if self._update_on_kvstore else self._trained())
             self._update(work)
 
+    def joins(self) -> bool:
+        """Whether a step may be one program with forward and backward pass: on one device, in one process."""
+        return (len(self._contexts) == 1 and not self._reduces and self._amp_loss_scaler is None
+                and not self._optimizer.draws)
+
+    def prepared(self) -> bool:
+        """Whether the last step was one program, of every parameter that is trained."""
+        return self._prepared is not None
+
     def allreduce_grads(self) -> None:
         """Add up the gradients of the devices, on each device. Then change them, if need be, and call ``update``."""
+        pending.settle("gradients were added up")
         self._refuse_on_store("allreduce_grads")
         self._begin()
         if self._reduces:
@@ -223,6 +241,7 @@ class Trainer:
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """``step`` without ``allreduce_grads``."""
         self._refuse_on_store("update")
+        pending.settle("parameters were updated")
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
@@ -373,6 +392,7 @@ class Trainer:
         The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult
         of Parameters are not saved.
         """
+        pending.settle("a Trainer's states were saved")
         write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
 
     def load_states(self, fname: str | Path) -> None:
@@ -381,6 +401,7 @@ class Trainer:
 
         FileFormatError, and nothing changed, when the file is damaged or of another optimizer.
         """
+        pending.settle("a Trainer's states were loaded")
         data = Path(fname).read_bytes()
         for updater in self._updaters:
             updater.set_states(data, self._amp_loss_scaler)

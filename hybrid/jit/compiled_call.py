@@ -49,11 +49,13 @@ class Entry:
         self.structure, self.picks = structure, picks
         self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
         self.steps = list(trace.steps)
-        # (what stands for an array that collects a gradient, whether it is used up)
+        # (what stands for an array that collects a gradient, whether the gradient is new for a Trainer, whether it is
+        # used up and not written)
         self.demands = list(trace.demands)              # which the last output of the program tells of
         self.watches = list(trace.watches)              # (watches.py) and the number of their first output
         self.watched, self.names = 0, set(trace.names)
-        self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
+        self.gradients = [(trace.holders[trace.gradients[i]], i not in trace.used_up and i not in trace.kept,
+                           i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
         self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
@@ -105,10 +107,22 @@ class Entry:
             self._waits = runtime.waits_for_compiler(self.program, self.ctx)
         return not self._waits
 
+    def _parts(self) -> Any:
+        """Of a recorded call the forward and the backward program, once it was run."""
+        return next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"),
+                    None) if self.recorded else None
+
+    def rest(self) -> None:
+        """Let go of working memory: another program does now what this recorded call did."""
+        if (parts := self._parts()) is not None:
+            for program in (parts.forward, parts.backward):
+                exe = runtime.compile(program, self.ctx)
+                if hasattr(exe, "rest"):
+                    exe.rest()
+
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
-        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"),
-                     None) if self.recorded else None
+        parts = self._parts()
         if parts is None:
             report = self.exe.report
             report.watched = [str(w) for w in self.watches]
@@ -131,7 +145,7 @@ class Entry:
                 return arrays
             if arrays:
                 common_context("hybridized call", [*arguments, *arrays])
-            self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
+            self.slots = [(owner.slot(arguments, self.ctx), new, lost) for owner, new, lost in self.gradients]
             self.arrays, self.collected = arrays, now
         return self.arrays
 
@@ -207,10 +221,10 @@ class Entry:
             raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner,
-                                                 used_up in self.gradients]
-        for slot, used_up in slots:
-            slot.fresh, slot.lost = not used_up, used_up
+        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
+                                                 lost in self.gradients]
+        for slot, new, lost in slots:
+            slot.fresh, slot.lost = new, lost
 
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
+from ..base.pending import PUT_OFF
 from ..buffers.array import REBINDS
 from ..base.scope import SCOPE
 from ..base.pytree import LEAF, unflatten
@@ -29,7 +30,7 @@ def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[l
     """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
     kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
-    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), kind, guard.pinned(), form, step)
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, PUT_OFF, *counters), kind, guard.pinned(), form, step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
     if launched is not None or step is not None or form is not None or structure != LEAF or len(
@@ -123,7 +124,7 @@ def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[lis
     (out_shape, out_dtype), = program._new
     at, net, tables, make_table = bound._first, program._net, bound._tables, bound._table
     from_buffer, empty, new, scope = bound.from_buffer, bound.empty, object.__new__, SCOPE
-    counted = (REBINDS, *counters)
+    counted = (REBINDS, PUT_OFF, *counters)
     seen = [c[0] for c in counted]
 
     def quick(a: Any, *more: Any, **named: Any) -> Any:

@@ -31,7 +31,7 @@ def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]
     if any(type(x) is not entry.cls for x in updated) or REBINDS[0] != now:
         return None
     starts, stops = entry.places.places if entry.written else ([], [])
-    gradients = tuple((slot, not used_up, used_up) for slot, used_up in entry.slots) if entry.gradients else ()
+    gradients = tuple(entry.slots) if entry.gradients else ()
     return _prepare(entry, holds,
                     now), _noted(entry), WATCHED, CLOCK, entry.group.state, starts, stops, updated, gradients
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..base import collector, config, forking, names
+from ..base import collector, config, forking, names, pending
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
 from .changes import Change, Changes, traced_in
@@ -76,6 +76,7 @@ class Trace:
         self.fresh: set[int] = set()                    # inputs whose gradients backward computed
         # those of them that a Trainer used: they are not written to memory
         self.used_up: set[int] = set()
+        self.kept: set[int] = set()                     # those that it used and that are written all the same
         self.rows: dict[int, Any] = {}                  # for an input, its gradient by rows (traced_rows.py)
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
@@ -338,6 +339,7 @@ class Hybridized:
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
+        self.rounds: Any = None                          # of training loops that begin with it (jit/deferred)
         self._ways = Ways()
         self.shortest = self._ways.call                  # a call that sees by itself whether anything has changed
 
@@ -384,6 +386,8 @@ class Hybridized:
 
     def careful(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the shortest way did not take."""
+        if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
+            pending.settle(f"{self.name} was called")
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces and not OBSERVERS:
             entry, version, train, np_array = last
@@ -393,6 +397,8 @@ class Hybridized:
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
+        if SCOPE.recording and self.owner is not None and not SCOPE.traces and not SCOPE.plain and pending.LATER:
+            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
@@ -479,21 +485,30 @@ class Hybridized:
 
     def specialization(self, *args: Any, **kwargs: Any) -> Entry:
         """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
-        leaves: list[Any] = []
-        structure = self._structure((args, kwargs), leaves)
-        held, static = self.state() if self.state else ([], None)
-        taken = Taken(leaves, self.name)
-        arrays = taken.arrays
-        every = [*arrays, *held]
-        ctx = common_context(self.name, every) if every else current_context()
-        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
-        plain = self._plain(structure, every, ctx, static, _repeats(every))
+        plain, structure, arrays, held = self._kind(args, kwargs)
+        cls = next((type(x) for x in [*arrays, *held] if isinstance(x, NDArray)), None)
         plain, _, entry, numbers = self._found(structure, plain)
         try:
-            return entry or self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+            return entry or self._compile(plain, structure, arrays, held, plain[2], cls, numbers)
         except LookedAt as err:
             self._numbers.keep(structure, numbers, err.why)
             return self.specialization(*args, **kwargs)
+
+    def known(self, args: Any, kwargs: Any) -> Entry | None:
+        """The entry of a call with these arguments, if there is one."""
+        plain, structure, _, _ = self._kind(args, kwargs)
+        return self._found(structure, plain)[2]
+
+    def _kind(self, args: Any, kwargs: Any) -> tuple[Any, Any, list[NDArray], list[NDArray]]:
+        """The signature of a call but for what its code reads; the arguments' structure and arrays, the owner's
+        arrays."""
+        leaves: list[Any] = []
+        structure = self._structure((args, kwargs), leaves)
+        held, static = self.state() if self.state else ([], None)
+        arrays = Taken(leaves, self.name).arrays
+        every = [*arrays, *held]
+        ctx = common_context(self.name, every) if every else current_context()
+        return self._plain(structure, every, ctx, static, _repeats(every)), structure, arrays, held
 
     def _plain(self, structure: Any, every: Sequence[NDArray], ctx: Context, static: Any, repeats: Any) -> Any:
         """A call's signature but for what is read of objects."""
@@ -527,6 +542,11 @@ class Hybridized:
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
             entry.missed += 1
+
+    def shorten(self, entry: Entry, arguments: Sequence[NDArray]) -> None:
+        """Lay the shortest way for calls with such arrays by position, where there may be one."""
+        if _repeats(arguments) is None:
+            self._lay_way(entry, arguments, None)
 
     def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
         """Such a way, if the owner has counters that say when it ends."""
@@ -774,4 +794,5 @@ class Hybridized:
             return None
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.told()
+        found.loop = str(self.rounds or "")
         return found

@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import copies, functions
-from ..base import indexing
+from ..base import indexing, pending
 from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
@@ -264,6 +264,12 @@ def array_item(self: NDArray, key: Any) -> Any:
     """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
     if SCOPE.traces:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
+    if pending.WATCHED[0] and SCOPE.recording:
+        return pending.LATER[0].method(self, "__getitem__", (key,), lambda: _item(self, key))
+    return _item(self, key)
+
+
+def _item(self: NDArray, key: Any) -> Any:
     if isinstance(key, Symbol):
         return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if indexing.is_basic(key):
@@ -399,6 +405,13 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     reverse = bool(kwargs.pop("reverse", False))
     if kwargs:
         raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
+    if pending.WATCHED[0] and SCOPE.recording and isinstance(self, NDArray):
+        return pending.LATER[0].method(self, "reshape", (new,), lambda: _reshaped(self, new, reverse)) if not reverse \
+            else _reshaped(self, new, reverse)
+    return _reshaped(self, new, reverse)
+
+
+def _reshaped(self: Any, new: Any, reverse: bool) -> Any:
     if isinstance(self, NDArray) and not (SCOPE.recording
                                           and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:  # noqa: E501
         return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))

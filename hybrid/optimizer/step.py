@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..base import rng
+from ..base import pending, rng
 from .. import runtime
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, wrap
@@ -137,6 +137,7 @@ class Step:
 
     def advance(self) -> None:
         """Count an update of every parameter and fill in the numbers it uses."""
+        pending.settle("parameters were updated")
         values = self.optimizer.advance(self.indices)
         if len(values) != self.host.shape[0]:
             raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "

@@ -120,6 +120,10 @@ class CpuProgram:
         return self._report
 
     # ---- calls
+    def rest(self) -> None:
+        """Let go of working memory that is kept for the next call."""
+        self._arenas.clear()
+
     def _arena(self) -> np.ndarray:
         try:
             return self._arenas.pop()

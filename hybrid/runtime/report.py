@@ -75,6 +75,9 @@ class Report:
     movable_bytes: int = 0
     given_up_bytes: int = 0                              # and of those whose buffers are given up just now
 
+    # of a block that is trained: whether its loop runs as one program, else why not
+    loop: str = ""
+
     @property
     def planned_bytes(self) -> int:
         """Bytes the program allocates: arena and results."""
@@ -106,6 +109,8 @@ class Report:
             lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:
             lines.append(f"  source: {self.source_path}")
+        if self.loop:
+            lines.append(f"  {self.loop}")
         if self.backward is not None:
             lines += [f"  kept for the backward pass: {self.kept_bytes} bytes (eager {self.eager_bytes})",
                       f"backward, {self.backward}"]

@@ -5,7 +5,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ...base import dtype as dt
+from ...base import dtype as dt, pending
 from ...buffers.array import REBINDS
 from ...jit.debug import LAST_CHANGE
 from ...autograd.dispatch import invoke
@@ -187,6 +187,7 @@ def _multicast(entries: list[Any]) -> list[Any]:
 
 def switch(policy: Policy | None) -> None:
     """Let a policy hold for the whole process, or none. Programs compiled under another one are not used again."""
+    pending.settle("mixed precision was switched")
     CASTS[:] = [] if policy is None else [policy]
     CASTS_VERSION[0] += 1
     LAST_CHANGE[0] = "the switch of mixed precision (contrib.amp)"      # what the reports of cache misses name

@@ -1,0 +1,38 @@
+"""Work that was put off: calls of a training loop whose results are promises until somebody looks (jit/deferred).
+
+Rooms below that one ask here before they read or change what such work depends on.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+# rounds of training loops that are watched just now, in all threads: operators and ``backward`` tell of themselves
+WATCHED = [0]
+# how many of them have put something off; compiled calls that go the shortest way compare it with 0, as they do with
+# other counters
+PUT_OFF = [0]
+LATER: list[Any] = []                   # jit/deferred/rounds.py, put here when it is loaded
+
+
+def settle(why: str) -> None:
+    """Do now what was put off, if there is anything. why: what is about to happen, for reports."""
+    if PUT_OFF[0]:
+        LATER[0].settle_all(why)
+
+
+def before_write(raw: Any) -> None:
+    """What was put off and depends on an array's memory, which is about to be written, is done now."""
+    if PUT_OFF[0]:
+        LATER[0].settle_all("an array that it reads was written before the step", raw)
+
+
+def before_draw() -> None:
+    """What was put off and draws random numbers draws them before others do."""
+    if PUT_OFF[0]:
+        LATER[0].settle_all("random numbers were drawn before the step", drawn=True)
+
+
+def given_up() -> None:
+    """An exception leaves ``record``: what was put off is done now, and the round is over."""
+    if WATCHED[0]:
+        LATER[0].give_up()

@@ -1,0 +1,8 @@
+"""The ordinary training loop as one program: calls under ``record`` are put off until ``Trainer.step``, which runs all
+of a round as one compiled step, once equal rounds came before.
+
+``events.py``: what a round is made of, and the tree of those that were met. ``round.py``: one round while it lasts.
+``rounds.py``: following it, putting off, doing what was put off. ``joined.py``: the one program of a round.
+``entrances.py``: where blocks, operators, ``backward`` and ``Trainer.step`` tell of themselves, and what is never put
+off.
+"""

@@ -1,0 +1,181 @@
+"""Where blocks, operators, ``backward`` and ``Trainer.step`` tell of themselves, and what of them is never put off."""
+from __future__ import annotations
+
+import sys
+import weakref
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+
+from ...autograd.dispatch import TIMERS
+from ...base import config, pending
+from ...base.pytree import LEAF, flatten
+from ...base.scope import CASTS, SCOPE
+from ...buffers.array import NDArray
+from ...ops.attributes import told_apart
+from ...runtime.observers import OBSERVERS
+from . import rounds
+from .events import Backward, Call, Method, Node, Operator, Root, Step, hashable
+from .joined import unfit
+from .rounds import STATE, event, give_up, settle, settle_all, strange
+
+# structures of so many arrays by position
+PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
+LOOKED_INTO = "mixed precision, a profiler or a check of each operator is on"
+_STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
+
+
+def call(engine: Any, args: Any, kwargs: Any) -> Any:
+    """A call of a hybridized block under ``record``."""
+    def ordinary() -> Any:
+        return engine._slow(args, kwargs)
+    if STATE.busy:
+        return ordinary()
+    if STATE.round is None:
+        if STATE.broken or not _begins(engine, args):
+            return ordinary()
+        rounds.begin(engine.rounds)
+    if CASTS or TIMERS or OBSERVERS:
+        strange(LOOKED_INTO)
+        return ordinary()
+    if not kwargs and len(args) in PLAIN and all([isinstance(x, NDArray) for x in args]):
+        leaves, structure = args, PLAIN[len(args)]
+    else:
+        leaves = []
+        structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
+    what = Call(engine, _root(engine).number(engine))
+    return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
+
+
+def _root(engine: Any) -> Root:
+    if engine.rounds is None:
+        engine.rounds = Root(engine.name)
+    root: Root = engine.rounds
+    return root
+
+
+def _begins(engine: Any, args: Any) -> bool:
+    """Whether a call may be the first of a round."""
+    root = _root(engine)
+    if root.refused or not config.defer():
+        return False
+    if any([isinstance(x, NDArray) and x._ag is not None for x in args]):
+        root.why = "a call takes an array with a gradient of its own"
+        return False
+    return True
+
+
+def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
+    """Why a call cannot be put off; what is known of it is noted."""
+    entry = engine.known(args, kwargs)
+    if entry is None:
+        return f"{engine.name} runs as plain Python"
+    if config.compile_mode() != "now":
+        return "programs are compiled in the background, or not at all (HYBRID_COMPILE)"
+    if entry.ctx.device_type != "cpu":
+        return "it does not run on the CPU"
+    if engine.counters is None:
+        return f"{engine.name} has lists or dicts in its attributes, whose contents may change"
+    if any(kind != "output" for kind, _ in entry.picks) or not entry.recorded:
+        return "a call hands an argument through"
+    for place in entry.guard.places:
+        if not isinstance(place.get(), _STEADY):
+            return f"{engine.name} reads the variable {place.name!r}, which may change before the step"
+    node.entry, node.draws = entry, bool(entry.draws)
+    why = unfit(entry)
+    return f"{engine.name}: {why}" if why else ""
+
+
+def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
+             ordinary: Callable[[Sequence[Any]], Any]) -> Any:
+    """An operator that is called while a round is watched. ordinary: calls it with some inputs."""
+    r = STATE.round
+    if r is None or STATE.busy:
+        return ordinary(inputs)
+    if not any([r.has(x) for x in inputs]):
+        return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
+    if CASTS or TIMERS or OBSERVERS:
+        strange(LOOKED_INTO)
+        return ordinary(inputs)
+    given = tuple([x is not None for x in inputs])
+    what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
+    try:
+        hash(what)
+    except TypeError:
+        strange(f"attributes of operator {d.name} cannot be compared")
+        return ordinary(inputs)
+    return event(what, [x for x in inputs if x is not None], None, lambda: ordinary(inputs),
+                 lambda node: _check_operator(node, d))
+
+
+def _check_operator(node: Node, d: Any) -> str:
+    node.draws = d.random is not None
+    return f"operator {d.name} may refuse values (an index out of range)" if d.within is not None else ""
+
+
+def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
+    """A method of an array under ``record``, which is no operator."""
+    r = STATE.round
+    if r is None or STATE.busy or SCOPE.traces or not r.has(x):
+        return ordinary()
+    try:
+        what = Method(name, tuple(map(hashable, given)))
+    except TypeError:
+        return ordinary()
+    return event(what, [x], None, ordinary,
+                 lambda node: "" if x._ag is not None else f"{name} gives an array that shares memory")
+
+
+def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
+    """``autograd.backward``."""
+    r = STATE.round
+    if r is None or STATE.busy:
+        return ordinary()
+    several = list(heads) if isinstance(heads, (list, tuple)) else [heads]
+    if head_grads is not None or retain_graph:
+        strange("backward is given gradients of its heads, or told to keep the recording")
+        return ordinary()
+    if not several or not all(map(r.has, several)):
+        strange("backward begins at an array that no call of the round gave")
+        return ordinary()
+    event(Backward(bool(train_mode)), several, None, ordinary, lambda node: _check_backward(r))
+    return None
+
+
+def _check_backward(r: Any) -> str:
+    for entry in (node.entry for node in r.trail if node.entry is not None):
+        for x in entry.fixed():
+            if x.stype != "default" or x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
+                return "a parameter or its gradient is sparse"
+    return ""
+
+
+def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Callable[[], None]) -> None:
+    """``Trainer.step``: the end of a round."""
+    if STATE.busy:
+        return ordinary()
+    STATE.broken = False
+    r = STATE.round
+    if r is None:
+        return ordinary()
+    if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()
+        or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
+        strange("the step is under record, leaves out parameters, scales its loss, draws random numbers, or is for "
+                "several devices or processes")
+        STATE.broken = False
+        return ordinary()
+    trainer.size.value = batch_size
+    try:
+        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _check_step(trainer))
+    finally:
+        rounds.over()
+    return None
+
+
+def _check_step(trainer: Any) -> str:
+    return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
+
+
+__all__ = ["backward", "call", "give_up", "method", "operator", "settle", "settle_all", "step"]
+pending.LATER.append(sys.modules[__name__])

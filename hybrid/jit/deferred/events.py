@@ -1,0 +1,175 @@
+"""What rounds of a training loop are made of: calls of hybridized blocks, operators on their results, ``backward``,
+``Trainer.step``. Each can be done again, on arrays (as it would have been done at once) or on traced values.
+"""
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple, Sequence
+
+from ... import autograd
+from ...autograd.dispatch import invoke
+from ...base.pytree import unflatten
+from ...base.scope import CASTS_VERSION, SCOPE
+from ...buffers.tape import flags
+
+
+class Call(NamedTuple):
+    """A call of a hybridized block under ``record``."""
+    engine: Any                                          # the block's ``Hybridized``
+    version: int                                         # number of the state of all that its traces depend on
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Make the call."""
+        args, kwargs = unflatten(structure, iter(values))
+        if SCOPE.traces:
+            SCOPE.traces[-1].blocks.append(self.engine.owner)        # what the trace depends on
+        return self.engine.careful(*args, **kwargs)
+
+
+class Operator(NamedTuple):
+    """An operator on a result of the round."""
+    opdef: Any
+    attrs: tuple[tuple[str, Any], ...]
+    kinds: tuple[Any, ...]                               # what tells attributes apart that are equal
+    given: tuple[bool, ...]                              # which of its inputs are there
+    cls: Any
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Call it."""
+        rest = iter(values)
+        return invoke(self.opdef, [next(rest) if g else None for g in self.given], dict(self.attrs), cls=self.cls)
+
+
+class Method(NamedTuple):
+    """A method of a result: ``x.detach()``, ``x.reshape(…)``, ``x[…]`` with numbers and slices."""
+    name: str
+    given: Any                                           # arguments, as ``hashable`` gives them
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Call it."""
+        return getattr(values[0], self.name)(*map(_back, self.given))
+
+
+def hashable(value: Any) -> Any:
+    """A number, text or None, or slices, lists and tuples of them, as what can be compared; TypeError for others."""
+    if isinstance(value, (list, tuple)):
+        return type(value), *map(hashable, value)
+    if isinstance(value, slice):
+        return slice, *map(hashable, (value.start, value.stop, value.step))
+    if value is None or value is Ellipsis or type(value) in (int, str, bool):
+        return (value,)
+    raise TypeError
+
+
+def _back(form: Any) -> Any:
+    if len(form) == 1 and not isinstance(form[0], type):
+        return form[0]
+    return slice(*map(_back, form[1:])) if form[0] is slice else form[0](map(_back, form[1:]))
+
+
+class Backward(NamedTuple):
+    """``backward`` from results."""
+    train_mode: bool
+
+    def do(self, values: Sequence[Any], structure: Any) -> None:
+        """Compute the gradients."""
+        with flags(False, None):
+            autograd.backward(list(values), None, False, self.train_mode)
+
+
+class Size:
+    """What gradients are divided by: another number at each step, in one and the same program."""
+
+    def __init__(self) -> None:
+        self.value: Any = 1
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self.value
+
+
+class Step(NamedTuple):
+    """``Trainer.step``, the end of a round."""
+    trainer: "weakref.ref[Any]"
+
+    def do(self, values: Sequence[Any], structure: Any) -> None:
+        """Update the parameters."""
+        trainer = self.trainer()
+        assert trainer is not None                       # a round that it ends is its own
+        with flags(False, None):
+            trainer.step(trainer.size if SCOPE.traces else trainer.size.value)
+
+
+class Event(NamedTuple):
+    """One event, as the key that tells it from others. inputs: a number of a result of the round, or (-1 - number of an
+    array from outside, shape, dtype, class, number of its device)."""
+    what: Any
+    inputs: tuple[Any, ...]
+    training: bool
+    recording: bool
+    np_array: bool
+    structure: Any
+
+    def do(self, results: Sequence[Any], outside: Sequence[Any]) -> Any:
+        """Do it, with results of the round so far and its arrays from outside."""
+        values = [results[i] if type(i) is int else outside[-1 - i[0]] for i in self.inputs]
+        old, SCOPE.np_array = SCOPE.np_array, self.np_array
+        try:
+            with flags(self.recording, self.training):
+                return self.what.do(values, self.structure)
+        finally:
+            SCOPE.np_array = old
+
+
+class Node:
+    """A place in the tree of the rounds that begin with one block: an event after others, and what is known of it."""
+
+    def __init__(self, event: Any = None):
+        self.event: Event = event
+        self.next: dict[Event, Node] = {}
+        self.likely: Node | None = None                  # where the last round that was put off went on
+        self.plans: dict[Any, Any] = {}                  # by the results that are still alive: the program
+        self.met = self.settled = 0                      # rounds that ended here; that were looked into here
+        self.ready = False                               # whether the event is put off
+        self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
+        self.entry: Any = None                           # of a call: the compiled signature that it takes alone
+        self.draws = False                               # whether the event draws random numbers
+        self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
+        # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
+        # long as ``seen`` is the count of rebinds and the slots are those of the arrays
+        self.away: list[tuple[Any, Any]] = []
+        self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
+        self.seen = -1
+
+
+class Root(Node):
+    """Where the rounds that begin with one block begin."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.joined = 0                                  # rounds that one program did
+        self.settled_times = 0                           # rounds that were looked into too early
+        self.strange = 0                                 # rounds that could not be followed, one after another
+        self.refused = False                             # whether all that is given up
+        self.why = ""                                    # why rounds are not joined
+        self._counts = -1
+        self._version: Any = None
+        self._number = 0
+
+    def number(self, engine: Any) -> int:
+        """A number for the state of all that the block's traces depend on: another one whenever it may differ from the
+        last one's."""
+        counters = engine.counters
+        counts = -1 if counters is None or engine._used else sum([c[0] for c in counters]) + CASTS_VERSION[0]
+        if counts < 0 or counts != self._counts:
+            version = engine.version()
+            if version != self._version:
+                self._version, self._number = version, self._number + 1
+            self._counts = counts
+        return self._number
+
+    def __str__(self) -> str:
+        done = f"{self.joined} rounds of the training loop ran as one program" if self.joined else ""
+        if (not self.joined or self.refused) and self.why:
+            return f"{done}{'; ' if done else ''}the training loop is not joined to one program: {self.why}"
+        return done

@@ -1,0 +1,139 @@
+"""The one program of a round: its events replayed on traced values, so all guards of a compiled call hold for it."""
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ...base.errors import HybridError
+from ...base.pytree import flatten
+from ...base.scope import SCOPE, tracing
+from ...buffers.array import NDArray
+from ...graph.symbol import Symbol
+from ..trace import Hybridized
+from .events import Backward, Event, Method, Node, Step
+
+MOST_PLANS = 4                  # programs of one path, for results that are still alive
+
+
+def run(r: Any, node: Node) -> str:
+    """Do all events of a round up to a node by one program and fill its results; why not, where that cannot be (and
+    nothing was done)."""
+    alive = r.alive()
+    if node.withheld is None:
+        node.withheld = _not_given(r.trail)
+    if not node.withheld.isdisjoint(alive):
+        return "a result is kept that backward did not go over, or one that shares another's memory"
+    plans = _plans(node)
+    plan = plans.get(alive)
+    if plan is None:
+        if len(plans) >= MOST_PLANS:
+            return "other results are kept each time"
+        plan = plans[alive] = Plan([place.event for place in r.trail], alive or (len(r.results) - 1,), r.root.name)
+        for place in r.trail:
+            if place.entry is not None:
+                place.entry.rest()
+    values = plan.values([ref() for ref in r.outside]) if not plan.refused else None
+    if values is None:
+        return plan.refused
+    for i, y in zip(alive, values):
+        x = r.results[i]()
+        if x is not None:
+            x._ag, x._data, x._away = None, y._data, None
+    return ""
+
+
+def _not_given(path: Sequence[Node]) -> frozenset[int]:
+    """Numbers of the results that a program does not give as they would be: those that are on the tape after some
+    events, for no ``backward`` goes over them, and those that share memory (``detach``)."""
+    maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
+    taped = [node.event.recording and not _is_detach(node.event) for node in path]
+    gone: set[int] = set()
+
+    def go_over(numbers: Sequence[Any]) -> None:
+        for k in {maker[n] for n in numbers if type(n) is int}:
+            if taped[k] and k not in gone:
+                gone.add(k)
+                go_over(path[k].event.inputs)
+    for node in path:
+        if isinstance(node.event.what, Backward):
+            go_over(node.event.inputs)
+    return frozenset(n for n, k in enumerate(maker) if k not in gone and (taped[k] or _is_detach(path[k].event)))
+
+
+def _is_detach(e: Event) -> bool:
+    return isinstance(e.what, Method) and e.what.name == "detach"
+
+
+def _plans(node: Node) -> dict[Any, "Plan"]:
+    """The programs of a path. Those that end with a step go with their Trainer."""
+    what = node.event.what
+    if not isinstance(what, Step):
+        return node.plans
+    plans: dict[Any, Plan] = what.trainer().joined.setdefault(node, {})       # type: ignore[union-attr]
+    return plans
+
+
+class Plan:
+    """One program: a hybridized function of the arrays from outside that does some events."""
+
+    def __init__(self, events: Sequence[Event], alive: Sequence[int], name: str):
+        self.refused = ""                                # why there is none
+        self.engine = Hybridized(_replay(events, alive), f"{name}: round")
+
+    def values(self, outside: Sequence[Any]) -> Any:
+        """The results that are still alive; None (and nothing is done) where there is no program."""
+        recording, SCOPE.recording = SCOPE.recording, False
+        try:
+            out = self._quick(outside)
+            if out is None:
+                entry = self._entry(outside)
+                if entry is None:
+                    return None
+                self.engine.shorten(entry, outside)
+                out = self._quick(outside)               # with its own working memory, and no other way's
+            return out if out is not None else self.engine.careful(*outside)
+        finally:
+            SCOPE.recording = recording
+
+    def _quick(self, outside: Sequence[Any]) -> Any:
+        quick = self.engine.shortest[0]
+        return quick(*outside) if quick is not None else None
+
+    def _entry(self, outside: Sequence[Any]) -> Any:
+        """The compiled signature; None where there can be no program."""
+        try:
+            entry = self.engine.specialization(*outside)
+        except (HybridError, TypeError, ValueError) as err:
+            self.refused = f"no program can do a round: {err}"
+            return None
+        self.refused = unfit(entry)
+        return None if self.refused else entry
+
+
+def unfit(entry: Any) -> str:
+    """Why what a compiled call does must not come later than its line; nothing where it may."""
+    if entry.demands:
+        return "its values may be refused (an index out of range)"
+    if entry.watches or any(n.prim == "host" for n in entry.program.order()):
+        return "a hook, debug.print or Python code is called with its values"
+    if entry.assigned or entry.once or entry.changes_arguments or entry.written and entry.recorded:
+        return "its code assigns to attributes or changes arrays in place"
+    if entry.numbers is not None:
+        return "it takes numbers that are inputs of its program"
+    if entry.drew or entry.outside or not entry.lasting:
+        return "its code reads what differs from call to call"
+    return ""
+
+
+def _replay(events: Sequence[Event], alive: Sequence[int]) -> Callable[..., Any]:
+    def replay(*outside: Any) -> Any:
+        results: list[Any] = []
+        for e in events:
+            made = e.do(results, outside)
+            if not isinstance(e.what, (Backward, Step)):
+                flatten(made, lambda v: isinstance(v, (NDArray, Symbol)), results, by_identity=True)
+        trace = tracing()
+        if trace is not None:                            # gradients may be read after the step, as in any loop
+            trace.kept |= trace.used_up
+            trace.used_up.clear()
+        return tuple([results[i] for i in alive])
+    return replay

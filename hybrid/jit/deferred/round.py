@@ -1,0 +1,117 @@
+"""What is known of a round while it lasts: where in the tree it is, its arrays and results, what was put off."""
+from __future__ import annotations
+
+import weakref
+from typing import Any, Sequence
+
+from ...buffers.array import NDArray, wrap
+from ...buffers.derived import is_shared
+from ...buffers.extents import Extents, extent
+from ...buffers.promise import Promise
+from .events import Node, Root
+
+
+class Round:
+    """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
+
+    __slots__ = ("root", "node", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers", "hidden",
+                 "draws")
+
+    def __init__(self, root: Root):
+        self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
+        self.trail: list[Node] = []                      # the places of the tree that it came by
+        self.outside: list[Any] = []                     # weak references
+        # arrays from outside that no event took before the last one: (array, buffer, what stood for it before)
+        self.fresh: list[tuple[NDArray, Any, Any]] = []
+        self.arguments: list[NDArray] = []               # of what is put off, from outside
+        self.results: list[Any] = []                     # weak references, by number
+        self.numbers: dict[int, int] = {}                # id of a result -> its number
+        self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
+        self.draws = False
+
+    def has(self, x: Any) -> bool:
+        """Whether an array is a result of this round (ids of those that are gone come again)."""
+        n = self.numbers.get(id(x))
+        return n is not None and self.results[n]() is x
+
+    def refs(self, leaves: Sequence[Any]) -> tuple[Any, ...] | str:
+        """What arrays of an event are, as ``Event.inputs`` holds them; why that cannot be said, where it cannot."""
+        out: list[Any] = []
+        self.fresh = []
+        for x in leaves:
+            if self.has(x):
+                out.append(self.numbers[id(x)])
+                continue
+            k = next((k for k, y in enumerate(self.outside) if y() is x), len(self.outside))
+            if k == len(self.outside):
+                if (why := _strange(x)):
+                    return why
+                self.outside.append(weakref.ref(x))
+                self.fresh.append((x, x._data, x._away))
+            spec = x._spec
+            out.append((-1 - k, spec.shape, spec.dtype, type(x), x._ctx.device_id))
+        return tuple(out)
+
+    def match(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> bool:
+        """Whether arrays are what an event takes, as ``refs`` would say: the quick way for a round that puts off."""
+        outside, known = self.outside, len(self.outside)
+        fresh: list[tuple[NDArray, Any, Any]] = []
+        for ref, x in zip(inputs, leaves):
+            if type(ref) is int:
+                if self.results[ref]() is x:
+                    continue
+            elif -1 - ref[0] < len(outside):
+                if outside[-1 - ref[0]]() is x:
+                    continue
+            elif type(x) is ref[3] and (away := x._away).__class__ is not Promise:
+                raw = x._data
+                if (raw.shape == ref[1] and raw.dtype == ref[2] and x._ctx.device_id == ref[4] and not _strange(x)
+                    and not any([x is y for y, _, _ in fresh])):
+                    outside.append(weakref.ref(x))
+                    fresh.append((x, raw, away))
+                    continue
+            del outside[known:]
+            return False
+        self.fresh = fresh
+        return True
+
+    def add(self, x: Any) -> None:
+        """One more result."""
+        self.numbers[id(x)] = len(self.results)
+        self.results.append(weakref.ref(x))
+
+    def alive(self) -> tuple[int, ...]:
+        """Numbers of the results that somebody still holds."""
+        return tuple([i for i, ref in enumerate(self.results) if ref() is not None])
+
+    def seen(self, x: Any) -> Any:
+        """What an operator may read in the place of an array: what is put off reads its arguments too, and changes none
+        of them."""
+        if any([x is y for y in self.arguments]):
+            raw = next(raw for y, raw, _ in self.hidden if y is x)
+            return wrap(raw, x._ctx, type(x))
+        return x
+
+    def show(self) -> None:
+        """Buffers come back into their slots."""
+        for x, raw, old in self.hidden:
+            x._away.round = None                         # it is kept for other rounds
+            x._data, x._away = raw, old
+        self.hidden = []
+
+    def reads(self, raw: Any) -> bool:
+        """Whether memory is among what the events read or write."""
+        return Extents(held for _, held, _ in self.hidden).meets(*extent(raw))
+
+
+def _strange(x: Any) -> str:
+    """Why an array from outside makes a round one that is not put off."""
+    if not isinstance(x, NDArray) or x.stype != "default":
+        return "a call takes other than dense arrays"
+    if type(x._away) is Promise:                         # of an event of this round, which writes it
+        return "an array that the round changes is given to one of its calls"
+    if x._ag is not None:
+        return "a call takes an array with a gradient of its own"
+    if x._ctx.device_type != "cpu":
+        return "it does not run on the CPU"
+    return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""

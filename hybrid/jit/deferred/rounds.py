@@ -1,0 +1,364 @@
+"""Rounds of training loops: the events between the first recorded call and ``Trainer.step``.
+
+Rounds that were met are a tree of events. Where a round follows a path that was gone twice, its events are not done:
+calls return promises (arrays with empty slots), and what the events will read or write is taken out of its slot too, so
+nothing that looks at it can be missed. At ``step`` one program does all of it. Whatever comes before, ``settle`` does
+the events the ordinary way, in their order, and everything is where it would have been.
+"""
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
+
+from ...base import pending
+from ...base.errors import user_location
+from ...base.pytree import LEAF, flatten, unflatten
+from ...base.scope import SCOPE
+from ...buffers import evict
+from ...buffers.array import REBINDS, NDArray
+from ...buffers.promise import Promise
+from . import joined
+from .events import Backward, Event, Node, Root, Step
+from .round import Round
+
+TIMES = 2                       # so often a round is met before it is put off
+MOST_EVENTS = 64                # of a round
+MOST_KINDS = 16                 # of events that come after the same events
+MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
+MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
+LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
+
+
+class State(threading.local):
+    """The round of the running thread. busy: events that were put off are done just now."""
+    round: Round | None = None
+    broken = False                                       # whether the rest of a round up to its step is not followed
+    busy = False
+
+
+STATE = State()
+ROUNDS: list[Round] = []        # of all threads, those that put something off
+
+
+def begin(root: Root) -> Round:
+    """A new round of this thread."""
+    STATE.round = made = Round(root)
+    root.why = root.why or "no two rounds were equal so far"
+    pending.WATCHED[0] += 1
+    return made
+
+
+def end(r: Round) -> None:
+    """A round is over, or is not followed any more."""
+    if STATE.round is r:
+        STATE.round = None
+        pending.WATCHED[0] -= 1
+
+
+@contextmanager
+def busy() -> Iterator[None]:
+    """Scope in which events are done and not watched."""
+    old, STATE.busy = STATE.busy, True
+    try:
+        yield
+    finally:
+        STATE.busy = old
+
+
+@contextmanager
+def _of_its_own() -> Iterator[None]:
+    """Scope in which events are done as where they were put off, whoever looked at a result: a trace, say."""
+    old = {k: getattr(SCOPE, k) for k in ("traces", "plain", "symbolic", "shadows", "watching", "numbers_refused")}
+    SCOPE.traces, SCOPE.watching = [], None
+    SCOPE.plain = SCOPE.symbolic = SCOPE.shadows = SCOPE.numbers_refused = False
+    try:
+        yield
+    finally:
+        for k, v in old.items():
+            setattr(SCOPE, k, v)
+
+
+# ---- events
+def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[], Any],
+          check: Callable[[Node], str]) -> Any:
+    """One event of this thread's round: put off where the tree knows it, else done now and noted. ordinary: does it.
+    check: why an event that was done cannot be put off, noting what is known of it."""
+    r = STATE.round
+    assert r is not None
+    with LOCK:
+        off = r.deferred or r.node is r.root
+        node = _likely(r, what, leaves, structure) if off else None
+        if node is not None:
+            return put_off(r, node)
+        refs = r.refs(leaves)
+        if isinstance(refs, str) or len(r.trail) >= MOST_EVENTS:
+            strange(refs if isinstance(refs, str) else "a round has too many calls")
+            return ordinary()
+        key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
+        node = r.node.next.get(key)
+        if node is not None and node.ready and off and _as_it_was(node):
+            r.node.likely = node
+            return put_off(r, node)
+        settle(r, "another call followed than in the rounds before it")
+    return _now(r, key, ordinary, check)
+
+
+def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node | None:
+    """The place of an event where it is the one that came here in the last round."""
+    node = r.node.likely
+    if node is None or not node.ready:
+        return None
+    e = node.event
+    if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording
+        and e.np_array is SCOPE.np_array and e.structure == structure and len(e.inputs) == len(leaves)
+        and _as_it_was(node) and r.match(e.inputs, leaves)):
+        return node
+    return None
+
+
+def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Node], str]) -> Any:
+    """An event is done now, and noted."""
+    r.fresh = []
+    node = r.node.next.get(key)
+    known = node is not None
+    if node is None:
+        node = Node(key)
+    before = [(x, x._version) for ref in r.outside if (x := ref()) is not None]
+    try:
+        with busy():
+            made = ordinary()
+    except BaseException:
+        end(r)
+        raise
+    why = _note(r, node, made) if not isinstance(key.what, (Backward, Step)) else ""
+    if not known and not why:
+        why = check(node) or _kinds(r.node)
+        if not why:
+            r.node.next[key] = node
+    if any(x._version != v for x, v in before):
+        why = "an operator changes its arguments"
+    if why:
+        strange(why)
+    else:
+        r.node = node
+        r.trail.append(node)
+        if isinstance(key.what, Step):
+            _met(r)
+    return made
+
+
+def _kinds(node: Node) -> str:
+    """Whether too many different events come after the same ones."""
+    if len(node.next) < MOST_KINDS:
+        return ""
+    node.next.clear()
+    return "the calls of its rounds, or numbers in them, are others each time"
+
+
+def _note(r: Round, node: Node, made: Any) -> str:
+    """The results of an event that was done; why it cannot be put off another time."""
+    arrays: list[Any] = []
+    structure = flatten(made, lambda v: isinstance(v, NDArray), arrays, by_identity=True)
+    if any(r.has(x) or any(x is ref() for ref in r.outside) or x.stype != "default" for x in arrays):
+        return "a call hands an argument through"
+    node.made = structure, tuple((x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays)
+    for x in arrays:
+        r.add(x)
+    return ""
+
+
+def over() -> None:
+    """A step ends what is left of this thread's round."""
+    if STATE.round is not None:
+        end(STATE.round)
+    STATE.broken = False
+
+
+def strange(why: str) -> None:
+    """The rest of this thread's round is not followed; what was put off is done."""
+    r = STATE.round
+    if r is None:
+        return
+    settle(r, why)
+    r.root.strange, r.root.why = r.root.strange + 1, why
+    r.root.refused = r.root.refused or r.root.strange > MOST_STRANGE
+    end(r)
+    STATE.broken = True
+
+
+def _as_it_was(node: Node) -> bool:
+    """Whether what a call's code reads of Python's objects is as it was."""
+    entry = node.entry
+    return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
+
+
+def _met(r: Round) -> None:
+    """A round that was done now ended; if that was the second time, the next one is put off."""
+    node, root = r.node, r.root
+    end(r)
+    node.met, root.strange = node.met + 1, 0
+    if node.met >= TIMES and not node.ready and not root.refused:
+        for place in r.trail:
+            place.ready = True
+
+
+# ---- putting off
+def put_off(r: Round, node: Node) -> Any:
+    """An event is not done now; its results are promises. A step does all of the round."""
+    what = node.event.what
+    r.node, r.draws = node, r.draws or node.draws
+    r.trail.append(node)
+    if type(what) is Step:
+        finish(r, node)
+        return None
+    if not r.deferred:
+        r.deferred = True
+        ROUNDS.append(r)
+        pending.PUT_OFF[0] += 1
+        evict.GIVEN_UP[0] = True
+    hidden = r.hidden
+    for x, raw, old in r.fresh:
+        r.arguments.append(x)
+        hidden.append((x, raw, old))
+        x._away = Promise(raw.shape, raw.dtype, r)
+        del x._data
+    r.fresh = []
+    if node.seen != REBINDS[0] or any([x._ag is not slot or slot.grad is not g for x, slot, g in node.slots]):
+        _see(r, node)
+    for x, promise in node.away:
+        hidden.append((x, x._data, x._away))             # where another thread's round hid it, that is settled first
+        promise.round = r
+        x._away = promise
+        del x._data
+    return _promises(r, node) if node.made is not None else None
+
+
+def _promises(r: Round, node: Node) -> Any:
+    """The results of an event that was put off."""
+    structure, infos = node.made
+    out: list[Any] = []
+    for shape, dtype, ctx, cls in infos:
+        x = object.__new__(cls)
+        x._ctx, x._version, x._away = ctx, 0, Promise(shape, dtype, r)
+        r.numbers[id(x)] = len(r.results)
+        r.results.append(weakref.ref(x))
+        out.append(x)
+    return out[0] if structure == LEAF else unflatten(structure, iter(out))
+
+
+def _see(r: Round, node: Node) -> None:
+    """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
+    statistics, and behind ``backward`` gradients."""
+    now = REBINDS[0]
+    if isinstance(node.event.what, Backward):
+        every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()]
+        node.slots = [(x, x._ag, x._ag.grad) for x in every if x._ag is not None and x._ag.grad is not None]
+        found = [grad for _, _, grad in node.slots]
+    else:
+        found = node.entry.fixed() if node.entry is not None else []
+    before = {id(x) for place in r.trail if place is not node for x, _ in place.away}
+    new = {id(x): x for x in found if id(x) not in before}
+    node.away = [(x, Promise(x.shape, x._spec.dtype, r)) for x in new.values()]
+    node.seen = now
+
+
+def _come_back(r: Round) -> None:
+    """Nothing of a round is put off any more: buffers come back, its results are about to be filled."""
+    r.show()
+    r.deferred = False
+    ROUNDS.remove(r)
+    pending.PUT_OFF[0] -= 1
+
+
+def finish(r: Round, node: Node) -> None:
+    """The step that ends a round: all of it is done, by one program."""
+    _come_back(r)
+    end(r)
+    old, STATE.busy = STATE.busy, True
+    try:
+        why = joined.run(r, node)
+        if why:
+            _note_settled(r.root, why)
+            _one_by_one(r)
+        else:
+            r.root.joined += 1
+    except BaseException as err:
+        _failed(r, err)
+        raise
+    finally:
+        STATE.busy = old
+
+
+def settle(r: Round | None, why: str) -> None:
+    """What a round put off is done now: behind ``backward``, where that happens often, by one program, else the
+    ordinary way."""
+    with LOCK:
+        if r is None or not r.deferred:                  # another thread was first
+            return
+        node, root = r.node, r.root
+        node.settled += 1
+        _come_back(r)
+        try:
+            with busy(), _of_its_own():
+                if isinstance(node.event.what, Backward) and node.settled > 1 and not joined.run(r, node):
+                    root.joined += 1
+                    return
+                _note_settled(root, why)
+                _one_by_one(r)
+        except BaseException as err:
+            _failed(r, err)
+            raise
+
+
+def _failed(r: Round, err: BaseException) -> None:
+    """What was put off could not be done: whoever looks at a result gets the error."""
+    for ref in r.results:
+        x = ref()
+        if x is not None and type(x._away) is Promise:
+            x._away.error = err
+    end(r)
+
+
+def _note_settled(root: Root, why: str) -> None:
+    root.settled_times += 1
+    if root.settled_times > MOST_SETTLED * (1 + root.joined) and not root.refused:
+        root.refused = True
+        root.next.clear()
+    if not root.joined or root.refused:
+        root.why = f"{why} ({user_location()})"
+
+
+def _one_by_one(r: Round) -> None:
+    """The ordinary way: events in their order, and promises filled with their results."""
+    results: list[Any] = []
+    outside = [ref() for ref in r.outside]
+    for e in [place.event for place in r.trail]:
+        made = e.do(results, outside)
+        if not isinstance(e.what, (Backward, Step)):
+            flatten(made, lambda v: isinstance(v, NDArray), results, by_identity=True)
+    for ref, y in zip(r.results, results):
+        x = ref()
+        if x is not None:
+            x._ag, x._data, x._away = y._ag, y._data, None
+            if y._ag is not None and y._ag.entry is not None:
+                y._ag.entry.outputs[y._ag.index] = x     # backward takes it off the tape
+
+
+def settle_all(why: str, raw: Any = None, drawn: bool = False) -> None:
+    """What all threads put off is done now; only what depends on some memory, or draws random numbers, if so asked."""
+    if STATE.busy and raw is None:                       # this thread's own round is not put off just now
+        return
+    with LOCK:
+        for r in list(ROUNDS):
+            if (raw is None or r.reads(raw)) and (r.draws or not drawn):
+                settle(r, why)
+
+
+def give_up() -> None:
+    """An exception ends this thread's round."""
+    r = STATE.round
+    if r is not None and not STATE.busy:
+        settle(r, "an exception left record()")
+        end(r)
