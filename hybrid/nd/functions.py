@@ -134,10 +134,12 @@ LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "
         **{f"contrib.{name}": "hybrid.sparse.graphs" for name in (
             "edge_id", "dgl_adjacency", "dgl_subgraph", "dgl_graph_compact", "dgl_csr_neighbor_uniform_sample",
             "dgl_csr_neighbor_non_uniform_sample")},
-        **{f"linalg{sep}{name}": "hybrid.nd.solved" for name in ("potrf", "potri", "inverse") for sep in "._"},
         "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic",
         "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
+# operators that have no answer for every matrix
+SOLVERS = {"_linalg_potrf": "the matrix is not positive definite", "_linalg_potri": "the triangular matrix is singular",
+           "_linalg_inverse": "the matrix is singular"}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
 
@@ -193,7 +195,10 @@ def _find(space: str, name: str) -> Any:
     if name in LAZY and not (name == "cast_storage" and space == "sym"):
         return getattr(importlib.import_module(LAZY[name]), name.rsplit(".", 1)[-1])
     if name in table:
-        return make_function(table[name], name, space)
+        made = make_function(table[name], name, space)
+        if table[name].name in SOLVERS and space in ("nd", "sym"):
+            return importlib.import_module("hybrid.nd.solved").checked(table[name].name, made)
+        return made
     if space == "npx" and name.startswith("image.") and hasattr(importlib.import_module("hybrid.image"), name[6:]):
         # npx.image has what mx.image has
         return getattr(importlib.import_module("hybrid.image"), name[6:])
