@@ -432,7 +432,7 @@ def test_variables_of_the_module_and_hooks(monkeypatch: Any) -> None:
         net.initialize()
         net.hybridize()
         return net
-    not_joined(both(monkeypatch, Loop.step, 6, maker=maker), "reads the variable 'SCALE'")
+    not_joined(both(monkeypatch, Loop.step, 6, maker=maker), "reads 'SCALE', a variable")
 
     def body(loop: Loop, i: int) -> None:
         if i == 0:

@@ -81,7 +81,8 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
         return "a call hands an argument through"
     for place in entry.guard.places:
         if not isinstance(place.get(), _STEADY):
-            return f"{engine.name} reads the variable {place.name!r}, which may change before the step"
+            what = getattr(place, "name", None)
+            return f"{engine.name} reads {what!r}, a variable or the like, which may change before the step"
     node.entry, node.draws = entry, bool(entry.draws)
     why = unfit(entry)
     return f"{engine.name}: {why}" if why else ""

@@ -117,6 +117,8 @@ def unfit(entry: Any) -> str:
         return "a hook, debug.print or Python code is called with its values"
     if entry.assigned or entry.once or entry.changes_arguments or entry.written and entry.recorded:
         return "its code assigns to attributes or changes arrays in place"
+    if entry.views:
+        return "it gives views of its arguments"
     if entry.numbers is not None:
         return "it takes numbers that are inputs of its program"
     if entry.drew or entry.outside or not entry.lasting:
