@@ -19,7 +19,7 @@ from ..base.device import Context, current_context
 from ..autograd.demands import Demand, outcome
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
-from ..base.errors import DeferredInitializationError, DeviceError, HybridError, TraceError, user_location
+from ..base.errors import DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..graph.traced_number import TracedNumber
@@ -123,7 +123,10 @@ class Trace:
         """The traced input for an array (or NumPy array, or number) that was not an argument."""
         if isinstance(x, (np.ndarray, np.generic, int, float, bool, list, tuple)):
             with untraced():
-                x = array(x, self.ctx)
+                try:
+                    x = array(x, self.ctx)
+                except DTypeError as err:
+                    raise DTypeError(f"{user_location()}: {err}") from None
         if not isinstance(x, NDArray):
             raise TraceError(f"{user_location()}: hybridized code can use arrays, numbers and NumPy arrays, got "
                              f"{type(x).__name__}")
