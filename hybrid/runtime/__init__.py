@@ -21,6 +21,8 @@ from .pending import PendingProgram, pending, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
 
+SETTINGS_CHANGED = [0]                   # grows with each change of settings that programs are compiled by
+
 
 class ReferenceProgram:
     """The reference backend with the interface of a compiled program."""
@@ -42,7 +44,7 @@ class ReferenceProgram:
 
 def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[Any]]:  # noqa: A001  the field's word
     """An executable for a program on a device: ``exe(arrays) -> outputs``, with ``exe.report``."""
-    key = ("executable", ctx.device_type, ctx.device_id)
+    key = ("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0])
     found = program.memo.get(key)
     if found is None or type(found) is PendingProgram and found.settled() is not None:
         found = program.memo[key] = _told(program, ctx) if found is None else found.settled()
