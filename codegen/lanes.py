@@ -11,12 +11,10 @@ from typing import Iterable, Sequence
 
 import numpy as np
 
-from hybrid.ir import Node
-from hybrid.ir import stmt
+from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
-from hybrid.ir.stmt import (COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, copy, lines,
-                            renamed,
-                            shifted, walk)
+from hybrid.ir.rewriting import copy, renamed, shifted, walk
+from hybrid.ir.stmt import COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, lines
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
@@ -102,7 +100,7 @@ def copies(body: Iterable[Stmt], q: int) -> list[Stmt]:
 
 def masked(body: Iterable[Stmt]) -> list[Stmt]:
     """The pattern's statements for the last iteration, in which only the lanes of mask mk count."""
-    return [_filled(s, _MASKED, 0) if isinstance(s, str) else stmt.masked(s) for s in body]
+    return [_filled(s, _MASKED, 0) if isinstance(s, str) else rewriting.masked(s) for s in body]
 
 
 def copied_text(body: Iterable[Stmt], q: int) -> list[str]:

@@ -9,8 +9,8 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.stmt import (Assign, For, Let, Local, Name, Op, Stmt, Store, Unstructured, When, lines, renamed, used,
-                            walk)
+from hybrid.ir.rewriting import Unstructured, renamed, used, walk
+from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
 from .block import Block, loop
 from .dialect import C

@@ -10,7 +10,8 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, variables
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store, length, walk
+from hybrid.ir.rewriting import length, walk
+from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 
 from .block import Block, loop
 from .dialect import C, PARALLEL

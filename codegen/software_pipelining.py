@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from hybrid.ir.index import Ix, Var
-from hybrid.ir.stmt import (Assign, For, Let, Literal, Local, Name, Op, Prefetch, Scope, Stmt, Store, Unstructured,
-                            When,
-                            calls, renamed, used, walk)
+from hybrid.ir.rewriting import Unstructured, calls, renamed, used, walk
+from hybrid.ir.stmt import Assign, For, Let, Literal, Local, Name, Op, Prefetch, Scope, Stmt, Store, When
 
 from .lanes import LaneLoop, copies, iterations
 

@@ -157,7 +157,8 @@ class _Across:
         whole = Op(f"{{0}} - {width - 1}", (end,))
         inner: list[Stmt] = [*before, For(v.name, first, whole, tuple(copies(body, 0)), width)]
         if v.extent % width:
-            left: list[Stmt] = [Let("long", at, Op(f"{{0}} + ({{1}} - {{0}}) / {width} * {width}", (first, end)), True),
+            left: list[Stmt] = [
+                Let("long", at, Op(f"{{0}} + ({{1}} - {{0}}) / {width} * {width}", (first, end)), True),
                     When(Op("{0} < {1}", (at, end)),
                          (Let("hy_m", Name(MASK), Op("HYV_FIRST((int)({0} - {1}))", (end, at)), True),
                           *masked(body)))]

@@ -119,6 +119,23 @@ def test_dtypes_that_operators_lack_are_refused_in_programs(dtype: str) -> None:
                                 [3, 3])                          # a number from outside: computed while tracing
 
 
+def test_expm1_of_complex_numbers_has_the_standards_answers() -> None:
+    inf, nan = float("inf"), float("nan")
+    cases = [(complex(-0.0, 0), complex(0, 0)), (complex(inf, 0), complex(inf, 0)),
+             (complex(-inf, inf), complex(-1, 0)),
+             (complex(inf, inf), complex(inf, nan)), (complex(-inf, nan), complex(-1, 0)),
+             (complex(2, inf), complex(nan, nan)),
+             (complex(inf, nan), complex(inf, nan)), (complex(nan, 0), complex(nan, 0)),
+             (complex(nan, 1), complex(nan, nan))]
+    for dtype in (xp.complex64, xp.complex128):
+        found = xp.expm1(xp.asarray([given for given, _ in cases], dtype=dtype)).asnumpy()
+        assert found.dtype == dtype
+        for (given, want), got in zip(cases, found, strict=True):
+            onp.testing.assert_array_equal([got.real, got.imag], [want.real, want.imag], err_msg=str(given))
+    small = onp.array([1e-12 + 1e-12j, 1 + 2j, -3 - 1j])
+    onp.testing.assert_allclose(xp.expm1(xp.asarray(small)).asnumpy(), onp.expm1(small), rtol=1e-14)
+
+
 def test_default_dtypes_are_one() -> None:
     floats = (xp.asarray(1.5), xp.asarray([1, 2.5]), xp.zeros(2), xp.ones(2), xp.empty(2), xp.full(2, 1.0), xp.eye(2),
               xp.linspace(0, 1, 3), xp.arange(0.0, 2.0), xp.fft.fftfreq(4))

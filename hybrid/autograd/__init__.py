@@ -296,11 +296,16 @@ class Function:
         if SCOPE.traces:
             return traced_function.call(self, inputs, self._forward)
         out = self._forward(*inputs)
-        outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+        several = isinstance(out, (list, tuple))
+        outputs = list(out) if several else [out]
         if is_recording() and any(x._ag is not None for x in inputs):
+            # an input that is returned as it is stays what it was: the result is another array of its values
+            outputs = [wrap(o._data.copy(), o._ctx, type(o)) if any(o is x for x in inputs) else o for o in outputs]
             entry = Entry(None, list(inputs), outputs, function=self)
             for i, o in enumerate(outputs):
                 o._ag = Slot(entry, i)
+            if any(a is not b for a, b in zip(outputs, out if several else [out])):
+                return tuple(outputs) if isinstance(out, tuple) else outputs if several else outputs[0]
         return out
 
     def _forward(self, *inputs: Any) -> Any:

@@ -7,7 +7,8 @@ before and after is compiled, and the code sees real arrays each time, so that `
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Callable, ContextManager, Mapping, Sequence
 
 import numpy as np
 
@@ -172,11 +173,20 @@ def _prop(values: Mapping[str, Any]) -> Any:
         raise AttributeValueError(f"custom operator {name!r} does not take {', '.join(given) or 'no arguments'}: {err}") from err  # noqa: E501
 
 
+# scopes of the profiler around the user's code: watcher(name of the operator)
+WATCHERS: list[Callable[[str], ContextManager[None]]] = []
+
+
+def _watched(name: str) -> ContextManager[None]:
+    return WATCHERS[0](name) if WATCHERS else nullcontext()
+
+
 class Call:
     """One call: the property, shapes, dtypes and the operator, which is made when it first runs."""
 
     def __init__(self, values: Mapping[str, Any], shapes: Sequence[Any], dtypes: Sequence[Any]):
-        self.prop, self.name = _prop(values), f"custom operator {values['op_type']!r}"
+        self.op_type = str(values["op_type"])
+        self.prop, self.name = _prop(values), f"custom operator {self.op_type!r}"
         self.count, self.aux = len(self.prop.list_arguments()), len(self.prop.list_auxiliary_states())
         if len(shapes) != self.count + self.aux:
             wanted = [*self.prop.list_arguments(), *self.prop.list_auxiliary_states()]
@@ -209,7 +219,7 @@ class Call:
     def forward(self, arrays: Sequence[NDArray], train: bool, ctx: Context, cls: Any = None) -> list[NDArray]:
         """Outputs; the arrays of auxiliary states may have changed."""
         out = self._new(ctx, self.outputs, cls)
-        with outside(train):
+        with outside(train), _watched(self.op_type):
             self.operator(ctx).forward(is_train=train, req=["write"] * len(out), in_data=list(arrays[:self.count]),
                                        out_data=out, aux=list(arrays[self.count:]))
         return out
@@ -219,7 +229,7 @@ class Call:
                  cls: Any = None) -> list[NDArray]:
         """Gradients of the inputs; zeros where none is wanted."""
         found = self._new(ctx, list(zip(self.shapes, self.dtypes))[:self.count], cls)
-        with outside(train):
+        with outside(train), _watched(f"_backward_{self.op_type}"):
             self.operator(ctx).backward(req=["write" if w else "null" for w in wanted], out_grad=list(grads),
                                         in_data=list(arrays[:self.count]),
                                         out_data=list(outputs), in_grad=found, aux=list(arrays[self.count:]))

@@ -8,6 +8,7 @@ import numpy as np
 from . import known_calls
 from ..base import rng
 from ..graph import symbol
+from ..graph.traced_number import looked_at_in
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context
@@ -83,6 +84,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
 
 def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, cls: Any,
             hint: str | None) -> Any:
+    if SCOPE.numbers:
+        attrs = looked_at_in(d.name, attrs)
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         if d.within is not None and tracing() is not None:
             DEMANDS[0](d, inputs, parse(d, attrs))
@@ -98,7 +101,7 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     a = parse(d, attrs)
     ctx = _context(d, inputs, attrs)
     arrays = as_inputs(d, inputs, ctx)
-    _require(d, arrays)
+    _require(d, arrays, a)
     if d.takes:
         d.refuse_unread(arrays, a)
     if CASTS:
@@ -143,7 +146,7 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
     return results[0] if visible == 1 else results[:visible]
 
 
-def _require(d: OpDef, arrays: Sequence[Any]) -> None:
+def _require(d: OpDef, arrays: Sequence[Any], a: Attrs) -> None:
     if d.variadic:
         if not arrays:
             raise AttributeValueError(f"operator {d.name} needs at least one array")
@@ -151,6 +154,13 @@ def _require(d: OpDef, arrays: Sequence[Any]) -> None:
     for i, name in enumerate(d.inputs):
         if (i >= len(arrays) or arrays[i] is None) and name not in d.optional:
             raise AttributeValueError(f"operator {d.name} needs the input {name!r} (inputs: {', '.join(d.inputs)})")
+    if d.takes:
+        # of several optional inputs the next takes an absent one's place: it counts how many there are
+        given = sum(x is not None for x in arrays) - (len(d.inputs) - len(d.optional))
+        for name in [name for name in d.takes if d.takes[name](a)][max(given, 0):]:
+            raise AttributeValueError(f"{user_location()}: operator {d.name} with the attributes {a.given()} needs the "
+                                      f"input {name!r}: give it, or the attribute that does without"
+                                      f"{' (no_bias=True)' if name == 'bias' else ''}")
 
 
 def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Context:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import forking
+from .device import Context
 from .errors import AttributeValueError
 
 _lock = forking.lock()
@@ -20,6 +21,8 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if isinstance(seed_state, float) or not hasattr(seed_state, "__int__"):
         raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
+    if ctx != "all":
+        Context(ctx)                                      # an unknown device is an error
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 

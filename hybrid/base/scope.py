@@ -21,6 +21,7 @@ class Scope(threading.local):
         self.watching: set[str] | None = None
         self.plain = False                   # hybridized functions run as plain Python
         self.traces: list[Any] = []
+        self.numbers = False                 # whether numbers among the arguments of a trace may become its inputs
         self.numbers_refused = False         # NumPy's code that asks an array for its numbers gets NumbersNeeded
 
 

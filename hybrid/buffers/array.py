@@ -13,6 +13,7 @@ from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridEr
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
 from .evict import GIVEN_UP, REBINDS
+from .foreign import as_numpy, capsule_of
 from .tape import Slot
 from .derived import TOKENS, shared, written
 from .writes import note
@@ -161,7 +162,7 @@ class NDArray(evict.Held):
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Any = None) -> Any:
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return self._exposed().__dlpack__(**{k: v for k, v in given.items() if v is not None})
+        return capsule_of(self._exposed(), {k: v for k, v in given.items() if v is not None})
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()
@@ -174,7 +175,7 @@ class NDArray(evict.Held):
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule of this memory."""
-        return self._exposed().__dlpack__()
+        return capsule_of(self._exposed(), {})
 
     to_dlpack_for_write = to_dlpack_for_read
 
@@ -419,7 +420,8 @@ def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     nested = [x.asnumpy() if isinstance(x, NDArray) else x
               for x in source] if isinstance(source, (list, tuple)) else source
     try:
-        raw = np.array(nested, dtype=wanted)
+        raw = (as_numpy(nested).astype(wanted) if hasattr(type(nested), "__dlpack__")
+               else np.array(nested, dtype=wanted))
     except OverflowError:                                    # -1 in uint8: around, as in C
         raw = np.array(nested).astype(wanted)
     except (ValueError, TypeError) as err:

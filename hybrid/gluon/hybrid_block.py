@@ -19,6 +19,7 @@ from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..graph.symbol import CONCRETE, Group, Symbol, known, var
+from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.trace import Hybridized, Trace, _active
 from ..base.pytree import flatten, unflatten
@@ -231,7 +232,9 @@ class HybridBlock(Block[Result]):
             self._set_quick()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
-        self.__dict__["_form"] = _form_of(args, kwargs)            # the newest kind of call is what is exported
+        # the newest kind of call is what is exported
+        self.__dict__["_form"] = _form_of(of_this_call(args), of_this_call(kwargs)) if SCOPE.numbers else _form_of(
+            args, kwargs)
         self._told_shapes(*args, **kwargs)
         return self._with_backward_hooks(self.forward(*args, **kwargs))
 

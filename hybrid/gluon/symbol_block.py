@@ -49,6 +49,10 @@ class SymbolBlock(HybridBlock):
         inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if not isinstance(outputs, Symbol) or not all(isinstance(i, Symbol) for i in inputs):
             raise AttributeValueError("SymbolBlock takes Symbols as outputs and inputs")
+        computed = [i.name for i in inputs if i.entries[0][0].opdef is not None]
+        if computed:
+            raise AttributeValueError(f"SymbolBlock: inputs must be variables, but {', '.join(computed)} is what an "
+                                      f"operator gives")
         d["_outputs"], d["_inputs"] = outputs, [i.list_outputs()[0] for i in inputs]
         self._register(outputs, set(d["_inputs"]))
 

@@ -67,6 +67,14 @@ class Trainer:
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_prepared": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of copies and pickles: the optimizer, which is one without parameters, has these again."""
+        self.__dict__.update(state)
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
     def _on_store(self, wanted: bool | None) -> None:
         """Whether weights are updated once and copied to the devices: always where weights are sparse, as their whole
         values are kept here; not, unless asked for, where gradients alone are, which are added up by rows."""

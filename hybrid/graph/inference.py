@@ -8,7 +8,7 @@ import numpy as np
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from ..base.scope import SCOPE
-from .symnode import SymNode, can_complete, effective
+from .symnode import SymNode, can_complete, effective, noted
 
 HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
 STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 in BatchNorm of half types, as in MXNet
@@ -26,6 +26,15 @@ def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], 
         raise AttributeValueError(f"{what}: the graph has no variable {', '.join(map(repr, unknown))}; it has "
                                   f"{', '.join(inputs)}")
     return {**dict(zip(arguments, args)), **kwargs}
+
+
+def given_shapes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given to ``infer_shape``; TypeError for what is no shape."""
+    known = {name: shape for name, shape in given.items() if shape is not None}
+    for name, shape in known.items():
+        if not isinstance(shape, (tuple, list)) or not all(isinstance(d, (int, np.integer)) for d in shape):
+            raise TypeError(f"infer_shape: a shape is a tuple of integers, but {name!r} is {shape!r}")
+    return {name: tuple(shape) for name, shape in known.items()}
 
 
 def least_length() -> int:
@@ -52,9 +61,13 @@ def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any],
     given: by a variable's name. known: by the same keys as the result.
     """
     shapes: dict[Any, Any] = dict(known or {})
+    # a shape that differs from what its variable said: what followed from that counts no more
+    other = any(n.opdef is None and given.get(n.name) is not None and n.info[0][0] not in (None, tuple(given[n.name]))
+                for n in order)
     for n in order:
         if n.opdef is None and id(n) not in shapes:
-            shapes[id(n)] = tuple(given[n.name]) if given.get(n.name) is not None else n.info[0][0]
+            own = noted(n.extra)[0] if other and n.holder is None else n.info[0][0]
+            shapes[id(n)] = tuple(given[n.name]) if given.get(n.name) is not None else own
     for _ in range(8):                                     # a later operator may tell the shape of an earlier variable
         before = dict(shapes)
         for n in order:

@@ -16,6 +16,7 @@ from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
 from .symnode import CONCRETE, DETACHED, SymNode, graph_text, in_order, known
+from .traced_number import looked_at_in
 from .unevaluated import Unevaluated
 
 
@@ -205,7 +206,10 @@ class Symbol(Unevaluated, Inferring):
         """Notes on the node, text by name."""
         if not all(isinstance(v, str) for v in kwargs.values()):
             raise AttributeValueError(f"notes on a Symbol must be text, got {kwargs!r}")
-        self.entries[0][0].extra.update(names.hidden(kwargs))
+        node = self.entries[0][0]
+        if node.opdef is not None:
+            _refuse_plain(node.opdef, kwargs)
+        node.extra.update(names.hidden(kwargs))
 
     # ---- composition
     def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
@@ -256,6 +260,9 @@ def output_name(n: SymNode, k: int) -> str:
     return f"{n.name}_{n.opdef.output_name(k, n.attrs)}"                   # type: ignore[arg-type]
 
 
+STORAGE = {"default": 0, "row_sparse": 1, "csr": 2}
+
+
 def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None,
         dtype: Any = None,
         init: Any = None, stype: Any = None, profiler_scope: Any = None, **kwargs: str) -> Symbol:
@@ -278,7 +285,9 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
     if init is not None:
         extra["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
-        extra["__storage_type__"] = str({"default": 0, "row_sparse": 1, "csr": 2}.get(stype, stype))
+        if stype not in STORAGE:
+            raise AttributeValueError(f"variable {name!r}: stype must be one of {', '.join(STORAGE)}, got {stype!r}")
+        extra["__storage_type__"] = str(STORAGE[stype])
     for k, v in kwargs.items():
         if not (k.startswith("__") and k.endswith("__")):
             raise AttributeValueError(f"attribute {k!r} of a variable must begin and end with two underscores")
@@ -298,7 +307,7 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
            casts: Sequence[Any] = ()) -> Symbol:
     """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts:
     what casts its inputs."""
-    attrs, own_notes = _notes_apart(d, attrs)
+    attrs, own_notes = _notes_apart(d, looked_at_in(d.name, attrs) if SCOPE.numbers else attrs)
     entries: list[Any] = []
     for x in inputs:
         if isinstance(x, Symbol) and d.variadic:
@@ -321,7 +330,10 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
         entries = casts[0].entries(d, a, entries)
     if SCOPE.recording and SCOPE.traces:
         entries = [cut(e) for e in entries]
-    node = SymNode(d, name, a, [e for e in entries if e is not None], {**names.notes(), **own_notes})
+    notes = {**names.notes(), **own_notes}
+    if notes:
+        _refuse_plain(d, notes)
+    node = SymNode(d, name, a, [e for e in entries if e is not None], notes)
     if SCOPE.traces and (d.aux or "key" in d.needs):
         SCOPE.traces[-1].stateful.append(node)
     count = d.num_visible(a)
@@ -332,7 +344,8 @@ def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], di
     """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
     attrs = dict(given)
     # an initializer
-    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()})
+    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else str(v) if isinstance(v, (int, float)) else v
+                          for k, v in (given.get("attr") or {}).items()})
     attrs.pop("attr", None)
     for k in [k for k in attrs if k not in d.attrs]:
         if k in names.PLAIN:
@@ -342,6 +355,15 @@ def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], di
     if not all(isinstance(v, str) for v in notes.values()):
         raise AttributeValueError(f"notes on a Symbol must be text, got {notes!r}")
     return attrs, notes
+
+
+def _refuse_plain(d: OpDef, notes: Mapping[str, Any]) -> None:
+    """AttributeValueError for a note on an operator with attributes that is neither one of them nor marked as a
+    note."""
+    for k in notes if d.attrs else ():
+        if k not in d.attrs and k not in names.PLAIN and not (k.startswith("__") and k.endswith("__")):
+            raise AttributeValueError(f"{user_location()}: operator {d.name} has no attribute {k!r}; it has "
+                                      f"{', '.join(d.attrs)}. A note of your own is called __{k}__")
 
 
 def cut(entry: Any) -> Any:

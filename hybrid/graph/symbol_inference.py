@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .inference import least_length, named_arguments, types_of
+from ..base.errors import ShapeError
+from ..ops.elementwise import one_shape
+from .inference import given_shapes, key_of, least_length, named_arguments, types_of
 from .partial_shapes import partial_shapes_of
-from .symnode import SymNode
+from .symnode import SymNode, has_unknown
 
 
 class Inferring:
@@ -49,8 +51,11 @@ class Inferring:
 
     def _shapes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Shapes of arguments, outputs and auxiliary states."""
-        given = named_arguments("infer_shape", self.list_arguments(), self.list_inputs(), args, kwargs)
-        return self._ordered(partial_shapes_of(self.nodes(), given))
+        order = self.nodes()
+        given = given_shapes(named_arguments("infer_shape", self.list_arguments(), self.list_inputs(), args, kwargs))
+        found = partial_shapes_of(order, given)
+        refuse_several_shapes(order, found)
+        return self._ordered(found)
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
         """Like infer_type, with None for what stays unknown: where nothing is said, and behind a cast."""
@@ -92,3 +97,21 @@ class Inferring:
         if self.list_inputs() and not any(t is not None for t in types_of(order, given, None).values()):
             return None, None, None
         return self._split([t.type for t in self._ordered(types_of(order, given))])
+
+
+def refuse_several_shapes(order: Sequence[SymNode], shapes: Mapping[Any, Any]) -> None:
+    """ShapeError for an elementwise operator (``x + y`` and ``elemwise_add`` of Symbols) whose inputs differ in a
+    length that is known: MXNet's take arrays of one shape. What depends on a constant of an unknown length is left
+    out."""
+    loose: set[int] = set()
+    for n in order:
+        if n.opdef is None:
+            continue
+        if has_unknown(n.opdef, n.attrs) or any(id(m) in loose for m, _ in n.inputs):
+            loose.add(id(n))
+        if n.opdef.params is not one_shape or id(n) in loose:
+            continue
+        known = [s for m, k in n.inputs if (s := shapes.get(key_of(m, k))) is not None]
+        if len({len(s) for s in known}) > 1 or any(len({d for d in column if d > 0}) > 1 for column in zip(*known)):
+            raise ShapeError(f"node {n.name!r}: operator {n.opdef.name} of Symbols takes arrays of one shape, got "
+                             f"{' and '.join(map(str, known))}: sym.broadcast_add and its kin broadcast")

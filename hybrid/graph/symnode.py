@@ -31,14 +31,14 @@ class SymNode:
         self.holder: Any = None                          # what a captured variable stands for
         traced = bool(SCOPE.traces)
         # F.zeros((0, 5)) in hybrid_forward
-        if traced and SCOPE.symbolic and opdef is not None and _has_unknown(opdef, attrs):
+        if traced and SCOPE.symbolic and opdef is not None and has_unknown(opdef, attrs):
             self.attrs = _with_ones(opdef, attrs)
         self.train = SCOPE.training if traced else None  # the mode its code ran in; None: that of the whole graph
         self.recorded = SCOPE.recording and traced       # whether gradients flow through it
         self.at = user_location() if traced and opdef is not None else ""
         SymNode._count[0] += 1
         self.serial = SymNode._count[0]                  # creation order: random operators draw in it
-        self.info: list[Any] = [_noted(self.extra)] if opdef is None else infer_node(self)
+        self.info: list[Any] = [noted(self.extra)] if opdef is None else infer_node(self)
 
     @property
     def outputs(self) -> int:
@@ -56,7 +56,7 @@ def in_order(roots: Iterable[tuple[SymNode, int]], cuts: Iterable[tuple[SymNode,
     return inputs_first(kept(roots), lambda n: kept(n.inputs))
 
 
-def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:
+def noted(extra: Mapping[str, str]) -> tuple[Any, Any]:
     """Shape and dtype written on a variable."""
     shape = _shape(extra["__shape__"]) if "__shape__" in extra else None
     code = int(extra.get("__dtype__", -1))
@@ -88,10 +88,11 @@ def effective(n: SymNode) -> Attrs:
     """
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
-    return _with_ones(d, a) if n.train is None and _has_unknown(d, a) else a
+    return _with_ones(d, a) if n.train is None and has_unknown(d, a) else a
 
 
-def _has_unknown(d: OpDef, a: Any) -> bool:
+def has_unknown(d: OpDef, a: Any) -> bool:
+    """Whether a constant has a length that is not known."""
     return d.name in CONSTANTS and not SCOPE.np_shape and 0 in a.shape
 
 

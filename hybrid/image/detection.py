@@ -89,6 +89,11 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
     return np.maximum(0, boxes[:, 2] - boxes[:, 0]) * np.maximum(0, boxes[:, 3] - boxes[:, 1])
 
 
+def _pair(given: Any) -> Any:
+    """One number as a range of one value."""
+    return given if isinstance(given, (list, tuple)) else (given, given)
+
+
 def _range(value: Any, name: str, positive: bool = True) -> tuple[float, float]:
     """A pair (low, high), or (low, 1) of one number."""
     low, high = (float(value), 1.0) if isinstance(value, (int, float)) else (float(v) for v in value)
@@ -108,6 +113,7 @@ class DetRandomCropAug(DetAugmenter):
     def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
                  area_range: Any = (0.05, 1.0),
                  min_eject_coverage: float = 0.3, max_attempts: int = 50):
+        aspect_ratio_range = _pair(aspect_ratio_range)
         super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range,
                          area_range=area_range,
                          min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
@@ -172,6 +178,7 @@ class DetRandomPadAug(DetAugmenter):
                  pad_val: Any = (128, 128, 128)):
         pad_val = tuple(pad_val) if isinstance(pad_val, (list, tuple, np.ndarray)) else (pad_val,)
         area_range = area_range if isinstance(area_range, (list, tuple)) else (1.0, area_range)
+        aspect_ratio_range = _pair(aspect_ratio_range)
         super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
                          pad_val=pad_val)
         self.pad_val, self.max_attempts = pad_val, max_attempts

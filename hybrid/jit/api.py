@@ -1,12 +1,13 @@
 """The decorator: ``@hybridize`` on functions, plain classes and Block classes."""
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import sys
 import warnings
 from collections import OrderedDict
-from types import MemberDescriptorType
+from types import FrameType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 import numpy as np
@@ -148,26 +149,36 @@ class HybridFunction:
         if owner is None:
             return self
         name, full = self.__name__, self.__qualname__  # type: ignore[attr-defined]
-        return _bound(owner, f"_hybrid_{name}", self._fn, full, self._options)
+        return _bound(owner, f"_hybrid_{name}", self._fn, full, self._options, name)
 
     def __deepcopy__(self, memo: Any) -> "HybridFunction":
         """Itself, as copies of functions are."""
         return self
 
     def __reduce__(self) -> Any:
-        """By its name, as functions are pickled; without one that leads to it, it is hybridized anew."""
+        """By its name, as functions are pickled; without one that leads to it, and where cloudpickle takes functions of
+        its module by value, it is hybridized anew."""
         found: Any = sys.modules.get(self.__module__)
         for part in self.__qualname__.split("."):                 # type: ignore[attr-defined]
             found = getattr(found, part, None)
-        return self.__qualname__ if found is self else (HybridFunction,
-                                                        (self._fn, self._options))       # type: ignore[attr-defined]
+        if found is self and not taken_by_value(self.__module__):
+            return self.__qualname__                              # type: ignore[attr-defined]
+        # its own globals may lead to it: what it is made of comes after it
+        return HybridFunction.__new__, (HybridFunction,), (self._fn, self._options, self._active)
+
+    def __setstate__(self, state: tuple[Callable[..., Any], dict[str, Any], bool]) -> None:
+        fn, options, active = state
+        self.__init__(fn, options)                                # type: ignore[misc]
+        self.hybridize(active)
 
 
 class ObjectCall:
     """A hybridized method: the arrays in its object's attributes are inputs of the program."""
 
-    def __init__(self, owner: Any, fn: Callable[..., Any], name: str, options: dict[str, Any]):
-        self.owner = owner
+    def __init__(self, owner: Any, fn: Callable[..., Any], name: str, options: dict[str, Any],
+                 attribute: str | None = None):
+        self.owner, self._attribute = owner, attribute       # under which the object gives it
+        self._made_of = fn, name, options
         self.engine = Hybridized(fn, name, state=None if isinstance(owner, type) else lambda: collect(owner),
                                  options=options)
 
@@ -178,16 +189,40 @@ class ObjectCall:
             shortened(err)
             raise
 
-    def __deepcopy__(self, memo: Any) -> None:
-        """Nothing: a copy of the object makes one of its own."""
+    def __deepcopy__(self, memo: Any) -> Any:
+        """The method of a copy of the object."""
+        return _method(copy.deepcopy(self.owner, memo), self._attribute)
 
     def __reduce__(self) -> Any:
-        """As ``__deepcopy__``."""
-        return type(None), ()
+        """As ``__deepcopy__``. A class that is written down as a whole is not whole yet when this is read."""
+        if isinstance(self.owner, type) and taken_by_value(self.owner.__module__):
+            return ObjectCall.__new__, (ObjectCall,), (self.owner, *self._made_of, self._attribute)
+        return _method, (self.owner, self._attribute)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)                                     # type: ignore[misc]
 
     def report(self) -> Any:
         """The compile report of the newest signature."""
         return self.engine.report()
+
+
+def _method(owner: Any, attribute: str | None) -> Any:
+    """The hybridized method that an object gives under a name; None where other code asks for it again."""
+    return getattr(owner, attribute) if attribute is not None else None
+
+
+def taken_by_value(module: str) -> bool:
+    """Whether a pickler such as cloudpickle's is at work that writes down the functions of a module, so that another
+    process has them without it: of ``__main__``, and of modules registered for that."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__") or ""
+        if "cloudpickle" in name.split("."):
+            registered: Any = getattr(sys.modules[name], "list_registry_pickle_by_value", set)()
+            return module == "__main__" or any(module == m or module.startswith(f"{m}.") for m in registered)
+        frame = frame.f_back
+    return False
 
 
 # calls of objects that have no ``__dict__``, by id
@@ -204,12 +239,13 @@ def _calls_of(owner: Any) -> dict[str, ObjectCall]:
     return found[1]
 
 
-def _bound(owner: Any, key: str, fn: Callable[..., Any], name: str, options: dict[str, Any]) -> ObjectCall:
+def _bound(owner: Any, key: str, fn: Callable[..., Any], name: str, options: dict[str, Any],
+           attribute: str | None = None) -> ObjectCall:
     """A hybridized method of an object or class, made once."""
     calls = owner.__dict__ if hasattr(owner, "__dict__") else _calls_of(owner)
     bound = calls.get(key)
     if bound is None or bound.owner is not owner:                # a copy of the object has attributes of its own
-        bound = ObjectCall(owner, functools.partial(fn, owner), name, options)
+        bound = ObjectCall(owner, functools.partial(fn, owner), name, options, attribute)
         if isinstance(owner, type):
             setattr(owner, key, bound)
         else:

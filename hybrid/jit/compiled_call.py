@@ -18,6 +18,7 @@ from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
 from .free_variables import NOTHING, Guard
+from .number_arguments import NumberInputs
 from .watches import show
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
@@ -41,6 +42,7 @@ class Entry:
         self.once = ""                                  # what makes it right for one call alone
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self.outside: dict[str, str] = {}               # what of the machine its code read, and where
+        self.numbers: NumberInputs | None = None        # its inputs that are numbers among the arguments
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])

@@ -90,6 +90,8 @@ def _argument(s: Any) -> str:
     if isinstance(s, str):
         return "an array"
     kind, rest = s[0], s[1]
+    if kind == "number":
+        return f"a {rest.__name__}"
     if kind in ("value", "object"):
         return f"{s[2]!r:.60}"
     parts = [f"{k}: {_argument(v)}" for k, v in rest] if kind == "dict" else [_argument(v) for v in rest]

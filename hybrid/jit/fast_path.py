@@ -52,7 +52,7 @@ def form_of(structure: Any) -> Any:
 
 def _bare(form: Any) -> Any:
     """A form in which objects that are told by identity stand themselves, as the launcher compares them."""
-    if form == LEAF:
+    if form == LEAF or form[0] == "number":
         return form
     if form[0] == "value":
         return form[:3]
@@ -64,7 +64,7 @@ def _bare(form: Any) -> Any:
 
 
 def _known(form: Any) -> bool:
-    if form == LEAF or form[0] == "value":
+    if form == LEAF or form[0] in ("value", "number"):
         return True
     if form[0] == "dict":
         return len(form) == 2 and all(_known(f) for _, f in form[1])
@@ -85,6 +85,12 @@ class Ways:
         ways = {e: w for e, w in self.of.items() if e is not end}
         self.of = {end: way, **dict(list(ways.items())[:self.MOST - 1])} if way is not None else ways
         self.call[0] = _either(tuple(self.of.values()))
+
+    def lay_anew(self) -> None:
+        """There are none; each that is still asked for is laid again at once."""
+        for end in self.of:
+            end.missed = 0
+        self.clear()
 
     def clear(self) -> None:
         """There are none."""

@@ -34,6 +34,7 @@ from ..base.errors import TraceError
 from ..base.profiling import Hooked
 from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class
 from ..graph.symbol import Symbol
+from ..graph.traced_number import TracedNumber
 from .surroundings import READERS, kind_of, line_of
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
@@ -84,8 +85,8 @@ def _globals_of(code: CodeType) -> frozenset[str]:
 
 @functools.lru_cache(4096)
 def _types_asked(code: CodeType) -> tuple[tuple[str, int], ...]:
-    """Variables whose class some code compares with that of arrays, or whose name it reads, with the lines."""
-    if "type" not in code.co_names or not _CLASSES.intersection(code.co_names):
+    """Variables whose class some code asks for by ``type()``, with the lines."""
+    if "type" not in code.co_names:
         return ()
     found, line, called = [], code.co_firstlineno, False
     for i in dis.get_instructions(code):
@@ -195,8 +196,13 @@ class Reader:
         """
         if frame.f_code.co_name == "hybrid_forward":
             return
+        # of arrays only what compares with their classes, or reads the name, can tell them apart
+        names_classes = not _CLASSES.isdisjoint(frame.f_code.co_names)
         for name, line in _types_asked(frame.f_code):
-            if isinstance(frame.f_locals.get(name), Symbol):
+            value = frame.f_locals.get(name)
+            if type(value) is TracedNumber:
+                value._looked("type() of it is asked for")
+            elif names_classes and isinstance(value, Symbol):
                 self.types.append((f"{frame.f_code.co_filename}:{line}", name))
 
     def _enter(self, code: CodeType, space: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
+from ..graph.traced_number import TracedNumber
 from ..ir import Program
 from ..ops.registry import find
 from ..runtime import progress
@@ -32,6 +33,9 @@ from ..graph.lower import lower, unless_refused
 from ..graph.symbol import Symbol, create, cut, detached
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
+from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
+from .numbers_of_trace import NumbersOfTrace
+from .taken import Taken, dense
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
@@ -83,6 +87,8 @@ class Trace:
         self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        # takes out of objects of this library what ``before`` sets
+        self.put_back: list[Callable[[], None]] = []
         self.steps: list[tuple[Any, Any]] = []          # Trainers that update parameters, and what counts their updates
         self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own
@@ -200,25 +206,6 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
-def dense(x: NDArray, what: str) -> NDArray:
-    """The array itself; TraceError where its storage is sparse."""
-    if x.stype != "default":
-        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with "
-                         f"dense ones: pass x.tostype('default'), "
-                         "or call this block or function without hybridize")
-    return x
-
-
-def converted(x: Any) -> np.ndarray:
-    """Another library's array as a NumPy array."""
-    try:
-        return np.asarray(x) if hasattr(type(x),
-                                        "__array__") or hasattr(type(x), "__array_interface__") else np.from_dlpack(x)
-    except Exception as err:  # noqa: BLE001  what another library raises
-        raise TraceError(f"{user_location()}: a {type(x).__module__}.{type(x).__name__} cannot be converted to an "
-                         f"array ({err}); give nd.array of its numbers") from err
-
-
 def separate(value: Any) -> Any:
     """Results with Symbols of several outputs as lists, as eager calls give them."""
     if isinstance(value, Symbol) and len(value.entries) > 1:
@@ -252,9 +239,15 @@ class _PlainOnly(TraceError):
 
 def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
     """Whether the containers among traced arguments hold what they held."""
-    leaves: list[Any] = []
-    now = flatten(arguments, lambda v: isinstance(v, Symbol), leaves, by_identity=True)
+    leaves, now = _nested(arguments)
     return bool(now == structure) and len(leaves) == len(symbols) and all(map(operator.is_, leaves, symbols))
+
+
+def _nested(arguments: Any) -> tuple[list[Any], Any]:
+    """The traced values and numbers among traced arguments, and how they are nested."""
+    leaves: list[Any] = []
+    return leaves, flatten(arguments, lambda v: type(v) is TracedNumber or isinstance(v, Symbol), leaves,
+                           by_identity=True)
 
 
 @contextmanager
@@ -304,6 +297,7 @@ class Hybridized:
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._sightings = Sightings()
+        self._numbers = NumberArguments()
         self._changing: dict[Any, int] = {}              # how often a kind of call has assigned what no program can
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
@@ -375,57 +369,108 @@ class Hybridized:
             with eagerly():
                 return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
-        arrays = [self._array(x, leaves) for x in leaves]
+        taken = Taken(leaves, self.name)
+        arrays = taken.arrays
         # the caller's own lists and dicts, unless other libraries' arrays in them are converted
         given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         repeats = _repeats(every)
-        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
-                 SCOPE.recording, SCOPE.np_array,
-                     self.version(), static, repeats)
+        plain = self._plain(structure, every, ctx, static, repeats)
         if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
             return self._plainly(given, structure, arrays)
-        signature, entry = self._known(plain)
-        new = entry is None
+        entry, numbers, new = self._entry_for(structure, plain, arrays, held, ctx, cls)
         if entry is None:
-            if not self._sightings.compiles(signature):
-                self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
-                return self._plainly(given, structure, arrays)
-            try:
-                entry = self._compile(plain, structure, arrays, held, ctx, cls)
-            except _PlainOnly as err:
-                warnings.warn(str(err), stacklevel=2)
-                self._changing[plain[:6]] = TRIES
-                return self._plainly(given, structure, arrays)
-        else:
-            self._sightings.again(signature)
+            return self._plainly(given, structure, arrays)
+        if entry.numbers is not None:
+            every += numbers.arrays(entry.numbers, ctx)
+        def otherwise() -> Any:
+            return self.fn(*args, **kwargs) if given is not None else self._plainly(None, structure, arrays)
+        taken.refuse_read_only(entry.written)
         if entry.once:
-            return entry.run(every, lambda: self.fn(*args, **kwargs))
-        form = (form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves)
-                else False)
+            return taken.written(entry.written, entry.run(every, otherwise))
+        form = (form_of(structure if entry.numbers is None else entry.numbers.form(structure, numbers, len(arrays)))
+                if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves) else False)
         if not SCOPE.recording and repeats is None and form is not False:
             if form is None:
                 self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
-            self._lay_way(entry, arrays, form)
-        out = entry.run(every, lambda: self.fn(*args, **kwargs))
+            self._lay_way(entry, every, form)
+        out = taken.written(entry.written, entry.run(every, otherwise))
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
         return out
+
+    def _entry_for(self, structure: Any, plain: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
+                   cls: Any, inputs: bool = True) -> tuple[Entry | None, GivenNumbers, bool]:
+        """The entry for a call, None where it runs as plain Python; the numbers among its arguments that are inputs;
+        whether the entry is new. inputs: whether there may be such numbers."""
+        plain, signature, entry, numbers = self._found(structure, plain, inputs)
+        if entry is not None:
+            self._sightings.again(signature)
+            return entry, numbers, False
+        if not self._sightings.compiles(signature):
+            self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+            return None, numbers, False
+        failed = None
+        try:
+            entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+        except _PlainOnly as err:
+            warnings.warn(str(err), stacklevel=3)
+            self._changing[(structure, *plain[1:6])] = TRIES
+            return None, numbers, False
+        except LookedAt as err:                              # those numbers are constants from here on
+            self._sightings.again(signature)
+            self._numbers.keep(structure, numbers, err.why)
+            return self._entry_for(structure, plain, arrays, held, ctx, cls)
+        except NotWithInputs as err:
+            failed = err
+        if failed is not None:                               # without inputs it may be another error, or none
+            self._sightings.again(signature)
+            found = self._entry_for(structure, plain, arrays, held, ctx, cls, inputs=False)
+            self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
+            return found
+        assert entry is not None
+        if entry.once or entry.drew or entry.outside:
+            self._numbers.never(structure)
+        if entry.numbers is not None:                        # ways into programs of one number are of no use now
+            self._ways.lay_anew()
+        return entry, numbers, True
 
     def specialization(self, *args: Any, **kwargs: Any) -> Entry:
         """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
         held, static = self.state() if self.state else ([], None)
-        arrays = [self._array(x, leaves) for x in leaves]
+        taken = Taken(leaves, self.name)
+        arrays = taken.arrays
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
-        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
-                 SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every))
-        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, ctx, cls)
+        plain = self._plain(structure, every, ctx, static, _repeats(every))
+        plain, _, entry, numbers = self._found(structure, plain)
+        try:
+            return entry or self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+        except LookedAt as err:
+            self._numbers.keep(structure, numbers, err.why)
+            return self.specialization(*args, **kwargs)
+
+    def _plain(self, structure: Any, every: Sequence[NDArray], ctx: Context, static: Any, repeats: Any) -> Any:
+        """A call's signature but for what is read of objects."""
+        return (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                SCOPE.recording, SCOPE.np_array, self.version(), static, repeats)
+
+    def _found(self, structure: Any, plain: Any, inputs: bool = True) -> tuple[Any, Any, Entry | None, GivenNumbers]:
+        """The signature of a call, without and with what is read of objects, the entry for it, and the numbers among
+        its arguments that are inputs. inputs: whether there may be such."""
+        key, numbers = self._numbers.of(structure) if inputs else (structure, NO_NUMBERS)
+        signature, entry = self._known((key, *plain[1:]))
+        if entry is None and inputs and self._numbers.new_program(structure):
+            key, numbers = self._numbers.of(structure)
+            signature, entry = self._known((key, *plain[1:]))
+        if entry is not None and entry.numbers is not None and not numbers.fit(entry.numbers):
+            return self._found(structure, plain, False)      # a number that the program cannot take: a constant
+        return (key, *plain[1:]), signature, entry, numbers
 
     def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
@@ -450,20 +495,15 @@ class Hybridized:
             return None
         holds = [b.holds() for b in self._used if hasattr(b, "holds")]
         step = step_call(entry, arguments, holds) if entry.is_step else None
-        if step is None and (entry.is_step or holds):
+        if step is None and (entry.is_step or holds) or entry.cls is None:
             return None
-        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
-                          form, step)
+        quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
+                           form, step)
+        return quick if entry.numbers is None or quick is None else entry.numbers.computing(quick)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)) or is_foreign_array(v), leaves,
                        by_identity=True)
-
-    def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
-        if isinstance(x, NDArray):
-            return dense(x, self.name)
-        ctx = next((o._ctx for o in others if isinstance(o, NDArray)), current_context())
-        return array(x if isinstance(x, np.ndarray) else converted(x), ctx)
 
     # ---- compiling
     def _known(self, plain: Any) -> tuple[Any, Entry | None]:
@@ -489,13 +529,13 @@ class Hybridized:
         return guard
 
     def _compile(self, plain: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-                 cls: Any) -> Entry:
+                 cls: Any, numbers: GivenNumbers) -> Entry:
         with self._lock:
             signature, entry = self._known(plain)
             if entry is None:
                 self._note_miss(signature)
                 with progress.told(self.name):
-                    entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                    entry, guard, values = self._trace(structure, arrays, held, ctx, cls, numbers)
                 if entry.drew or entry.outside:          # right for this call: the code drew or read once
                     if entry.drew:
                         foreign_rng.warn(entry.drew, self.name)
@@ -535,21 +575,29 @@ class Hybridized:
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-               cls: Any) -> tuple[Entry, Guard, list[Any]]:
-        trace = self._new_trace(arrays, held, ctx)
-        try:
-            leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held)
-        except DeferredInitializationError:
-            # a step that asks for values of parameters whose shapes this trace has found out
-            if not _finish(trace.holders):
-                raise
+               cls: Any, numbers: GivenNumbers) -> tuple[Entry, Guard, list[Any]]:
+        wanted = numbers.first()
+        while True:
             trace = self._new_trace(arrays, held, ctx)
-            leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held)
+            traced = NumbersOfTrace(trace, numbers, wanted)
+            try:
+                leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held, traced)
+            except OtherInputs as other:
+                wanted = other.wanted
+                continue
+            except DeferredInitializationError:
+                # a step that asks for values of parameters whose shapes this trace has found out
+                if not _finish(trace.holders):
+                    raise
+                continue
+            break
         self._note_blocks(trace.blocks)
         _finish(trace.holders)
-        inputs, numbers = set(map(id, trace.holders)), set(map(id, trace.numbers))
-        guard, values = reader.guard(lambda place, x: id(x) in numbers or id(x) in inputs)
-        return self._entry(trace, leaves, out_structure, cls, changes), guard, values
+        fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
+        guard, values = reader.guard(lambda place, x: id(x) in fixed)
+        entry = self._entry(trace, leaves, out_structure, cls, changes)
+        entry.numbers = traced.inputs()
+        return entry, guard, values
 
     def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
         trace = Trace(ctx, SCOPE.training)
@@ -558,8 +606,8 @@ class Hybridized:
         return trace
 
     @collector.waits
-    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray],
-                    held: list[NDArray]) -> tuple[list[Symbol], Any, Reader, list[Change]]:
+    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray],
+                    numbers: NumbersOfTrace) -> tuple[list[Symbol], Any, Reader, list[Change]]:
         """The results of the traced code, how they were put together, what the code read and what it assigned."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
@@ -569,23 +617,26 @@ class Hybridized:
             for i, h in enumerate(held):
                 own = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
                 trace.known[id(h)] = first.get(id(h), own)
-            args, kwargs = unflatten(structure, iter(symbols))
+            numbers.make_variables()
+            args, kwargs = unflatten(numbers.put_into(structure), iter(symbols))
+            nested, form = _nested((args, kwargs))
             drawn = foreign_rng.states()
             reader = Reader(lambda x, place: trace.places.setdefault(id(x), place))
             reader.start(self.fn, (args, kwargs))
             with names.kept():
                 with Changes(trace, self.fn, args, kwargs) as assigned:
-                    with reader, _errors_of(self.name, assigned):
+                    with reader, _errors_of(self.name, assigned), numbers.watched(assigned.first_line):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    numbers.settle()
                     if reader.types:
                         line, variable = reader.types[0]
                         raise _PlainOnly(
                             f"{line}: {self.name} asks for the class of {variable} by type(), which is not that of an "
                             f"array while it is compiled: such calls run as plain Python. Use isinstance({variable}, "
                             f"NDArray).")
-                    if not _as_given((args, kwargs), structure, symbols):
+                    if not _as_given((args, kwargs), form, nested):
                         raise _PlainOnly(
                             f"{assigned.first_line()}: {self.name} changes a list or dict among its arguments, which a "
                             f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
@@ -662,7 +713,12 @@ class Hybridized:
         self._guards.clear()
         self._ways.clear()
         self._last = None
+        self._numbers.clear()
 
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
-        return list(self.entries.values())[-1].report() if self.entries else None
+        if not self.entries:
+            return None
+        found = list(self.entries.values())[-1].report()
+        found.numbers = self._numbers.told()
+        return found

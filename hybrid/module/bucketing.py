@@ -2,8 +2,14 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
+import numpy as np
+
+from .. import serialize
+from ..buffers.array import array
+from ..graph.symbol import Symbol
+from ..mxnet import checkpoint
 from ..base.errors import AttributeValueError, HybridError
 from ..base.names import NameManager
 from .base import BaseModule
@@ -30,7 +36,33 @@ class BucketingModule(BaseModule):
         self._curr_bucket_key = default_bucket_key
         self._grad_req: Any = "write"
         self._monitor: Any = None
+        self._symbols: dict[Any, Symbol] = {}             # of files, in place of those that sym_gen makes
+        self._loaded: Any = None                          # parameters of files, until bind()
         self._names = self._generated(default_bucket_key)
+
+    @staticmethod
+    def load(prefix: str, epoch: int, sym_gen: Callable[[Any], Any] | None = None, default_bucket_key: Any = None,
+             **kwargs: Any) -> "BucketingModule":
+        """A module from what ``save_checkpoint`` wrote; sym_gen tells the names of data and labels."""
+        arg_params, aux_params = checkpoint.load_params(prefix, epoch)
+        keys = [int(k) for k in serialize.load(f"{prefix}.buckets")[0].asnumpy()]
+        symbols = {k: serialize.symbol_json.load(f"{prefix}-{k}-symbol.json") for k in keys}
+        return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, arg_params, aux_params, **kwargs)
+
+    @staticmethod
+    def load_dict(sym_dict: Mapping[Any, Symbol] | None = None, sym_gen: Callable[[Any], Any] | None = None,
+                  default_bucket_key: Any = None, arg_params: Any = None, aux_params: Any = None,
+                  **kwargs: Any) -> "BucketingModule":
+        """A module of Symbols by bucket key, with parameters; sym_gen tells the names of data and labels."""
+        given = {"sym_dict": sym_dict, "sym_gen": sym_gen, "default_bucket_key": default_bucket_key,
+                 "arg_params": arg_params, "aux_params": aux_params}
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise AttributeValueError(f"BucketingModule: {', '.join(missing)} must be given to load one")
+        assert sym_gen is not None and sym_dict is not None
+        made = BucketingModule(sym_gen, default_bucket_key, **kwargs)
+        made._symbols, made._loaded, made.params_initialized = dict(sym_dict), (arg_params, aux_params), True
+        return made
 
     @property
     def _curr_module(self) -> Module:
@@ -45,7 +77,7 @@ class BucketingModule(BaseModule):
 
     def _make(self, bucket_key: Any) -> Module:
         symbol, data_names, label_names = self._generated(bucket_key)
-        return Module(symbol, data_names, label_names, **self._options)
+        return Module(self._symbols.get(bucket_key, symbol), data_names, label_names, **self._options)
 
     # ---- what it is
     @property
@@ -88,13 +120,14 @@ class BucketingModule(BaseModule):
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        kept = self.get_params() if self.params_initialized else None
+        kept = self._loaded or (self.get_params() if self.params_initialized else None)
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         main = self._make(self._default_bucket_key)
         main.bind(data_shapes, label_shapes, for_training, inputs_need_grad, grad_req=grad_req)
         self._buckets, self._curr_bucket_key = {self._default_bucket_key: main}, self._default_bucket_key
         self.binded = True
         if kept is not None:
+            self._loaded = None
             main.set_params(*kept)
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
@@ -187,5 +220,12 @@ class BucketingModule(BaseModule):
             module.install_monitor(mon)
 
     def save_checkpoint(self, prefix: str, epoch: int, remove_amp_cast: bool = False) -> None:
-        """Write the default bucket's symbol and the parameters."""
+        """Write the parameters, the default bucket's symbol, those of all buckets that came
+        (``prefix-KEY-symbol.json``) and their keys (``prefix.buckets``)."""
         self._buckets[self._default_bucket_key].save_checkpoint(prefix, epoch, remove_amp_cast=remove_amp_cast)
+        if not all(isinstance(k, (int, np.integer)) for k in self._buckets):
+            raise AttributeValueError(f"save_checkpoint: keys of buckets must be integers to be written, got "
+                                      f"{', '.join(map(repr, self._buckets))}")
+        for key, module in self._buckets.items():
+            serialize.symbol_json.save(module.symbol, f"{prefix}-{key}-symbol.json", remove_amp_cast=remove_amp_cast)
+        serialize.save(f"{prefix}.buckets", [array(np.array(list(self._buckets)), dtype=np.int32)])

@@ -8,12 +8,16 @@ from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap, zeros_like
 from ..base.device import Context, array_module, current_context
 from ..autograd.dispatch import apply_program
-from ..base.errors import AttributeValueError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, HybridError, ShapeError, user_location
 from ..nd.functions import resolve
+from ..passes.differentiate import heads_read
 from ..graph.lower import lower
-from ..base.rng import next_key
+from ..base.rng import get_state, next_key, set_state
+from ..graph.inference import shapes_of
 from ..graph.symbol import Symbol
+from ..graph.symbol_inference import refuse_several_shapes
 from ..graph.symnode import CONCRETE, SymNode
+from .inspection import Call, calls_of, gradients_inside, values_inside
 
 import numpy as np
 
@@ -43,7 +47,9 @@ class Executor:
         self._results: list[NDArray] | None = None          # of the newest run, on the tape if it was recorded
         self._outputs: list[NDArray] | None = None          # the arrays that every forward writes
         self._monitor: tuple[Any, bool] | None = None
+        self._calls: list[Call] = []                        # what a monitor saw of the newest run
         self._programs: dict[Any, Any] = {}
+        self._newest: Any = None                            # the program of the newest run
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
         if wrong is not None:
             raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
@@ -101,10 +107,10 @@ class Executor:
                 target[:] = result
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for
-        arguments and states too.
+        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for its
+        inputs too, and after each ``backward`` for every operator's gradients of its inputs.
 
-        A compiled program keeps no values inside: it is run again with all of them as results.
+        A compiled program keeps no values inside: the graph is run again, operator by operator.
         """
         self._monitor = (callback, monitor_all)
 
@@ -116,17 +122,16 @@ class Executor:
         """The graph as text."""
         return self._symbol.debug_str()
 
-    def _report(self) -> None:
-        """Values inside of the graph, to the monitor."""
+    def _report(self, train: bool, state: tuple[int, int]) -> None:
+        """Values inside of the graph, to the monitor. state: of the random generator before the run."""
         assert self._monitor is not None
         callback, everything = self._monitor
-        inside = self._symbol.get_internals()
-        aux = {n: x.copy() for n, x in self.aux_dict.items()}
-        with tape.flags(False, False):
-            values = Executor(inside, self._ctx, self.arg_dict, {}, {}, aux).forward(False)
-        for name, x in zip(inside.list_outputs(), values):
-            if everything or name not in self.arg_dict and name not in self.aux_dict:
-                callback(name, x)
+        now = get_state()
+        set_state(state)
+        self._calls = calls_of(self._symbol, {**self.arg_dict, **self.aux_dict}, train)
+        set_state(now)
+        for name, x in values_inside(self._calls, everything):
+            callback(name, x)
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -145,10 +150,11 @@ class Executor:
                 raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got "
                                  f"{tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value
+        state = get_state()
         self._run(bool(is_train), bool(is_train))
         self._publish()
         if self._monitor is not None:
-            self._report()
+            self._report(bool(is_train), state)
         return self.outputs
 
     def _run(self, train: bool, record: bool) -> None:
@@ -161,6 +167,7 @@ class Executor:
             self._recorded = record
             return
         program, draws = self._program(arrays, train)
+        self._newest = program
         if draws:
             arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
         with tape.flags(record, train):
@@ -209,9 +216,27 @@ class Executor:
         if isinstance(out_grads, Mapping):
             out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
+        if grads is None:
+            self._refuse_missing_heads()
         # it may be called again
         autograd.backward(self._results, list(grads)[:len(self._results)] if grads is not None else None,
                           retain_graph=True)
+        if self._monitor is not None:
+            heads = list(grads)[:len(self._results)] if grads is not None else [None] * len(self._results)
+            for name, x in gradients_inside(self._symbol, self._calls, heads, frozenset(self._slots)):
+                self._monitor[0](name, x)
+
+    def _refuse_missing_heads(self) -> None:
+        """HybridError if ``backward`` needs gradients of the outputs: of losses it needs none, nor of custom operators
+        that do not read theirs."""
+        own_losses = any(n.opdef is not None and n.opdef.name == "Custom" for n in self._symbol.nodes())
+        if self._by_storage or own_losses or self._newest is None:
+            return
+        wrt = tuple(i for i, n in enumerate(self.arg_dict) if n in self._slots)
+        names = [n for n, r in zip(self._symbol.list_outputs(), heads_read(self._newest, wrt)) if r]
+        if names:
+            raise HybridError(f"{user_location()}: backward() needs out_grads, the gradients of {', '.join(names)}: "
+                              f"only losses such as SoftmaxOutput and MakeLoss need none (sym.make_loss makes one)")
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None,
                          allow_extra_params: bool = False) -> None:
@@ -292,6 +317,8 @@ def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: 
     names, states = self.list_arguments(), self.list_auxiliary_states()
     arrays = _by_name("arrays", names, args, True)
     aux = _by_name("auxiliary states", states, aux_states, True)
+    order = self.nodes()
+    refuse_several_shapes(order, shapes_of(order, {n: x.shape for n, x in {**arrays, **aux}.items()}))
     return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False),
                     _requests(names, grad_req), aux, group2ctx)
 

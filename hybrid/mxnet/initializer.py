@@ -142,6 +142,9 @@ class Initializer:
 class Zero(Initializer):
     """All zeros."""
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         arr._write(0)
 
@@ -150,6 +153,9 @@ class Zero(Initializer):
 @alias("ones")
 class One(Initializer):
     """All ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         arr._write(1)

@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from ..autograd import dispatch
+from ..autograd import custom, dispatch
 from ..runtime.observers import observe
 from ..runtime.timed import Took, timed
 from ..base.errors import AttributeValueError
@@ -24,12 +24,24 @@ _OPTIONS = {"profile_all", "profile_symbolic", "profile_imperative", "profile_me
 _SORTS = {"total": 1, "avg": 4, "min": 2, "max": 3, "count": 0}
 
 
+CUSTOM = "Custom Operator"                               # MXNet's category
+
+
+class _Inside(threading.local):
+    """The custom operators that run, the innermost last, and the seconds of the operators they called."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.seconds = 0.0
+
+
 class _Log:
     """What has been seen: events for the file, and durations (ms) by category and name."""
 
     def __init__(self) -> None:
         self.filename, self.running, self.paused = "profile.json", False, False
         self.options: dict[str, Any] = {}
+        self.inside = _Inside()
         self.clear()
 
     def clear(self) -> None:
@@ -60,11 +72,31 @@ _log = _Log()
 
 
 def _timed(call: Any, d: Any, args: Any) -> Any:
-    begin = time.perf_counter()
+    begin, around = time.perf_counter(), _log.inside.names
     try:
         return call(d, *args)
     finally:
-        _log.span(d.name, "operator", begin, time.perf_counter())
+        end = time.perf_counter()
+        if around:
+            _log.span(f"{around[-1]}::{d.name}", CUSTOM, begin, end)
+            _log.inside.seconds += end - begin
+        else:
+            _log.span(d.name, "operator", begin, end)
+
+
+@contextmanager
+def _custom(name: str) -> Iterator[None]:
+    """A call of a custom operator: its own Python code, without the operators that it calls."""
+    inside, begin = _log.inside, time.perf_counter()
+    before, inside.seconds = inside.seconds, 0.0
+    inside.names.append(name)
+    try:
+        yield
+    finally:
+        inside.names.pop()
+        own = time.perf_counter() - begin - inside.seconds
+        inside.seconds = before
+        _log.span(f"{name}::pure_python", CUSTOM, begin, begin + own)
 
 
 def _program(program: Any, exe: Any, raw: Any, call: Any) -> Any:
@@ -92,6 +124,7 @@ def _watch() -> None:
     """Begin or end to look at eager operators and compiled programs."""
     observe(_program, _log.active)
     dispatch.TIMERS[:] = [t for t in dispatch.TIMERS if t is not _timed]
+    custom.WATCHERS[:] = [_custom] if _log.active else []
     if _log.active:
         dispatch.TIMERS.insert(0, _timed)
 
@@ -300,6 +333,8 @@ class Marker:
 
     def mark(self, scope: str = "process") -> None:
         """It is now, for the process, thread, global, task or marker."""
+        if scope not in ("global", "process", "thread", "task", "marker"):
+            raise AttributeValueError(f"a marker's scope is global, process, thread, task or marker, got {scope!r}")
         if _log.active:
             _log.point(self.name, self.domain.name, "i", s={"global": "g", "process": "p"}.get(scope, "t"))
 

@@ -1,7 +1,6 @@
 """``nd``: functions on arrays, generated from the registry, and those that make arrays."""
 from __future__ import annotations
 
-import ctypes
 import sys
 from typing import Any, Sequence
 from weakref import WeakValueDictionary
@@ -10,6 +9,7 @@ import numpy as _np
 
 from ..base import dtype as dt
 from . import functions, methods
+from ..buffers import foreign
 from ..buffers.array import NDArray, array as _array, wrap
 from .copies import captured
 from ..base.device import Context, find_cupy
@@ -117,7 +117,7 @@ def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
         raise ValueError("from_numpy shares memory with arrays in C order alone: pass zero_copy=False, or "
                          "numpy.ascontiguousarray(x)")
     given_before = zero_copy and not raw.flags.writeable and _frozen(raw)
-    view = _np.asarray(_Writable(raw)) if given_before else raw.view()
+    view = _np.asarray(foreign.Writable(raw)) if given_before else raw.view()
     out = wrap(view if zero_copy else raw.copy(), Context("cpu", 0))
     if zero_copy and raw.flags.writeable:
         raw.flags.writeable = False                           # as in MXNet: changes go through the array
@@ -139,35 +139,6 @@ def _frozen(raw: Any) -> bool:
     return False
 
 
-class _Exporter:
-    """A DLPack capsule as the object that ``from_dlpack`` of NumPy and CuPy takes."""
-
-    def __init__(self, capsule: Any):
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        # DLTensor: data, device type, device number
-        head = (ctypes.c_int32 * 4).from_address(_pointer(self._capsule))
-        return head[2], head[3]
-
-
-class _Writable:
-    """The memory of a NumPy array, which is kept alive, as one that may be written."""
-
-    def __init__(self, raw: _np.ndarray):
-        self._raw = raw
-        self.__array_interface__ = {**raw.__array_interface__, "data": (raw.__array_interface__["data"][0], False)}
-
-
-def _pointer(capsule: Any) -> int:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return get(capsule, b"dltensor")
-
-
 def from_dlpack(dlpack: Any) -> Any:
     """An array that shares the memory of a DLPack capsule, or of any object that exports one.
 
@@ -176,10 +147,10 @@ def from_dlpack(dlpack: Any) -> Any:
     """
     if type(dlpack).__name__ == "PyCapsule":
         try:
-            _pointer(dlpack)
+            foreign.pointer(dlpack)
         except ValueError:
             raise TypeError("from_dlpack: the capsule holds no DLPack tensor, or was used already") from None
-        dlpack = _Exporter(dlpack)
+        dlpack = foreign.Exporter(dlpack)
     if not hasattr(dlpack, "__dlpack_device__"):
         raise TypeError(f"from_dlpack takes a DLPack capsule or an array that exports one, got {type(dlpack).__name__}")
     kind, number = dlpack.__dlpack_device__()
@@ -188,12 +159,12 @@ def from_dlpack(dlpack: Any) -> Any:
         if cupy is None:
             raise DeviceError(f"the DLPack tensor is on gpu({number}), which cannot be used here: CuPy sees no GPU")
         return wrap(cupy.from_dlpack(dlpack), Context("gpu", number))
-    raw = _np.from_dlpack(dlpack)
+    raw = foreign.from_exporter(dlpack)
     as_dtype(raw.dtype)
     own = isinstance(dlpack, NDArray) and dlpack._data.flags.writeable
     # capsules do not say, and NumPy before 2.1 takes all for constants
-    if (own or isinstance(dlpack, _Exporter)) and not raw.flags.writeable:
-        raw = _np.asarray(_Writable(raw))
+    if (own or isinstance(dlpack, foreign.Exporter)) and not raw.flags.writeable:
+        raw = _np.asarray(foreign.Writable(raw))
     out = wrap(raw, Context("cpu", 0))
     out._exposed()
     return out

@@ -11,10 +11,11 @@ from ..graph import symbol
 from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
-from ..base.errors import AttributeValueError, shortened
+from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
+from ..ops.elementwise import one_shape
 from ..ops.registry import OpDef
 from ..base.scope import SCOPE
 
@@ -24,9 +25,13 @@ def array_like(x: Any) -> bool:
     return isinstance(x, (NDArray, symbol.Symbol)) or hasattr(x, "__array_interface__") and getattr(x, "ndim", 0) > 0
 
 
+# automatic names of nodes that do not begin with the function's name
+HINTS = {"random.multinomial": "_sample_multinomial", "random.shuffle": "_shuffle"}
+
+
 def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
-    hint = public.rsplit(".", 1)[-1].lower()
+    hint = HINTS.get(public, public.rsplit(".", 1)[-1].lower().removeprefix("_sparse_"))
     attr_names = list(d.attrs)
     plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
 
@@ -63,10 +68,24 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             return invoke(d, inputs, kwargs, out, name, None, hint)
         finally:
             SCOPE.symbolic = old
+    if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
+        function = _of_one_shape(function, public)
     function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
     function.__doc__ = document(d, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
     return function
+
+
+def _of_one_shape(function: Callable[..., Any], public: str) -> Callable[..., Any]:
+    """The function of an elementwise operator, which does not broadcast as Python's operators do."""
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = [args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(("lhs", "rhs"))]
+        shapes = [s for x in given if (s := getattr(x, "shape", None)) is not None]
+        if len(shapes) == 2 and shapes[0] != shapes[1]:
+            raise ShapeError(f"{user_location()}: {public} takes arrays of one shape, got {shapes[0]} and {shapes[1]}: "
+                             f"broadcast_add and its kin broadcast, as x + y of arrays does")
+        return function(*args, **kwargs)
+    return checked
 
 
 def _split_inputs(d: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -115,6 +134,7 @@ LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "
         **{f"contrib.{name}": "hybrid.sparse.graphs" for name in (
             "edge_id", "dgl_adjacency", "dgl_subgraph", "dgl_graph_compact", "dgl_csr_neighbor_uniform_sample",
             "dgl_csr_neighbor_non_uniform_sample")},
+        **{f"linalg{sep}{name}": "hybrid.nd.solved" for name in ("potrf", "potri", "inverse") for sep in "._"},
         "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic",
         "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}

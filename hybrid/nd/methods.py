@@ -15,11 +15,12 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, ShapeError, shortened, user_location
+from ..base.errors import DeviceError, DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, Symbol
+from ..graph.traced_number import TracedNumber
 from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
@@ -67,6 +68,11 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     tail = "scalar" if hint in _JOINED else "_scalar"
     if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
         return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
+    if SCOPE.numbers and TracedNumber in (type(lhs), type(rhs)):
+        out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
+        array = rhs if type(lhs) is TracedNumber else lhs
+        # beside a number nd's operations keep the array's dtype
+        return out if is_np(array) or out is NotImplemented else out.astype(array.dtype, copy=False)
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
     if isinstance(rhs, NUMBERS):
@@ -77,6 +83,18 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
         return NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+
+def _beside(x: Any, other: Any) -> Any:
+    """A value; of a traced number the input that takes its place beside another value, or the number of this call."""
+    if type(x) is not TracedNumber:
+        return x
+    dtype = getattr(other, "dtype", None)
+    found = x._operand(dtype)
+    if found is not None:
+        return found
+    what = f"an array of {np.dtype(dtype)}" if dtype is not None else "an array whose dtype is not known yet"
+    return x._looked(f"beside {what} the dtype or the value of the result depends on the number")
 
 
 def _python(x: Any, other: Any = None) -> Any:
@@ -148,6 +166,11 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     new = binary(row, source, other)
     if new is NotImplemented:
         return new
+    if is_np(self) and self.dtype is not None and new.dtype is not None and np.dtype(self.dtype).kind in "iu" and (
+            np.dtype(new.dtype).kind == "f"):
+        raise DTypeError(f"{user_location()}: in place, an array of {np.dtype(self.dtype)} cannot hold the fractions "
+                         f"of a result of {np.dtype(new.dtype)}; write x = x + y, or give "
+                         f"y.astype({np.dtype(self.dtype).name!r})")
     if isinstance(self, Symbol):
         assign(self, new)
         return self
@@ -274,7 +297,7 @@ def _scalar(self: NDArray, key: Any) -> Any:
 
 # ---- fluent methods
 FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like "
-          "broadcast_axes broadcast_to cbrt ceil cos cosh "
+          "broadcast_axes broadcast_to cbrt ceil clip cos cosh "
           "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax "
           "max mean min nanprod nansum norm "
           "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt "
@@ -321,26 +344,26 @@ def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
     return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
 
 
-def clip(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Values limited to a range: ``x.clip(a_min, a_max)``, under NumPy's rules also ``x.clip(min=0)``."""
-    if is_np(self):
-        bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k,
-                                                   v in kwargs.items()}}
-        bounds.update(zip(("a_min", "a_max", "out"), args))
-        if bounds["a_min"] is None and bounds["a_max"] is None:
-            raise ValueError("clip: a least or a greatest value must be given")
-        return functions.resolve("np", "clip")(self, **bounds)
-    return functions.resolve("nd", "clip")(self, *args, **kwargs)
+def in_order(name: str, x: Any, shape: tuple[int, ...], order: str) -> Any:
+    """An array in another shape: its elements in the order of rows ('C', and 'A' and 'K', as all arrays here lie) or of
+    columns ('F')."""
+    if order in ("C", "A", "K"):
+        return functions.resolve("np", "reshape")(x, newshape=shape)
+    if order != "F":
+        raise ValueError(f"{user_location()}: {name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
+    turned = functions.resolve("np", "transpose")
+    return turned(functions.resolve("np", "reshape")(turned(x), newshape=shape[::-1]))
 
 
 def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
     """All axes but the first as one; under NumPy's rules all of them. inplace: a view that shares the memory."""
     if inplace:
         return _view(self, "flatten")
+    if is_np(self):
+        return in_order("flatten", self, (-1,), order)
     if order != "C":
         raise ValueError("flatten: only order='C' is supported")
-    return functions.resolve("np", "reshape")(self,
-                                              newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)  # noqa: E501
+    return functions.resolve("nd", "flatten")(self)
 
 
 def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
@@ -352,10 +375,10 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     if new is None or isinstance(new, tuple) and not new and given is None and not shape:
         raise ShapeError("reshape needs a shape, as in x.reshape((2, -1))")
     new = type(new)(int(s) for s in new) if isinstance(new, (list, tuple)) else (int(new),)
+    if is_np(self):
+        return in_order("reshape", self, tuple(new), order)
     if order != "C":
         raise ValueError("reshape: only order='C' is supported")
-    if is_np(self):
-        return functions.resolve("np", "reshape")(self, newshape=new)
     reverse = bool(kwargs.pop("reverse", False))
     if kwargs:
         raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
@@ -391,7 +414,6 @@ def _attach(cls: type) -> None:
         if name not in cls.__dict__:
             setattr(cls, name, _method(name))
     setattr(cls, "squeeze", squeeze)
-    setattr(cls, "clip", clip)
     setattr(cls, "expand_dims", expand_dims)
     setattr(cls, "flatten", flatten)
     setattr(cls, "reshape", reshape)
@@ -430,7 +452,7 @@ def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
 Symbol.tostype = _symbol_tostype                                     # type: ignore[attr-defined]
 Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
 Symbol.copyto = copies.symbol_copyto                                 # type: ignore[attr-defined]
-Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
+Symbol.copy = lambda self, order="C": invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
 Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
 Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
 Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]

@@ -73,6 +73,8 @@ def _check(name: str, values: Sequence[Any], dtype: Any) -> None:
             raise AttributeValueError(f"random.{name} gives {kinds}, not {dt}: draw first, then .astype('{dt}')")
     if name in ("normal", "exponential") and isinstance(values[-1], (int, float)) and not values[-1] > 0:
         raise AttributeValueError(f"random.{name}: scale must be positive, got {values[-1]}")
+    if name == "uniform" and all(isinstance(v, (int, float)) for v in values) and values[0] > values[1]:
+        raise AttributeValueError(f"random.uniform: low must not be above high, got {values[0]} and {values[1]}")
 
 
 def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dtype: Any, ctx: Any, out: Any,

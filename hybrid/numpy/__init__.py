@@ -12,12 +12,14 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
+from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
+from . import (composed as _composed, elementwise as _elementwise,
+               fallback as _fallback, fft, linalg, multiarray,
                operators as _operators, protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
-from .elementwise import clip, lcm, ldexp, nan_to_num, where
+from .elementwise import clip, lcm, ldexp, nan_to_num, positive, reciprocal, where
 from .multiarray import array, ndarray
 from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete,
                         diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
@@ -40,13 +42,18 @@ int8, int16, int32, int64, uint8, bool_ = _np.int8, _np.int16, _np.int32, _np.in
 bool = _np.bool_  # noqa: A001  MXNet's name
 _int = int
 finfo, iinfo, dtype = _np.finfo, _np.iinfo, _np.dtype
-asarray = array
 _RENAMED = {"round_": "around", "trapz": "trapezoid",
             "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
             "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
             "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
-            "pow": "power", "permute_dims": "transpose", "conj": "copy", "positive": "copy",
+            "pow": "power", "permute_dims": "transpose", "conj": "copy",
             "conjugate": "copy"}
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, ctx: Any = None, device: Any = None,
+            **kwargs: Any) -> Any:
+    """The array itself where it is one of that dtype, else an array as ``array`` makes it."""
+    return array(a, dtype, ctx, device, copy=copy, **({} if order is None else {"order": order}), **kwargs)
 
 
 def shape(a: Any) -> tuple[_int, ...]:
@@ -81,12 +88,15 @@ def in1d(ar1: Any, ar2: Any, assume_unique: Any = False, invert: Any = False) ->
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
-    """The array itself: memory is always in order."""
-    return a if _elementwise.is_value(a) and dtype is None else array(a, dtype)
+    """The array itself, of one axis at least: memory is always in order."""
+    found = a if _elementwise.is_value(a) and dtype is None else array(a, dtype)
+    return atleast_1d(found)
 
 
-def copy(a: Any, out: Any = None) -> Any:
-    """A copy."""
+def copy(a: Any, out: Any = None, order: str = "K") -> Any:
+    """A copy, in the order of rows as every array."""
+    if order == "F":
+        raise NotImplementedError("np.copy: arrays lie in the order of rows, order='F' is not supported")
     return _elementwise.finish(_functions.resolve("np", "copy")(_elementwise.as_value(a)), out)
 
 
@@ -147,7 +157,8 @@ def __dir__() -> list[str]:
 
 
 # modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "array_api", "complex_parts", "composed", "creation", "dispatch", "elementwise",
+_PARTS = {"Any", "annotations", "array_api", "array_methods", "complex_parts", "composed", "creation", "dispatch",
+          "elementwise",
           "extension",
           "fallback",
           "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
@@ -162,8 +173,9 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp",
            "fft", "linalg", "linspace", "logspace", "may_share_memory",
            "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones",
-           "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
-           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape",
+           "ones_like", "outer", "pad", "percentile", "polyval", "positive", "quantile",
+           "random", "ravel", "reciprocal", "repeat", "reshape", "resize", "roll", "rot90", "row_stack",
+           "set_printoptions", "shape",
            "shares_memory", "size", "sort", "split", "squeeze",
            "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices",
            "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",

@@ -61,6 +61,14 @@ def _floating(*values: Any) -> list[Any]:
     return [v.astype(wanted) if hasattr(v, "dtype") and _dtype(v) != wanted else v for v in arrays]
 
 
+def _resolved(name: str, *values: Any) -> list[Any]:
+    """Values as arrays of the dtype that NumPy's function of that name computes with."""
+    arrays = [as_value(v) if is_value(v) or _np.ndim(v) else v for v in values]
+    found = getattr(_np, name)(*(_np.empty(0, _dtype(v)) if hasattr(v, "dtype") else v for v in arrays))
+    wanted = (found[0] if isinstance(found, tuple) else found).dtype
+    return [v.astype(wanted) if hasattr(v, "dtype") and _dtype(v) != wanted else v for v in arrays]
+
+
 def _whole(a: Any) -> Any:
     """An array from a value of any kind, with NumPy's own dtype for lists."""
     return a if is_value(a) else as_value(_np.asarray(a))
@@ -70,13 +78,13 @@ def _whole(a: Any) -> Any:
 @composed
 def exp2(x: Any) -> Any:
     """2 to the power x."""
-    return _f("exp")(_floating(x)[0] * float(_np.log(2.0)))
+    return _f("exp")(_resolved("exp2", x)[0] * float(_np.log(2.0)))
 
 
 @composed
 def logaddexp(x1: Any, x2: Any) -> Any:
     """log(exp(x1) + exp(x2)) without overflow."""
-    a, b = _floating(x1, x2)
+    a, b = _resolved("logaddexp", x1, x2)
     larger, gap = _f("maximum")(a, b), _f("abs")(a - b)
     same = _f("equal")(a, b)                              # also of infinities, whose difference is nan
     return larger + _f("log1p")(_f("exp")(-_f("where")(same, _f("zeros_like")(gap), gap)))
@@ -85,7 +93,7 @@ def logaddexp(x1: Any, x2: Any) -> Any:
 @composed
 def logaddexp2(x1: Any, x2: Any) -> Any:
     """log2(2 ** x1 + 2 ** x2) without overflow."""
-    a, b = _floating(x1, x2)
+    a, b = _resolved("logaddexp2", x1, x2)
     log2 = float(_np.log(2.0))
     return logaddexp(a * log2, b * log2) * (1 / log2)
 
@@ -93,7 +101,7 @@ def logaddexp2(x1: Any, x2: Any) -> Any:
 @composed
 def heaviside(x1: Any, x2: Any) -> Any:
     """0 below 0, x2 at 0, 1 above."""
-    a, b = _floating(x1, x2)
+    a, b = _resolved("heaviside", x1, x2)
     a, b = (v if hasattr(v, "dtype") else _f("full_like")(o, v) for v, o in ((a, b), (b, a)))
     step = _f("greater")(a, 0).astype(_dtype(a))
     return _f("where")(_f("isnan")(a), a, _f("where")(_f("equal")(a, 0), b, step))
@@ -158,13 +166,15 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
 @composed
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     """Quotient and remainder: floor_divide and mod."""
-    return _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
+    found = _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
+    truths = all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2))
+    return tuple(v.astype("int8") for v in found) if truths else found
 
 
 @composed
 def modf(x: Any) -> Any:
     """The fractional and the whole part, both with the sign of x."""
-    x = _floating(x)[0]
+    x = _resolved("modf", x)[0]
     whole = _f("trunc")(x)
     return _f("where")(_f("isinf")(x), x * 0 if _dtype(x).kind != "f" else _f("zeros_like")(x), x - whole), whole
 

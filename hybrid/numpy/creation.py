@@ -1,6 +1,9 @@
 """Arrays from shapes and numbers: zeros, arange, linspace, windows, …"""
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from typing import Any
 
 import numpy as _np
@@ -10,14 +13,16 @@ from ..buffers.array import NDArray, array as _array
 from ..nd import made_here
 from ..nd.random_functions import make as _make
 from ..base.scope import SCOPE, tracing
-from .multiarray import as_np, as_value, finish, is_value, ndarray
+from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
 
 def shape_tuple(shape: Any) -> tuple[int, ...]:
     """A shape from one number or several."""
     if isinstance(shape, (int, _np.integer)):
         return (int(shape),)
-    return tuple(int(s) for s in (shape.tolist() if isinstance(shape, NDArray) else shape))
+    if isinstance(shape, NDArray):
+        return tuple(int(s) for s in shape.tolist())             # np.array([2, 3]) is of float32
+    return tuple(map(operator.index, shape))
 
 
 def _order(name: str, order: str) -> None:
@@ -48,6 +53,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: 
     """A number in a shape; bool for True and False, else float32 unless dtype is given. An array is broadcast to the
     shape."""
     _order("full", order)
+    if isinstance(fill_value, (list, tuple, _np.ndarray)):
+        fill_value = _array(fill_value, ctx or device, dtype or "float32", ndarray)
     if is_value(fill_value):
         found = functions.resolve("np", "broadcast_to")(as_np(fill_value), shape=shape_tuple(shape))
         return finish(found if dtype is None else found.astype(dtype), out)
@@ -57,18 +64,22 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: 
 
 
 def _like(name: str, value: Any) -> Any:
-    def function(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
-        _order(name, order)
-        return full_like(a, value, dtype, out=out)
+    def function(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
+                 shape: Any = None) -> Any:
+        return full_like(a, value, dtype, order, out=out, shape=shape)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{value}s in an array's shape, and its dtype unless another is given."
     return function
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
-    """A number in an array's shape, and its dtype unless another is given."""
-    _order("full_like", order)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
+              shape: Any = None) -> Any:
+    """A number, or an array's values broadcast, in an array's shape (or ``shape``), and its dtype unless another is
+    given."""
+    _order("full_like", "C" if order == "K" else order)
     value = as_value(a)
+    if shape is not None or is_value(fill_value) or isinstance(fill_value, (list, tuple, _np.ndarray)):
+        return full(value.shape if shape is None else shape, fill_value, dtype or value.dtype, ctx=ctx, out=out)
     if isinstance(fill_value, (bool, _np.bool_)):
         fill_value = int(fill_value)
     return finish(functions.resolve("np", "full_like")(value, fill_value=fill_value,
@@ -81,15 +92,17 @@ zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
     """An array in another's shape and dtype whose contents are to be written (zeros here)."""
     _order("empty_like", order)
-    if subok or shape is not None:
-        raise NotImplementedError("np.empty_like: subok and shape are not supported")
-    return full_like(prototype, 0, dtype)
+    return full_like(prototype, 0, dtype, order, shape=shape)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:
+def arange(start: Any = None, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None,
+           device: Any = None) -> Any:
     """start, start + step, … below stop."""
     if stop is None:
-        start, stop = 0, start
+        start, stop = None, start
+    if stop is None:
+        raise TypeError("np.arange takes a number to stop at: np.arange(stop), np.arange(start, stop)")
+    start = 0 if start is None else start
     if step is None:
         step = 1
     if step == 0:
@@ -99,27 +112,49 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: 
     return as_np(_make("_arange", start=start, stop=stop, step=step, dtype=dtype or "float32", ctx=ctx or device))
 
 
+def _number(x: Any) -> bool:
+    return bool(_np.isscalar(x)) and not is_value(x)
+
+
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from start to stop (without it where endpoint is False); with retstep also their distance."""
     if num < 0:
         raise ValueError(f"np.linspace: num must not be negative, got {num}")
-    if is_value(start) or is_value(stop) or isinstance(start,
-                                                       (list, tuple,
-                                                        _np.ndarray)) or isinstance(stop,
-            (list, tuple, _np.ndarray)) or axis:
-        raise NotImplementedError("np.linspace: start and stop must be numbers and axis 0")
+    if not (_number(start) and _number(stop)):
+        return _between_arrays(start, stop, num, endpoint, retstep, dtype, axis)
     found = as_np(_make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype or "float32",
                         ctx=ctx))
     parts = num - 1 if endpoint else num
     return (found, (stop - start) / parts if parts > 0 else float("nan")) if retstep else found
 
 
+def _between_arrays(start: Any, stop: Any, num: int, endpoint: Any, retstep: bool, dtype: Any, axis: int) -> Any:
+    """linspace between arrays: num arrays along a new axis."""
+    resolve = functools.partial(functions.resolve, "np")
+    ends = [as_value(v) for v in (start, stop)]
+    if dtype is None:                                        # of floats theirs, of integers the default
+        dtype = _np.result_type(*({_np.dtype(v.dtype) for v in ends if _np.dtype(v.dtype).kind == "f"} or {"float32"}))
+    low, high = (v.astype(_np.result_type(dtype, "float32")) for v in ends)
+    parts = num - 1 if endpoint else num
+    gap = high - low
+    share = array(_np.linspace(0, 1, num, endpoint=bool(endpoint)), dtype=low.dtype)
+    axes = len(gap.shape)
+    found = low + gap * share.reshape((num,) + (1,) * axes)
+    found = resolve("moveaxis")(found, source=0, destination=axis) if axis else found
+    if _np.dtype(dtype).kind in "iu":
+        found = resolve("floor")(found)
+    found = found.astype(dtype)
+    return (found, gap / parts if parts > 0 else gap * float("nan")) if retstep else found
+
+
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None,
              axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from base^start to base^stop."""
-    if axis:
-        raise NotImplementedError("np.logspace: start and stop must be numbers and axis 0")
+    if not (_number(start) and _number(stop)):
+        wide = linspace(start, stop, num, endpoint, axis=axis)
+        found = functions.resolve("np", "exp")(wide * math.log(base))
+        return found if dtype is None else found.astype(dtype)
     return as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base,
                        dtype=dtype or "float32", ctx=ctx))
 
@@ -153,8 +188,14 @@ def triu_indices(n: int, k: int = 0, m: Any = None, ctx: Any = None) -> Any:
     return tuple(made_here(_array(x, ctx, "int64", ndarray)) for x in _np.triu_indices(n, k, m))
 
 
-def indices(dimensions: Any, dtype: Any = None, ctx: Any = None) -> Any:
-    """Indices of a grid: shape (axes, *dimensions), int32 unless dtype is given."""
+def indices(dimensions: Any, dtype: Any = None, ctx: Any = None, *, sparse: bool = False) -> Any:
+    """Indices of a grid: shape (axes, *dimensions), int32 unless dtype is given. sparse: a tuple of arrays that
+    broadcast to it."""
+    if sparse:
+        lengths = shape_tuple(dimensions)
+        return tuple(arange(n, dtype=dtype or "int32", ctx=ctx).reshape(tuple(-1 if i == k else 1 for i in
+                                                                              range(len(lengths))))
+                     for k, n in enumerate(lengths))
     return as_np(_make("_npi_indices", dimensions=shape_tuple(dimensions), dtype=dtype or "int32", ctx=ctx))
 
 

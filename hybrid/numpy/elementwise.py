@@ -9,8 +9,9 @@ from ..nd import functions, methods
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
+from ..base.errors import DTypeError, user_location
 from . import fallback
-from .multiarray import array, as_np, as_value, finish, is_value, ndarray
+from .multiarray import also_named, array, as_np, as_value, finish, is_value, ndarray
 
 # NumPy's options and the only value known here
 LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
@@ -37,6 +38,8 @@ def unary(name: str) -> Any:
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x) is ndarray and out is None and not args and not kwargs:
             return inner(x)
+        if len(args) > 1 and name in UFUNCS:
+            raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
                    for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)
@@ -47,9 +50,12 @@ def unary(name: str) -> Any:
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
-    return function
+    return also_named(FIRST[name])(function) if name in FIRST else function
 
 
+# what NumPy calls the first parameter, where MXNet and this library say x
+FIRST = dict.fromkeys("around round round_ diagonal trace rollaxis dot inner vdot kron".split(), "a") | dict.fromkeys(
+    ("diag", "diagflat"), "v") | dict.fromkeys(("tril", "triu"), "m") | {"matmul": "x1"}
 UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin "
                    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
                    "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not "
@@ -67,13 +73,44 @@ def binary(name: str, fn: str) -> Any:
         if has_own_rules(x1) or has_own_rules(x2) or not any(
                 isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
             return getattr(_np, name)(x1, x2)
-        x1, x2 = (array(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
+        x1, x2 = (_listed(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
         if not any(is_value(v) for v in (x1, x2)):
             x1 = array(x1)
         return finish(as_np(methods.two(row, x1, x2)), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"NumPy's {name}, broadcast."
     return function
+
+
+def _listed(values: Any) -> Any:
+    """An array beside another one, of a list: of integers and truth values NumPy's, of other numbers float32."""
+    if any(is_value(v) for v in values):
+        return array(values)
+    whole = _np.asarray(values)
+    return array(whole if whole.size and whole.dtype.kind in "biu" else values)
+
+
+def reciprocal(x: Any, out: Any = None, **kwargs: Any) -> Any:
+    """1 / x. Of integers an integer: 1 and -1 are their own, of all others (also 0) it is 0."""
+    options("reciprocal", kwargs)
+    if not is_value(x) and not isinstance(x, (list, tuple)):
+        return _np.reciprocal(x)
+    x = as_value(x)
+    if x.dtype is None or _np.dtype(x.dtype).kind not in "iu":
+        return finish(functions.resolve("np", "reciprocal")(x), out)
+    found = (x == 1).astype(x.dtype)
+    return finish(found - (x == -1).astype(x.dtype) if _np.dtype(x.dtype).kind == "i" else found, out)
+
+
+def positive(x: Any, out: Any = None, **kwargs: Any) -> Any:
+    """A copy: numbers as they are."""
+    options("positive", kwargs)
+    if not is_value(x) and not isinstance(x, (list, tuple)):
+        return _np.positive(x)
+    x = as_value(x)
+    if x.dtype is not None and x.dtype == _np.bool_:
+        raise DTypeError(f"{user_location()}: np.positive takes numbers, got truth values; x.copy() copies them")
+    return finish(functions.resolve("np", "copy")(x), out)
 
 
 def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -83,6 +120,7 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         return fallback.numpy_function("lcm", ndarray)(x1, x2)
     if isinstance(x1, (int, _np.integer)):
         x1, x2 = x2, x1
+    x1, x2 = (_listed(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
     if isinstance(x2, (int, _np.integer)):
         return finish(invoke(OPS["_npi_lcm_scalar"], [x1], {"scalar": int(x2)}), out)
     return finish(invoke(OPS["_npi_lcm"], [as_value(x1), as_value(x2)], {}), out)
@@ -91,6 +129,8 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
 def ldexp(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
     """x1 times 2 to the power x2."""
     options("ldexp", kwargs)
+    if not any(is_value(v) or isinstance(v, (list, tuple)) for v in (x1, x2)):
+        return _np.ldexp(x1, x2)
     return finish(as_value(x1) * binary("power", "power")(2.0, x2.astype("float32") if is_value(x2) else x2), out)
 
 
@@ -132,11 +172,17 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     return x
 
 
-def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
-    """Values limited to [a_min, a_max]; either may be None."""
-    if a_min is None and a_max is None:
-        raise ValueError("np.clip: a_min or a_max must be given")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,
+         max: Any = None) -> Any:  # noqa: A002  NumPy's names
+    """Values limited to [a_min, a_max], which NumPy also calls min and max; either may be None."""
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ValueError("np.clip: a bound was given twice, as a_min and min or as a_max and max")
+    a_min, a_max = min if a_min is None else a_min, max if a_max is None else a_max
+    if not is_value(a) and not isinstance(a, (list, tuple, _np.ndarray)) and not (is_value(a_min) or is_value(a_max)):
+        return array(_np.clip(a, a_min, a_max))
     a = as_value(a)
+    if a_min is None and a_max is None:
+        return finish(functions.resolve("np", "copy")(a), out)
     if is_value(a_min) or is_value(a_max) or isinstance(a_min, _np.ndarray) or isinstance(a_max, _np.ndarray):
         out_ = a if a_min is None else binary("maximum", "maximum")(a, as_value(a_min))
         return finish(out_ if a_max is None else binary("minimum", "minimum")(out_, as_value(a_max)), out)
@@ -146,7 +192,7 @@ def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
 # ---- reductions: the parameters behind the array, in NumPy's order as MXNet has them
 REDUCTIONS = {
     **dict.fromkeys(("sum",), "axis dtype keepdims initial out"),
-    **dict.fromkeys(("prod", "product"), "axis dtype out keepdims initial"),
+    **dict.fromkeys(("prod", "product", "nansum", "nanprod"), "axis dtype out keepdims initial"),
     "mean": "axis dtype out keepdims", **dict.fromkeys(("max", "min", "amax", "amin", "all", "any", "alltrue",
                                                         "sometrue"), "axis keepdims out"),
     **dict.fromkeys(("std", "var"), "axis dtype out ddof keepdims"),
@@ -165,6 +211,8 @@ def reduction(name: str) -> Any:
         if len(args) > len(parameters):
             raise TypeError(f"np.{name} takes an array, {', '.join(parameters)}; got {1 + len(args)} values")
         given = {**dict(zip(parameters, args)), **kwargs}
+        if name in ("std", "var") and "correction" in given:     # the array API's name
+            given["ddof"] = given.pop("correction")
         unknown = set(given) - set(parameters)
         if unknown - {"where"} or given.pop("where", True) is not True:
             raise TypeError(f"np.{name} has no {', '.join(sorted(unknown))}; known: {', '.join(parameters)}")

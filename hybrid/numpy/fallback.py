@@ -17,9 +17,10 @@ from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
 from ..base.scope import SCOPE
 
-GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal "
-             "pareto permutation poisson power "
-             "rayleigh standard_normal weibull").split()
+GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hypergeometric laplace logistic lognormal "
+             "logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f pareto "
+             "permutation poisson power rayleigh standard_cauchy standard_exponential standard_gamma standard_normal "
+             "standard_t triangular vonmises wald weibull zipf").split()
 
 
 def numpy_function(name: str, cls: type) -> Any:
@@ -78,13 +79,13 @@ def _real(found: Any) -> bool:
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(fn, np.ufunc) and len(args) > fn.nin:
+            raise TypeError(f"{user_location()}: {name} takes {fn.nin} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
         host = _host(name, args, arrays)
         options = _host(name, kwargs, arrays)
         target = kwargs.get("out")
-        if isinstance(target, NDArray):
-            del options["out"]
-        found = fn(*host, **options)
+        found = fn(*host, **options)                         # NumPy judges whether out= serves: it gets a copy of it
         if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
             raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside "
                               f"autograd.record(), or on x.detach()")

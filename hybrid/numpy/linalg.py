@@ -74,6 +74,7 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
     fn = functions.resolve("np", f"linalg.{name}")
 
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        args = (*args, kwargs.pop("b")) if "b" in kwargs else args
         inputs = [as_value(x) for x in args if is_value(x) or isinstance(x, (_np.ndarray, list))]
         rest = [x for x in args if not (is_value(x) or isinstance(x, (_np.ndarray, list)))]
         if name in ("eigh", "eigvalsh") and rest:
@@ -87,9 +88,19 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
     return function
 
 
-cholesky, inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n)
-                                                      for _n in ("cholesky", "inv", "solve", "tensorinv", "eigvals",
-                                                                 "eigvalsh"))
+inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("inv", "solve", "tensorinv", "eigvals",
+                                                                      "eigvalsh"))
+_cholesky = _plain("cholesky")
+
+
+def cholesky(a: Any, *, upper: bool = False) -> Any:
+    """L, lower triangular, with a = L Lᵀ, of symmetric positive definite matrices (…, n, n); with upper=True Lᵀ of the
+    upper triangle of a."""
+    if not upper:
+        return _cholesky(a)
+    return _cholesky(as_value(a).swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
 eig, eigh = (_plain(_n, True) for _n in ("eig", "eigh"))
 
 
@@ -119,9 +130,10 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
                                                          **({"a_axes": axes} if axes is not None else {}))
 
 
-def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
-    """Pseudo-inverses (Moore and Penrose): singular values up to rcond times the largest count as 0."""
+def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Pseudo-inverses (Moore and Penrose): singular values up to rcond (also ``rtol``) times the largest count as 0."""
     a = as_value(a)
+    rcond = rtol if rtol is not None else 1e-15 if rcond is None else rcond
     if is_value(rcond) or isinstance(rcond, (list, _np.ndarray)):
         return as_np(invoke(OPS["_npi_pinv"], [a, as_value(rcond)], {"hermitian": hermitian}, hint="pinv"))
     return as_np(invoke(OPS["_npi_pinv_scalar_rcond"], [a], {"rcond": float(rcond), "hermitian": hermitian},

@@ -1,18 +1,21 @@
 """``np.ndarray`` and what makes one of other values."""
 from __future__ import annotations
 
-from typing import Any
+from functools import wraps
+from typing import Any, Callable
 
 import numpy as _np
 
 from ..nd import functions
 from ..buffers.array import NP_CLASS, NDArray, array as _array, wrap
 from ..nd import made_here
+from ..base.errors import user_location
 from ..base.scope import SCOPE
 from . import protocol
+from .array_methods import ArrayMethods
 
 
-class ndarray(NDArray):  # noqa: N801  NumPy's name
+class ndarray(ArrayMethods, NDArray):  # noqa: N801  NumPy's name
     """An array that follows NumPy's rules: zero-dim results, bool comparisons. NumPy's own functions take it and give
     one back."""
     __slots__ = ()
@@ -41,7 +44,13 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
         return (self[i] for i in range(len(self)))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.size == 1 else str(self)
+        if spec and self.size != 1:
+            raise TypeError(f"{user_location()}: format {spec!r} is of one number, this array has shape {self.shape}")
+        return format(self.item(), spec) if spec else str(self)
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy on the same device, in the order of rows as every array."""
+        return super().copy()
 
     def __round__(self, n: int = 0) -> Any:
         return functions.resolve("np", "around")(self, decimals=n or 0)
@@ -81,17 +90,43 @@ def as_value(x: Any) -> Any:
     return x if is_value(x) else array(x)
 
 
+def also_named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Lets a function's first parameter be given under NumPy's name for it too."""
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(fn)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not args and name in kwargs:
+                args = (kwargs.pop(name),)
+            return fn(*args, **kwargs)
+        return function
+    return decorate
+
+
 def finish(result: Any, out: Any) -> Any:
     """The result, or ``out`` with the result written into it."""
     return result if out is None else result.astype(out.dtype, copy=False).copyto(out)
 
 
-def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:  # noqa: A002
-    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype.
+def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *, copy: Any = True, order: str = "K",
+          ndmin: int = 0) -> Any:  # noqa: A002
+    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype. With
+    ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of length 1 come before.
 
     >>> array([1, 2]).dtype.name
     'float32'
     """
+    if order == "F":
+        raise NotImplementedError("np.array: arrays lie in the order of rows, order='F' is not supported")
+    if ndmin:
+        found = array(object, dtype, ctx, device, copy=copy)
+        return found if len(found.shape) >= ndmin else found.reshape((1,) * (ndmin - len(found.shape))
+                                                                     + tuple(found.shape))
+    if not copy and is_value(object) and (dtype is None or object.dtype == _np.dtype(dtype)) and (
+            (ctx or device) in (None, getattr(object, "_ctx", None))):
+        return as_np(object)
+    if copy is False:
+        raise ValueError(f"{user_location()}: np.array: copy=False, and a copy is needed to make an array of "
+                         f"{type(object).__name__}; copy=None makes one where it is needed")
     # a gradient flows through the copy
     if hasattr(object, "entries") or isinstance(object, NDArray) and SCOPE.recording and object._ag is not None:
         copied = functions.resolve("np", "copy")(object)
@@ -105,4 +140,4 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -
     return made_here(_array(object, ctx or device, dtype, ndarray))
 
 
-__all__ = ["array", "as_np", "as_value", "finish", "is_value", "ndarray"]
+__all__ = ["also_named", "array", "as_np", "as_value", "finish", "is_value", "ndarray"]

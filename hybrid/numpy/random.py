@@ -220,6 +220,9 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx
     low, high = (0, low) if high is None else (low, high)
     if int(high) <= int(low):
         raise AttributeValueError(f"np.random.randint: low must be below high, got {low} and {high}")
+    wanted = _np.dtype(dtype or "int64")
+    if wanted.kind in "iu" and not _np.iinfo(wanted).min <= int(low) <= int(high) - 1 <= _np.iinfo(wanted).max:
+        raise AttributeValueError(f"np.random.randint: integers from {low} to {int(high) - 1} do not fit in {wanted}")
     size = out.shape if size is None and out is not None else size
     shape = () if size is None else shape_tuple(size)
     return finish(as_np(_make("_random_randint", low=int(low), high=int(high), shape=shape_of(shape),
@@ -280,6 +283,14 @@ def randn(*size: Any, **kwargs: Any) -> Any:
     return normal(size=size, **kwargs)
 
 
+def random(size: Any = None) -> Any:
+    """Uniform in [0, 1): ``random((2, 3))``."""
+    return uniform(size=size)
+
+
+random_sample = ranf = sample = random
+
+
 def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Elements of a (or of 0, 1, … below it) drawn at random, with probabilities p; without repetition where
     ``replace`` is False."""
@@ -315,6 +326,8 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
 
 def seed(seed: int, ctx: Any = "all") -> None:  # noqa: A002
     """Start the generator again."""
+    if isinstance(seed, (int, _np.integer)) and seed < 0:
+        raise ValueError(f"np.random.seed: seed must not be negative, got {seed}")
     _generator.seed(seed)
 
 
@@ -326,5 +339,5 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial "
-           "multivariate_normal normal normal_n pareto power rand "
+           "multivariate_normal normal normal_n pareto power rand random random_sample ranf sample "
            "randint randn rayleigh seed shuffle uniform uniform_n weibull").split()

@@ -10,11 +10,13 @@ from ..nd import functions
 from ..buffers.array import NDArray
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
+from ..nd.methods import in_order
 from ..nd.dynamic import refuse_traced
-from ..base.errors import ShapeError
+from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
+from . import fallback
 from .creation import full_like, parts, shape_tuple
-from .multiarray import as_np, as_value, finish, is_value
+from .multiarray import also_named, as_np, as_value, finish, is_value, ndarray
 
 
 def _call(name: str, *inputs: Any, **attrs: Any) -> Any:
@@ -93,7 +95,7 @@ def _joined(name: str) -> Any:
         rest = arrays[1:] if len(arrays) > 1 else ()
         if is_value(given) and not hasattr(given, "entries"):
             given = [given[i] for i in range(len(given))]
-        out = kwargs.pop("out", rest[1] if len(rest) > 1 else None)
+        out, dtype = kwargs.pop("out", rest[1] if len(rest) > 1 else None), kwargs.pop("dtype", None)
         if rest:
             kwargs["axis"] = rest[0]
         if not len(given):
@@ -101,7 +103,8 @@ def _joined(name: str) -> Any:
         values = [as_value(x) for x in given]
         if "axis" in kwargs and kwargs["axis"] is None:           # of the flattened arrays
             values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
-        return finish(_call(name, *values, **kwargs), out)
+        found = _call(name, *values, **kwargs)
+        return finish(found if dtype is None else found.astype(dtype), out)
     inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
@@ -124,17 +127,18 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return _call("broadcast_to", as_value(array), shape=shape_tuple(shape))
 
 
+@also_named("a")
 def ravel(x: Any, order: str = "C") -> Any:
-    """All elements on one axis."""
-    if order != "C":
-        raise NotImplementedError(f"np.ravel: order must be 'C', got {order!r}")
-    return as_value(x).reshape(-1)
+    """All elements on one axis, in the order of rows ('C') or of columns ('F'). """
+    return in_order("ravel", as_value(x), (-1,), order)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements in order, again from the first where they do not suffice, in another shape."""
     a = as_value(a).reshape(-1)
     shape = shape_tuple(new_shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{user_location()}: np.resize: lengths must not be negative, got {new_shape}")
     count = int(_np.prod(shape))
     if not a.shape[0] and count:
         return full_like(_call("broadcast_to", a.sum(), shape=shape), 0)
@@ -176,10 +180,10 @@ def flip(m: Any, axis: Any = None, out: Any = None) -> Any:
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """A quarter turn in the plane of two axes, k times."""
-    axes = tuple(int(i) for i in axes)
+    axes, m = tuple(int(i) for i in axes), as_value(m)
     if len(axes) != 2 or axes[0] == axes[1] or m.shape is not None and abs(axes[0] - axes[1]) == len(m.shape):
         raise ShapeError(f"np.rot90: axes must be two different ones, got {axes}")
-    return _call("rot90", as_value(m), k=int(k), axes=axes)
+    return _call("rot90", m, k=int(k), axes=axes)
 
 
 def fliplr(m: Any) -> Any:
@@ -210,14 +214,25 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     if isinstance(obj, slice):
         return _op("_npi_insert_slice", arr, *rest, val=val, start=obj.start, stop=obj.stop, step=obj.step, axis=axis)
     if isinstance(obj, (int, _np.integer)):
+        _check_place("insert", arr, int(obj), axis, 1)
         return _op("_npi_insert_scalar", arr, *rest, val=val, int_ind=int(obj), axis=axis)
     if not is_value(obj) or isinstance(obj, NDArray):
         host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
+        if host.dtype == bool:                                   # a mask of places
+            host = obj = _np.flatnonzero(host)
         n = arr.shape[axis] if axis is not None else int(_np.prod(arr.shape))
         if ((host < -n) | (host > n)).any():
             raise IndexError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")
         obj = obj if isinstance(obj, NDArray) else _index(host)
     return _op("_npi_insert_tensor", arr, *rest, obj, val=val, axis=axis)
+
+
+def _check_place(name: str, arr: Any, place: int, axis: Any, more: int) -> None:
+    if arr.shape is None or axis is not None and not -len(arr.shape) <= axis < len(arr.shape):
+        return                                                   # the operator tells
+    n = math.prod(arr.shape) if axis is None else arr.shape[axis]
+    if not -n <= place < n + more:
+        raise IndexError(f"{user_location()}: np.{name}: place {place} is out of range for length {n}")
 
 
 def _index(host: Any) -> Any:
@@ -232,6 +247,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         return _op("_npi_delete", arr, start=obj.start, stop=obj.stop, step=obj.step, axis=axis,
                    places=None if obj != slice(None) else ())
     if isinstance(obj, (int, _np.integer)):
+        _check_place("delete", arr, int(obj), axis, 0)
         return _op("_npi_delete", arr, int_ind=int(obj), axis=axis)
     if is_value(obj) and not isinstance(obj, NDArray):
         refuse_traced("delete", obj)
@@ -295,9 +311,15 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 may_share_memory = shares_memory
 
 
+MODES = ("wrap", "mean", "median", "linear_ramp", "empty")      # of NumPy alone: eagerly
+
+
+@also_named("array")
 def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
     """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or
     minimum."""
+    if mode in MODES or isinstance(kwargs.get("constant_values"), (list, tuple)):
+        return fallback.numpy_function("pad", ndarray)(x, pad_width, mode, **kwargs)
     x = as_value(x)
     known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"},
              "maximum": {"stat_length"}, "minimum": {"stat_length"}}

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as _np
 
 from ..nd import functions
+from ..nd.methods import in_order
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
+from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
 from . import composed, fallback
-from .creation import full_like, parts
+from .creation import full_like, parts, shape_tuple
 from .elementwise import reduction, where
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
@@ -21,9 +23,21 @@ def _op(name: str, *inputs: Any, **attrs: Any) -> Any:
     return as_np(invoke(OPS[name], inputs, {k: v for k, v in attrs.items() if v is not None}, hint=name.lstrip("_")))
 
 
-def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, how: str, keepdims: bool) -> Any:
+METHODS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen",
+           "weibull", "median_unbiased", "normal_unbiased")
+
+
+def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, how: str, keepdims: bool,
+                weights: Any = None) -> Any:
+    if how in METHODS or weights is not None:                # of NumPy alone: eagerly
+        found = _counted(name, a, q, axis=axis, method=how, keepdims=keepdims,
+                         **({} if weights is None else {"weights": weights}))
+        return finish(found, out)
     if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise ValueError(f"np.{name}: interpolation must be linear, lower, higher, midpoint or nearest, got {how!r}")
+        raise ValueError(f"np.{name}: method must be linear, lower, higher, midpoint or nearest, or eagerly one of "
+                         f"{', '.join(METHODS)}; got {how!r}")
+    if axis == ():                                           # over no axes: each element by itself
+        a, axis, keepdims = expand_dims(a, -1), -1, False
     attrs = {"axis": axis, "interpolation": how, "keepdims": keepdims}
     if isinstance(q, (int, float, _np.number)):
         values, rest, attrs = _np.asarray(q), (), {**attrs, "q_scalar": float(q) * scale}
@@ -37,18 +51,18 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
                interpolation: str = "linear", keepdims: bool = False,
-               method: Any = None) -> Any:
+               method: Any = None, *, weights: Any = None) -> Any:
     """Percentiles (q from 0 to 100) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
     nearest."""
-    return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims)
+    return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims, weights)
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
              interpolation: str = "linear", keepdims: bool = False,
-             method: Any = None) -> Any:
+             method: Any = None, *, weights: Any = None) -> Any:
     """Quantiles (q from 0 to 1) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
     nearest."""
-    return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims)
+    return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims, weights)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False) -> Any:
@@ -60,6 +74,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """Mean over axes, weighted where weights are given; with ``returned`` also the sum of the weights."""
     a = as_value(a)
     found = reduction("average")(a, axis=axis, weights=weights)
+    if a.shape is not None and 0 in a.shape and weights is None:          # 0 / 0, as NumPy and MXNet
+        found = full_like(found, _np.nan)
     if not returned:
         return finish(found, out)
     resolve = functions.resolve
@@ -82,9 +98,11 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, wei
               density: Any = None) -> Any:  # noqa: A002
     """How many elements lie in each bin, int64, and the bins' edges. bins: their number (with ``range``) or their
     edges."""
-    if normed or weights is not None or density:
-        raise NotImplementedError("np.histogram: normed, weights and density are not supported")
+    if normed:
+        raise NotImplementedError("np.histogram: normed left NumPy with version 1.24; use density=True")
     a = as_value(a)
+    if weights is not None or density:                       # NumPy's own, eagerly
+        return _counted("histogram", a, bins, range, weights=weights, density=density)
     if hasattr(a, "entries") or hasattr(bins, "entries"):
         return _traced_histogram(a, bins, range)
     counts, edges = _counted("histogram", a, bins, range)
@@ -127,10 +145,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: Any = None) -> Any:
+           axis: Any = None, *, equal_nan: bool = True) -> Any:
     """The different elements in order (or slices along an axis); also their first places, the inverse, and how often
     they occur."""
-    found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis)
+    found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis,
+                     **({} if equal_nan else {"equal_nan": False}))
     if not return_inverse:
         return found
     at = 1 + bool(return_index)
@@ -159,6 +178,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
                         d in enumerate(a.shape)))
             pieces.insert(at, value)
     joined = a if len(pieces) == 1 else functions.resolve("np", "concatenate")(*pieces, axis=axis)
+    if joined.dtype == _np.bool_ and len(joined.shape):      # of truth values whether neighbours differ
+        lead = (slice(None),) * (axis % len(joined.shape))
+        for _ in range(n):
+            joined = joined[(*lead, slice(1, None))] != joined[(*lead, slice(None, -1))]
+        return joined
     return functions.resolve("np", "diff")(joined, n=n, axis=axis)
 
 
@@ -202,13 +226,17 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return finish(tensordot(as_value(a).reshape(-1), as_value(b).reshape(-1), 0), out)
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """Elements in order along an axis (of the flattened array for None)."""
-    return functions.resolve("np", "sort")(as_value(a), axis=axis)
+    a = as_value(a)
+    if axis is not None and a.shape is not None and not len(a.shape):
+        raise ShapeError(f"{user_location()}: np.sort: an array without axes has no axis {axis}; axis=None sorts it as "
+                         f"a vector of one element")
+    return functions.resolve("np", "sort")(a, axis=axis)
 
 
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    """Indices that sort along an axis: int64."""
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """Indices that sort along an axis: int64. Equal elements stay in the order they stand in, whatever is asked for."""
     return functions.resolve("np", "argsort")(as_value(a), axis=axis)
 
 
@@ -245,8 +273,23 @@ def _like_numpy(name: str, *names: str) -> Any:
     return function
 
 
-moveaxis, squeeze, expand_dims, transpose, roll = (_like_numpy(*_s.split()) for _s in (
-    "moveaxis source destination", "squeeze axis out", "expand_dims axis", "transpose axes", "roll shift axis"))
+moveaxis, squeeze, transpose, roll = (_like_numpy(*_s.split()) for _s in (
+    "moveaxis source destination", "squeeze axis out", "transpose axes", "roll shift axis"))
+
+
+def expand_dims(a: Any, axis: Any) -> Any:
+    """With new axes of length 1 at a place, or at several, of the result."""
+    a, resolve = as_value(a), functions.resolve("np", "expand_dims")
+    if not isinstance(axis, (tuple, list)):
+        return resolve(a, axis=axis)
+    n = len(a.shape) + len(axis)
+    places = [k + n if k < 0 else k for k in axis]
+    if len(set(places)) < len(places) or any(not 0 <= k < n for k in places):
+        raise ShapeError(f"{user_location()}: np.expand_dims: axis={axis} are not different axes of a result of {n} "
+                         f"axes")
+    for k in sorted(places):
+        a = resolve(a, axis=k)
+    return a
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
@@ -256,7 +299,5 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 def reshape(a: Any, newshape: Any = None, order: str = "C", out: Any = None, shape: Any = None) -> Any:
     """The elements in the same order in another shape; one length may be -1."""
-    if order != "C":
-        raise NotImplementedError(f"np.reshape: order must be 'C', got {order!r}")
-    return finish(functions.resolve("np", "reshape")(as_value(a),
-                                                     newshape=newshape if newshape is not None else shape), out)
+    given = shape_tuple(newshape if newshape is not None else shape)
+    return finish(in_order("reshape", as_value(a), given, order), out)

@@ -7,6 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import ir
+from ..base import dtype as dt
 from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import MAX_TEXT, Attribute, Attrs, written
@@ -90,11 +91,17 @@ def diagonal(data: Node, a: Attrs) -> Node:
 def trace(data: Node, a: Attrs) -> Node:
     """Sum of a diagonal."""
     d = diagonal_of(data, a.offset, a.axis1, a.axis2)
-    return ir.reduce("sum", d, (d.ndim - 1,))
+    return ir.reduce("sum", ir.cast(d, dt.int64) if d.dtype == dt.bool_ else d, (d.ndim - 1,))
 
 
-for _name, _lower in (("tril", True), ("triu", False)):
-    op(f"_npi_{_name}", "data", np=(_name,), k=Int(0))((lambda low: lambda data, a: triangle(data, a.k, low))(_lower))
+def _np_triangle(name: str, low: bool) -> None:
+    def lower(data: Node, a: Attrs) -> Node:
+        return ir.cast(triangle(data, a.k, low), data.dtype)
+    op(f"_npi_{name}", "data", np=(name,), k=Int(0))(lower)
+
+
+_np_triangle("tril", True)
+_np_triangle("triu", False)
 
 
 # ---- rolled and turned

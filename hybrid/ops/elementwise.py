@@ -194,6 +194,8 @@ MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "
 def _np_binary(name: str, fn: str) -> None:
     def lower(x1: Node, x2: Node, a: Attrs) -> Node:
         both = x1.dtype == x2.dtype == dt.bool_
+        if both and fn in ("shl", "shr"):
+            x1, x2 = ir.cast(x1, dt.int64), ir.cast(x2, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:
@@ -297,6 +299,8 @@ def clip(data: Node, a: Attrs) -> Node:
 def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
     condition, x, y = (v.shape for v in arrays)
     whole = ir.broadcast_shapes(x, y)
+    if x != y and x and y:
+        raise ShapeError(f"where: x and y must have one shape, got {x} and {y}; np.where broadcasts")
     if condition not in (whole, whole[:1]):
         raise ShapeError(f"where: the condition must have the shape of x and y or (length of their first axis,), got "
                          f"condition {condition}, x {x}, y {y}; np.where broadcasts")

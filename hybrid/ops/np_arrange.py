@@ -161,7 +161,7 @@ def share_memory(a: Node, b: Node, at: Attrs) -> Node:
 def percentile(x: Node, q: Node | None, a: Attrs) -> Node:
     """Percentiles q (from 0 to 100; a number or an array, whose axes come first) over axes. Where q falls between two
     elements:
-    linear, lower, higher, midpoint or nearest."""
+    linear, lower, higher, midpoint or nearest. nan where an element is nan."""
     x = x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
     axes = axes_of(x, a.axis)
     rest = [i for i in range(x.ndim) if i not in axes]
@@ -177,6 +177,8 @@ def percentile(x: Node, q: Node | None, a: Attrs) -> Node:
     share = ir.cast(_share(at, low, a.interpolation), x.dtype)
     first, second = (ir.gather(line, i, line.ndim - 1) for i in (low, high))
     out = first + (second - first) * share
+    last = ir.gather(line, ir.full(n - 1, (1,), dt.int64), line.ndim - 1)          # nan comes last in order
+    out = ir.map("where", ir.map("isnan", ir.detach(last)), last, out)
     out = ir.permute(out, [out.ndim - 1, *range(out.ndim - 1)])
     kept = [1 if i in axes else d for i, d in enumerate(x.shape)] if a.keepdims else list(out.shape[1:])
     return ir.reshape(out, [*q.shape, *kept])

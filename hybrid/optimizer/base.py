@@ -10,6 +10,7 @@ from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, HybridError
+from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
 from .program import Row, Scalars, build
 from . import rows
@@ -309,8 +310,9 @@ class Optimizer:
         if self.lr_scheduler is not None:
             raise UserWarning("the learning rate comes from the lr_scheduler of this optimizer, so it cannot be set; "
                               "change the scheduler's base_lr")
-        _check_number(type(self).__name__, "learning_rate", lr)
-        self.lr = lr
+        given = of_this_call(lr)
+        _check_number(type(self).__name__, "learning_rate", given)
+        set_at_each_call(self, "lr", lr)
 
     def set_lr_scale(self, args_lrscale: Any) -> None:
         """MXNet's old name; raises DeprecationWarning as there."""

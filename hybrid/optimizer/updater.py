@@ -29,6 +29,9 @@ class Updater:
         self.aggregate_updates = True
         self._steps: dict[Any, Step] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_steps": {}}               # prepared again: they are of these very arrays
+
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         if isinstance(index, (list, tuple)):
             self.update(list(index), list(grad), list(weight))

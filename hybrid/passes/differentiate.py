@@ -87,6 +87,17 @@ def vjp_with_rows(program: Program, wrt: tuple[int, ...], rows: tuple[int, ...],
     return program.memo[key]
 
 
+def heads_read(program: Program, wrt: tuple[int, ...]) -> tuple[bool, ...]:
+    """Whether the gradients of the slots in ``wrt`` depend on the cotangent of each output: on that of a loss such as
+    SoftmaxOutput they do not."""
+    key = ("heads read", wrt)
+    if key not in program.memo:
+        made = vjp_program(program, wrt)
+        read = set(ir.toposort(made.outputs))
+        program.memo[key] = tuple(seed in read for seed in made.inputs[len(program.inputs):])
+    return program.memo[key]                                 # type: ignore[no-any-return]
+
+
 def reaches(program: Program, slot: int) -> bool:
     """Whether any gradient flows into an input; into an index, for one, there is none."""
     key = ("reaches", slot)
@@ -94,5 +105,5 @@ def reaches(program: Program, slot: int) -> bool:
         found = vjp_program(program, (slot,)).outputs[0]
         while found.prim in ("expand", "reshape", "cast"):
             found = found.args[0]
-        program.memo[key] = not (found.prim == "const" and found.attrs.get("value") == 0)
+        program.memo[key] = not (found.prim == "const" and float(found.attrs["value"]) == 0)
     return program.memo[key]

@@ -27,7 +27,7 @@ def row_pairs(gradient: Node) -> list[Pair] | None:
     if gradient.prim == "map" and gradient.attrs["fn"] == "add":
         parts = [row_pairs(a) for a in gradient.args]
         return None if any(p is None for p in parts) else [pair for p in parts for pair in p or ()]
-    if gradient.prim == "const" and gradient.attrs.get("value") == 0:
+    if gradient.prim == "const" and float(gradient.attrs["value"]) == 0:
         return []
     return row_pairs(gradient.args[0]) if gradient.prim == "expand" and gradient.args[0].prim == "const" else None
 

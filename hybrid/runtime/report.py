@@ -63,6 +63,8 @@ class Report:
     written_in_place: int = 0
     kept_bytes: int = 0
     backward: "Report | None" = None
+    # which numbers among the arguments are inputs, and why others not
+    numbers: list[str] = field(default_factory=list)
     watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
@@ -87,6 +89,7 @@ class Report:
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}"
                      + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else "")
                      + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
+        lines += [f"  number: {what}" for what in self.numbers]
         lines += [f"  watched: {what}" for what in self.watched]
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:

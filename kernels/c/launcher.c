@@ -42,7 +42,8 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   if (self->refuses || !counters_hold(self) || scope_holds(self) != 1) return no();
   PyObject *raw[MAX_OUTPUTS], *given[self->inputs + 1], *out = NULL;
   void *table[self->slots];
-  Taken taken = {self, table, given, 0};
+  Number number[self->inputs + 1];
+  Taken taken = {self, table, given, number, 0, 0};
   Py_INCREF(self);                             /* another thread may drop this launcher from here on, */
   PyObject *keep = Py_NewRef(self->keep);      /* or an argument's array */
   memcpy(table, self->table, sizeof table);
@@ -133,7 +134,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   if (!(self->keep = PyTuple_Pack(2, fixed, library))) { Py_DECREF(self); return NULL; }
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
-  if (PyErr_Occurred() || check_places(places) || check_form(self->form) || fill(self, inputs, outputs, fixed, counters)
+  if (PyErr_Occurred() || check_places(places) || check_form(self->form, (int)PyTuple_GET_SIZE(inputs)) || fill(self, inputs, outputs, fixed, counters)
       || (device != Py_None && !(self->device = read_device(device, self->outputs, self->table, slots))) || (step != Py_None && read_step(self, step))) { Py_DECREF(self); return NULL; }
   return (PyObject *)self;
 }
@@ -196,7 +197,7 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
   str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces");
   str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
-  str_tuple = PyUnicode_InternFromString("tuple"), str_dict_of = PyUnicode_InternFromString("dict");
+  str_tuple = PyUnicode_InternFromString("tuple"), str_number = PyUnicode_InternFromString("number"), str_dict_of = PyUnicode_InternFromString("dict");
   str_ptr = PyUnicode_InternFromString("ptr"), str_data = PyUnicode_InternFromString("data"), str_mem = PyUnicode_InternFromString("mem");
   str_shape = PyUnicode_InternFromString("shape"), str_dtype = PyUnicode_InternFromString("dtype"), str_flags = PyUnicode_InternFromString("flags");
   str_contiguous = PyUnicode_InternFromString("c_contiguous");

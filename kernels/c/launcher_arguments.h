@@ -1,5 +1,6 @@
-/* The arrays among a call's arguments: by position alone, or of any form that hybrid/base/pytree.py describes. */
-typedef struct { const Launcher *self; void **table; PyObject **given; int n; } Taken;
+/* The arrays among a call's arguments: by position alone, or of any form that hybrid/base/pytree.py describes; and the numbers that are inputs. */
+typedef union { double real; int64_t integer; } Number;
+typedef struct { const Launcher *self; void **table; PyObject **given; Number *number; int n, numbers; } Taken;
 
 static int take(Taken *t, PyObject *x) {
   if (t->n == t->self->inputs) return 0;
@@ -14,6 +15,29 @@ static int take(Taken *t, PyObject *x) {
 
 static int is_plain(PyTypeObject *type) {
   return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyBytes_Type;
+}
+
+/* A number of the class that a form names, into the memory of its input: a real one, or an integer between two others. An input of -1 reads it not. */
+static int take_number(Taken *t, PyObject *form, PyObject *x) {
+  if ((PyObject *)Py_TYPE(x) != PyTuple_GET_ITEM(form, 2)) return 0;
+  long at = PyLong_AsLong(PyTuple_GET_ITEM(form, 1));
+  if (at < 0) return 1;
+  if (t->self->device) return 0;
+  Number *number = &t->number[at];
+  if (PyTuple_GET_ITEM(form, 3) == Py_None) {
+    number->real = PyFloat_AsDouble(x);
+    if (number->real == -1.0 && PyErr_Occurred()) return 0;
+  } else {
+    PyObject *plain = PyNumber_Index(x);
+    int overflow = 1;
+    long long value = plain ? PyLong_AsLongLongAndOverflow(plain, &overflow) : 0;
+    Py_XDECREF(plain);
+    if (overflow || value < PyLong_AsLongLong(PyTuple_GET_ITEM(form, 3)) || value > PyLong_AsLongLong(PyTuple_GET_ITEM(form, 4))) return 0;
+    number->integer = value;
+  }
+  t->table[t->self->input[at].slot] = number;
+  t->numbers++;
+  return 1;
 }
 
 static int take_form(Taken *t, PyObject *form, PyObject *x);
@@ -62,6 +86,7 @@ static int take_form(Taken *t, PyObject *form, PyObject *x) {
     if (PyFloat_CheckExact(x) && signbit(PyFloat_AS_DOUBLE(x)) != signbit(PyFloat_AS_DOUBLE(value))) return 0;      /* 0.0 and -0.0 */
     return PyObject_RichCompareBool(x, value, Py_EQ) == 1;
   }
+  if (kind == str_number) return take_number(t, form, x);
   if (kind == str_list) return PyList_CheckExact(x) && take_list(t, rest, x);
   if (kind == str_tuple) return PyTuple_CheckExact(x) && take_items(t, rest, ((PyTupleObject *)x)->ob_item, PyTuple_GET_SIZE(x));
   return kind == str_dict_of && PyDict_CheckExact(x) && take_dict(t, rest, x);
@@ -81,28 +106,29 @@ static int take_all(Taken *t, PyObject *const *args, Py_ssize_t n, PyObject *nam
     if (name != wanted && PyUnicode_Compare(name, wanted)) return 0;             /* their order counts, as that of a dict */
     if (!take_form(t, PyTuple_GET_ITEM(pair, 1), args[n + i])) return 0;
   }
-  return t->n == t->self->inputs;
+  return t->n + t->numbers == t->self->inputs;
 }
 
 /* (forms of positional arguments, pairs of name and form): what take_form reads is there. */
-static int check_one(PyObject *form) {
+static int check_one(PyObject *form, int inputs) {
   if (PyUnicode_Check(form)) return 0;
   PyObject *kind = PyTuple_Check(form) && PyTuple_GET_SIZE(form) > 1 ? PyTuple_GET_ITEM(form, 0) : NULL, *rest = kind ? PyTuple_GET_ITEM(form, 1) : NULL;
   if (kind == str_value && PyTuple_GET_SIZE(form) == 3) return 0;
+  if (kind == str_number && PyTuple_GET_SIZE(form) == 5) return PyLong_AsLong(rest) >= inputs || !PyType_Check(PyTuple_GET_ITEM(form, 2));
   int wrong = !rest || !PyTuple_Check(rest) || (kind != str_list && kind != str_tuple && kind != str_dict_of);
   for (Py_ssize_t i = 0; !wrong && i < PyTuple_GET_SIZE(rest); i++) {
     PyObject *item = PyTuple_GET_ITEM(rest, i);
-    if (kind != str_dict_of) wrong = check_one(item);
-    else wrong = !PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2 || check_one(PyTuple_GET_ITEM(item, 1));
+    if (kind != str_dict_of) wrong = check_one(item, inputs);
+    else wrong = !PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2 || check_one(PyTuple_GET_ITEM(item, 1), inputs);
   }
   return wrong;
 }
 
-static int check_form(PyObject *form) {
+static int check_form(PyObject *form, int inputs) {
   if (!form) return 0;
   PyObject *both = PyTuple_Check(form) && PyTuple_GET_SIZE(form) == 2 ? form : NULL;
   PyObject *first = both ? Py_BuildValue("(OO)", str_tuple, PyTuple_GET_ITEM(form, 0)) : NULL, *second = both ? Py_BuildValue("(OO)", str_dict_of, PyTuple_GET_ITEM(form, 1)) : NULL;
-  int wrong = !first || !second || check_one(first) || check_one(second);
+  int wrong = !first || !second || check_one(first, inputs) || check_one(second, inputs);
   Py_XDECREF(first); Py_XDECREF(second);
   if (wrong && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a form of arguments that is none");
   return wrong;

@@ -13,7 +13,8 @@ from .calls import function as _function
 from .creation import (arange, asarray, astype, empty, empty_like, eye, from_dlpack, full, full_like, linspace, ones,
                        ones_like, zeros, zeros_like)
 from .inspection import Inspection as _Inspection
-from .own import (OPERATORS as _OPERATORS, argsort, broadcast_arrays, can_cast, finfo, iinfo, isdtype, meshgrid,
+from .own import (OPERATORS as _OPERATORS, argsort, broadcast_arrays, can_cast, expm1 as _expm1, finfo, iinfo, isdtype,
+                  meshgrid,
                   result_type, sort)
 
 __array_namespace_info__ = _Inspection
@@ -32,7 +33,8 @@ matmul matrix_transpose tensordot vecdot broadcast_to concat expand_dims flip pe
 squeeze stack argmax argmin nonzero where take unique_all unique_counts unique_inverse unique_values all any
 max mean min prod std sum var tril triu""".split()
 
-globals().update({_name: _function(getattr(_np, _name), _name, _OPERATORS.get(_name)) for _name in _NAMES})
+globals().update({_name: _function({"expm1": _expm1}.get(_name) or getattr(_np, _name), _name, _OPERATORS.get(_name))
+                  for _name in _NAMES})
 
 __all__ = [*_NAMES, "Array", "arange", "argsort", "asarray", "astype", "bool", "broadcast_arrays", "can_cast",
            "complex128", "complex64",

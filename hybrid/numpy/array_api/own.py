@@ -16,6 +16,23 @@ def _space(name: str) -> Any:
     return getattr(protocol.namespace(), name)
 
 
+# ---- element by element
+def expm1(x: Any, /) -> Any:
+    """exp(x) - 1, exact near 0; of complex numbers with the standard's answers at infinities and nan."""
+    if x.dtype.kind != "c":
+        return np.expm1(x)
+    with np.errstate(all="ignore"):
+        re, im = np.real(x), np.imag(x)
+        half = np.sin(im / 2)
+        real, imag = np.expm1(re) * np.cos(im) - 2 * half * half, np.exp(re) * np.sin(im)
+    real_line, nowhere = im == 0, ~np.isfinite(im)
+    found = np.empty_like(x)
+    found.real = np.where(real_line, np.expm1(re) + 0.0, np.where(nowhere & (re == -np.inf), -1,
+                                                            np.where(nowhere & (re == np.inf), np.inf, real)))
+    found.imag = np.where(real_line, im, np.where(nowhere & (re == -np.inf), 0, imag))
+    return found
+
+
 # ---- dtypes
 class FloatLimits(NamedTuple):
     """What a floating dtype can hold, as Python's numbers."""
