@@ -24,6 +24,7 @@ the cache runs without a compiler until processes beside this one have compiled 
 new calls run eagerly once |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
+| HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """

@@ -84,8 +84,10 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu, plans  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, plans, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     mode = config.compile_mode()
+    if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
+        return found
     if mode == "background" and cpu.has_compiler():
         frozen = program.memo.get("lasting", frozenset())
         name = plans.key(program, frozen)

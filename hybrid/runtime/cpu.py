@@ -13,7 +13,7 @@ from ..base import forking
 from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
-from . import buffers, cache, launcher, plans, threads, toolchain
+from . import buffers, cache, launcher, plans, threads, toolchain, warmed
 from .interruptible import Patience
 from .net_ffi import ffi as _ffi
 from .prepacked import Prepared, buffer_of, fits, prepared
@@ -346,12 +346,33 @@ def _prepare_plan(whole: "Planned") -> "Planned":
 def compiled(program: Program) -> CpuProgram:
     """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared
     once."""
-    lasting = program.memo.get("lasting", frozenset())
+    made = _compiled(program)
+    warmed.collect(program, made.recipe)
+    return made
 
+
+def _planning(program: Program) -> "Callable[[], Planned]":
     def again() -> "Planned":
         with forking.IMPORTS:
             from .build import planned                   # noqa: PLC0415
-        return planned(program, lasting)
+        return planned(program, warmed.lasting(program))
+    return again
+
+
+def ready(program: Program) -> CpuProgram | None:
+    """The program as it was compiled beforehand (warmed.py) or by an earlier process; None where it was not."""
+    key, again = plans.key(program, warmed.lasting(program)), _planning(program)
+    found = _on_disk(key, again)
+    if found is None and (recipe := warmed.read(program)) is not None:
+        with contextlib.suppress(OSError):
+            found = CpuProgram.of(recipe, again)
+            launcher.prepare()
+            plans.keep(key, recipe)
+    return found
+
+
+def _compiled(program: Program) -> CpuProgram:
+    lasting, again = warmed.lasting(program), _planning(program)
     key = plans.key(program, lasting)
     found = _on_disk(key, again)
     if found is not None:
