@@ -33,6 +33,7 @@ from ..graph.lower import lower, unless_refused
 from ..graph.symbol import Symbol, create, cut, detached
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
+from .programs import ProgramInfo, programs
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
 from .numbers_of_trace import NumbersOfTrace
 from .taken import Taken, dense
@@ -715,10 +716,15 @@ class Hybridized:
         self._last = None
         self._numbers.clear()
 
+    def programs(self) -> list[ProgramInfo]:
+        """The compiled programs, the oldest first."""
+        return programs(self.entries)
+
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
         if not self.entries:
             return None
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.told()
+        found.programs = [str(p) for p in self.programs()]
         return found

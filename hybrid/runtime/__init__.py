@@ -51,6 +51,27 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     return found
 
 
+def executables(program: Program, ctx: Context) -> list[Any]:
+    """What a program runs by, as far as it was asked for: several where it calls Python code on the way."""
+    found = program.memo.get(("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0]))
+    if found is None:
+        return []
+    if type(found) is StagedProgram:
+        return [exe for part in found.parts() for exe in executables(part, ctx)]
+    return [found]
+
+
+def compiler_runs(exe: Any) -> tuple[str, int, int]:
+    """The state of an executable (jit/programs.py), and runs of the C compiler for it in this process: those that a
+    caller waited for, and those in the background."""
+    if type(exe) is PendingProgram:
+        made = exe.settled()
+        return ("waiting", 0, 1) if made is None else compiler_runs(made)
+    if type(exe) is ReferenceProgram:
+        return "not compiled", 0, 0
+    return "compiled", exe.compiled_here, exe.compiled_behind
+
+
 def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
     """Outputs of a program, compiled at the first call; whoever observes the calls of programs sees this one."""
     exe = compile(program, ctx)

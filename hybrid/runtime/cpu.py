@@ -55,6 +55,9 @@ class CpuProgram:
     in updated slots are overwritten. Safe to call from several threads at once: each call has an arena of its own.
     """
 
+    # runs of the C compiler in this process that a caller waited for, and those in the background
+    compiled_here = compiled_behind = 0
+
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
         threads.prepare()
@@ -68,6 +71,7 @@ class CpuProgram:
             prepare = CpuProgram.__new__(CpuProgram)
             prepare._take(part, lambda: _prepare_plan(whole()), begin)
         self._set(built.recipe, _opened(built), prepare, again, built.report)
+        self.compiled_here = built.ran + (prepare.compiled_here if prepare is not None else 0)
         built.report.compile_seconds = time.perf_counter() - begin
 
     def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]",
@@ -118,6 +122,10 @@ class CpuProgram:
             report.compile_seconds = self._seconds
             self._report = report
         return self._report
+
+    def libraries(self) -> int:
+        """Its shared objects, each of which a run of the compiler makes."""
+        return 1 + (self.prepare.libraries() if self.prepare is not None else 0)
 
     # ---- calls
     def _arena(self) -> np.ndarray:

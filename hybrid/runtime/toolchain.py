@@ -52,6 +52,7 @@ _useless: dict[str, str] = {}                     # compilers that were tried in
 _refused: list[str] = []
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
+_made_here: set[str] = set()                      # shared objects that the compiler made for this process
 
 
 def found_compiler() -> str | None:
@@ -355,7 +356,15 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     with lock:
         if not intact(so):
             so = _compile(cc, every, source, so, c)
+            _made_here.add(so.name)
     return so, so.with_suffix(".c")
+
+
+def ran(so: Path) -> bool:
+    """Whether the compiler made a shared object since this was asked for it last."""
+    made = so.name in _made_here
+    _made_here.discard(so.name)
+    return made
 
 
 def begin(source: str) -> Callable[[], tuple[Path, Path]]:

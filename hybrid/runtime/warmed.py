@@ -26,7 +26,8 @@ from . import cache, plans, toolchain, trust
 from .recipe import Recipe, from_text, to_text
 
 MANIFEST = "made-for.json"
-BESIDE = "compiled"                      # a folder of this name beside the kernels is taken where HYBRID_WARM is not set
+# where HYBRID_WARM is not set, a folder of this name beside the kernels is taken
+BESIDE = "compiled"
 _into: list[Path] = []                   # the folder that is being filled
 _collected: list[str] = []               # what went there, in words
 
