@@ -1,6 +1,7 @@
 """``f.programs``: the programs of a function or block, for which calls they are, and how often the compiler ran."""
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 
@@ -87,3 +88,17 @@ def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     f = mx.hybridize(lambda x: nd.tanh(x) * 16)
     f(nd.ones((3, 3)))
     assert (f.programs[0].state, f.programs[0].waited, f.programs[0].background) == ("not compiled", 0, 0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+def test_forgotten_programs_leave_the_memory() -> None:
+    f = mx.hybridize(lambda x: nd.tanh(x) * 20)
+    for size in (2, 3):
+        f(nd.ones((size, 7)))
+    libraries = [exe.recipe.library for exe in (e.exe for e in f._engine.entries.values())]
+    mapped = Path("/proc/self/maps").read_text()
+    assert libraries and all(name in mapped for name in libraries)
+    f._engine.clear()
+    gc.collect()
+    mapped = Path("/proc/self/maps").read_text()
+    assert not any(name in mapped for name in libraries) and f.programs == []
