@@ -17,6 +17,7 @@ from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt,
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
+from .choose import Form, first_that_fits
 from .contraction import Contraction, sum_dtype, supported
 from .helper_functions import share_helpers
 from .tree_shaking import needed
@@ -173,11 +174,22 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
+    windows = [("windows of channels-last images", lambda: packed_pool.print_pool(k, name, target)),
+               ("windows in vectors along a row", lambda: pool.print_pool(k, name, lanes))]
+    reduces = target.vector > SCALAR and kind == "reduction"
+    return first_that_fits(k, [*(windows if reduces else []), *_forms(k, name, target, False)])
+
+
+def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form]:
+    """The forms of elementwise, reduction and row kernels, in the order in which they are tried. team: for threads that
+    are all in the function already."""
+    lanes = target.vector // 4
+    loops: Form = "plain loops", lambda: print_loops(k, name, team)
     if target.vector <= SCALAR:
-        return print_loops(k, name)
-    return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
-            pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes)
-            or print_loops(k, name))
+        return [loops]
+    return [("interleaved pairs", lambda: pairs.print_pairs(k, name, lanes, team)),
+            ("transposed tiles", lambda: across.print_across(k, name, lanes, team)),
+            ("vectors", lambda: rows.print_rows(k, name, lanes, team)), loops]
 
 
 def _has_windows(k: Kernel) -> bool:
@@ -200,13 +212,7 @@ def joins(k: Kernel) -> bool:
 
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
-    if target.vector <= SCALAR:
-        return print_loops(k, name, True)
-    lanes = target.vector // 4
-    return pairs.print_pairs(k, name, lanes,
-                             True) or across.print_across(k, name, lanes,
-                                                          True) or rows.print_rows(k, name, lanes,
-            True) or print_loops(k, name, True)
+    return first_that_fits(k, _forms(k, name, target, True))
 
 
 def in_team(g: Group) -> bool:

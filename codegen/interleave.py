@@ -68,17 +68,14 @@ class PairEmitter(VectorEmitter):
         return str(total)
 
 
-def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of a kernel whose results come in blocks; None where they do not. team: for threads that are all in the
+def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
+    """C of a kernel whose results come in blocks; Refused where they do not. team: for threads that are all in the
     function already."""
     if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
-        return None
+        raise Refused("reductions of rows")
     if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
-        return None
-    try:
-        return _Blocks(k, name, width).print(team)
-    except Refused:
-        return None
+        raise Refused("not one result of float32")
+    return _Blocks(k, name, width).print(team)
 
 
 class _Blocks:

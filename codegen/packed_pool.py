@@ -96,17 +96,14 @@ def identity_of(reduce: Node) -> str:
     return identity(Emitter(C, {}), reduce.attrs["op"], reduce.dtype)
 
 
-def print_pool(k: Kernel, name: str, target: Target) -> Printed | None:
-    """C of a kernel that reduces windows of channels-last data; None where it is none."""
+def print_pool(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a kernel that reduces windows of channels-last data; Refused where it is none."""
     if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4:
-        return None
+        raise Refused("no reduction of float32 with one result")
     found = [n for n in k.members if n.prim == "reduce"]
     if len(found) != 1 or found[0].ndim not in (4, 5) or found[0].size != k.root.size or found[0].dtype != F32:
-        return None
+        raise Refused("several reductions, or a result of other than 4 or 5 axes")
     if any(u.idx != k.members[k.root][0].idx or u.inside
            for u in k.members[found[0]]) or found[0].shape != k.root.shape:
-        return None
-    try:
-        return Pool(k, found[0], name, target).print()
-    except Refused:
-        return None
+        raise Refused("the reduction's result is read at other indices than the kernel's")
+    return Pool(k, found[0], name, target).print()

@@ -24,17 +24,14 @@ from .vector import VectorEmitter
 TAPS = 32                       # elements of a window up to which it is written out
 
 
-def print_pool(k: Kernel, name: str, width: int) -> Printed | None:
-    """C of a kernel that reduces windows; None where it is none."""
+def print_pool(k: Kernel, name: str, width: int) -> Printed:
+    """C of a kernel that reduces windows; Refused where it is none."""
     if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or width < 4 or k.root.ndim < 2:
-        return None
+        raise Refused("no reduction of float32 with one result")
     found = [n for n in k.members if n.prim == "reduce"]
     if len(found) != 1 or found[0].shape != k.root.shape or not _elementwise(k, found[0]):
-        return None
-    try:
-        return _Pool(k, found[0], name, width).print()
-    except Refused:
-        return None
+        raise Refused("several reductions, or functions of more than the reduction's result")
+    return _Pool(k, found[0], name, width).print()
 
 
 def _elementwise(k: Kernel, reduce: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Row, reduction and heavy elementwise kernels of float32, printed as vectors; None where they cannot be."""
+"""Row, reduction and heavy elementwise kernels of float32, printed as vectors; Refused where they cannot be."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -27,22 +27,25 @@ from .vector_forms import ANGLES, heavy, one_plus
 STREAM = 1 << 23
 
 
-def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or
-    it cannot be.
+def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
+    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; Refused where plain loops do as well
+    or it cannot be.
 
     team: for threads that are all in the function already, and do not wait for each other.
     """
     kind = _type(k)
-    if width < (8 if kind == F64 or _halves(k) else 4) or not (_pays(k) or _streams(k)):
-        return None
+    if width < (8 if kind == F64 or _halves(k) else 4):
+        raise Refused("short vectors")
+    if not (_pays(k) or _streams(k)):
+        raise Refused("plain loops do as well")
     forms = [False] if (k.root.dtype == kind or is_half(k.root.dtype)) and (k.root.shape or k.hoisted) else []
+    reason = Refused(f"a result of {k.root.dtype}, or a single number")
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
             return _Rows(k, name, width * 4 // kind.itemsize, team, single, kind).print()
-        except Refused:
-            pass
-    return None
+        except Refused as err:
+            reason = err
+    raise reason
 
 
 class _Rows:

@@ -45,18 +45,15 @@ class TileEmitter(VectorEmitter):
         return self.bind(block, "v", Load(name, row * self.side + column, "LOAD"))
 
 
-def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of a kernel that reads large arrays across; None where it does not, or cannot be printed so. team: for threads
-    that are all in the function already."""
-    if k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8,
-            16) or len(k.root.shape) < 2:
-        return None
+def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
+    """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so. team: for
+    threads that are all in the function already."""
+    if (k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16)
+            or len(k.root.shape) < 2):
+        raise Refused("not one elementwise result of float32 with two axes or more")
     if not any(n.nbytes >= NEAR for n in k.reads):
-        return None
-    try:
-        return _Across(k, name, width).print(team)
-    except Refused:
-        return None
+        raise Refused(f"reads no array of {NEAR} bytes or more")
+    return _Across(k, name, width).print(team)
 
 
 class _Across:

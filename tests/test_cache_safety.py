@@ -154,6 +154,13 @@ def test_names_of_folders_that_compilers_could_misread(name: str, monkeypatch: p
     assert sorted(p.name for p in tmp_path.iterdir()) == [name]
 
 
+@ON_CPU
+def test_a_program_in_a_folder_of_strange_bytes_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / os.fsdecode(b"\xff\xfe")))
+    f = mx.hybridize(lambda x: x * 2 + nd.sin(x * 0))
+    assert f(nd.array([3.])).asscalar() == 6
+
+
 @pytest.mark.parametrize("wanted", ["/" + "x" * 300, "/".join(["", *["x" * 200] * 30])], ids=["name", "path"])
 def test_names_that_are_too_long(wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     replaced(monkeypatch, Path(wanted), "cannot be written .File name too long")

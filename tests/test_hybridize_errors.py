@@ -245,3 +245,35 @@ def test_unknown_parameter_names_near_ones() -> None:
     net = nn.Dense(3, in_units=2, prefix="last_")
     with pytest.raises(KeyError, match="last_wieght.*near: last_weight"):
         net.collect_params()["last_wieght"]
+
+
+# ---- what a beginner writes
+BEGINNERS: list[tuple[str, Any, type[Exception], str]] = [
+    ("a list", lambda x: x + [1, 2, 3], TypeError, r"\+ takes arrays and numbers, got .* and a list .*nd.array"),
+    ("None", lambda x: x * None, TypeError, r"\* takes arrays and numbers, got .* and None; a function without return"),
+    ("a text", lambda x: "2" - x, TypeError, r"- takes arrays and numbers, got .* and a str"),
+    ("too many inputs", lambda x: LAYER(x, x), TypeError, "Dense takes 1 input, got 2"),
+    ("no input", lambda x: LAYER(), TypeError, "Dense takes an array, and was called without one"),
+    ("no such child", lambda x: nn.HybridSequential().add(nn.Dense), ValueError, r"the class Dense: make an instance"),
+    ("a function as child", lambda x: nn.HybridSequential().add(lambda v: v), ValueError, "HybridLambda"),
+]
+LAYER = nn.Dense(2)
+LAYER.initialize()
+
+
+@pytest.mark.parametrize("name, fn, kind, text", BEGINNERS, ids=[name for name, *_ in BEGINNERS])
+@pytest.mark.parametrize("how", [lambda f: f, mx.hybridize], ids=["eager", "hybridized"])
+def test_errors_of_beginners(name: str, fn: Any, kind: type[Exception], text: str, how: Any) -> None:
+    with pytest.raises(kind, match=rf"test_hybridize_errors.py:\d+: .*{text}"):
+        how(fn)(nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize("fn, kind, text", [
+    (lambda x: nd.where(x), mx.base.MXNetError, "operator where needs the input 'x', which was not given"),
+    (lambda x: x.softmaxx(), AttributeError, "an array has no attribute 'softmaxx'"),
+    (lambda x: f"{x:.2f}", TypeError, "the format '.2f' needs the value"),
+    (lambda x: nn.Dense(2)(x), mx.base.MXNetError, "Parameter .* has not been initialized: call net.initialize"),
+], ids=["where", "attribute", "format", "initialize"])
+def test_errors_of_beginners_in_compiled_code(fn: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=rf"test_hybridize_errors.py:\d+: .*{text}"):
+        mx.hybridize(fn)(nd.ones((2, 3)))

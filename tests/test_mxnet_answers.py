@@ -104,6 +104,27 @@ def test_initializers_without_arguments() -> None:
             make(foo=1)
 
 
+def test_items_of_symbols_under_numpy_rules() -> None:
+    x = mx.np.arange(6).reshape(3, 2)
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        for key in (0, -1, slice(0, 1), slice(1, None)):
+            y = X.as_np_ndarray()[key]
+            assert y.infer_shape(x=(3, 2))[1] == [x[key].shape]
+            assert y.eval(x=x)[0].asnumpy().tolist() == x[key].asnumpy().tolist()
+    assert X[0].list_outputs() == ["x"]                              # of a plain Symbol the first output
+
+
+def test_bilinear_upsampling_makes_its_weight() -> None:
+    y = sym.UpSampling(X, scale=2, sample_type="bilinear", num_filter=3, name="u")
+    assert y.list_arguments() == ["x", "u_weight"] and y.attr_dict()["u_weight"]["__init__"] == '["bilinear", {}]'
+    assert y.infer_shape(x=(1, 3, 4, 4)) == ([(1, 3, 4, 4), (3, 1, 4, 4)], [(1, 3, 8, 8)], [])
+
+
+def test_bind_takes_a_context() -> None:
+    with pytest.raises(TypeError, match="ctx must be a Context"):
+        (X + 1).simple_bind("cpu", x=(2,))
+
+
 def test_automatic_names() -> None:
     with mx.name.NameManager():
         made = [sym.random.multinomial(X), sym.random.shuffle(X), sym.sparse.retain(X, X)]

@@ -3,6 +3,7 @@ allows it; results, dtypes, errors and side effects are those of eager calls."""
 from __future__ import annotations
 
 import math
+import threading
 from typing import Any, Callable
 
 import numpy
@@ -212,3 +213,19 @@ def test_numbers_count_as_any_signature(monkeypatch: pytest.MonkeyPatch) -> None
         for n in (1, 2, 3, 4):
             assert compiled(nd.ones((1,)), n).asscalar() == 2 * n
     assert len(compiled._engine.entries) == 2
+
+
+def test_threads() -> None:
+    compiled, wrong = hybridize(lambda x, t: x * t + t * 2), []
+
+    def work(k: int) -> None:
+        for i in range(20):
+            t = 0.1 * k + i * 0.01
+            if abs(compiled(X, t).asnumpy() - (X.asnumpy() * t + t * 2)).max() > 1e-5:
+                wrong.append(t)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and "is an input" in told(compiled)

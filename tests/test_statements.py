@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import hybrid
+
 from hybrid.codegen.lanes import VECTORS, iterations, jammed
 from hybrid.codegen.loops import side_by_side
 from hybrid.ir.index import Ix, Val, Var, var
@@ -89,3 +91,14 @@ def test_columns_keep_what_lives_from_one_loop_to_another() -> None:
     text = str(beside)
     assert "float a1[256]" in text and "a1[i_j] = a1[i_j] + t1;" in text and "p0[i] = a1[i_j];" in text
     assert "t1[" not in text and side_by_side(I, [*body, "text;"]) is None
+
+
+def test_the_report_shows_the_form_taken_and_why_others_were_not() -> None:
+    f = hybrid.hybridize(lambda x: hybrid.nd.softmax(x).T.exp())
+    f(hybrid.nd.ones((64, 96)))
+    shown = [(k.form, dict(k.not_taken)) for k in f.report().kernels]
+    assert all(form for form, _ in shown) and any(others for _, others in shown)
+    text = str(f.report())
+    for form, others in shown:
+        assert f"    as {form}\n" in text
+        assert all(f"    not as {other}: {why}\n" in text for other, why in others.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import datetime
+import functools
 import logging
 import math
 import os
@@ -17,7 +18,7 @@ from collections import OrderedDict
 import numpy as onp
 import pytest
 
-from hybrid import hybridize, nd
+from hybrid import autograd, hybridize, nd
 from hybrid.base.errors import TraceError
 
 X = nd.array([1.0])
@@ -139,3 +140,59 @@ def test_results_that_are_dicts_of_other_classes():
     for v in (1, 2):
         out = f(nd.ones(1) * v)
         assert type(out) is OrderedDict and [k for k in out] == ["b", "a"] and out["a"].asscalar() == 2 * v
+
+
+def test_an_error_after_a_write_leaves_what_eager_code_leaves() -> None:
+    w, bad = nd.array([1.]), [True]
+
+    @hybridize
+    def f(x):
+        w[:] = w + 1
+        if bad[0]:
+            raise KeyError("k")
+        return x * w
+    with pytest.raises(KeyError):
+        f(nd.array([1.]))
+    bad[0] = False
+    assert w.asscalar() == 2 and f(nd.array([1.])).asscalar() == 3 and f(nd.array([1.])).asscalar() == 4
+
+
+def test_results_that_are_views_of_arguments() -> None:
+    f = hybridize(lambda x: (x[1:].reshape((2, 1)), x * 2))
+    for _ in range(2):
+        x = nd.array([1., 2., 3.])
+        view, _ = f(x)
+        view[:] = 7
+        assert x.asnumpy().tolist() == [1, 7, 7]
+    x.attach_grad()
+    with autograd.record():
+        view, _ = f(x)
+    view.backward()
+    assert x.grad.asnumpy().tolist() == [0, 1, 1]
+
+
+def test_objects_with_an_equality_of_their_own_are_not_one_argument() -> None:
+    class Scale:
+        def __init__(self, k):
+            self.k = k
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            return isinstance(other, Scale)
+    f = hybridize(lambda x, scale: x * scale.k)
+    assert [f(nd.array([1.]), Scale(k)).asscalar() for k in (2., 3., 2.)] == [2, 3, 2]
+
+
+def test_a_function_with_a_cache_computes_once() -> None:
+    computed = []
+
+    @functools.lru_cache
+    def mask(n):
+        computed.append(n)
+        return nd.arange(n) % 2
+    f = hybridize(lambda x: x * mask(x.shape[0]))
+    for _ in range(3):
+        assert f(nd.ones((3,))).asnumpy().tolist() == [0, 1, 0]
+    assert computed == [3] and mask(3).asnumpy().tolist() == [0, 1, 0]

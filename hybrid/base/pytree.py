@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import sys
 from collections import OrderedDict, defaultdict
+from enum import Enum
 from math import copysign
 from typing import Any, Callable, Hashable, Sequence
 
@@ -96,19 +99,46 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
             objects: Callable[[Any], bool] | None = None) -> Any:
     """Structure of a value; leaves are appended to the list, everything else is part of the structure.
 
-    by_identity: what cannot be hashed is so by its identity; else it is a TypeError. objects: which dataclasses and
-    attrs objects are taken apart (registered ones always are); None for none of them.
+    by_identity: what cannot be hashed, or has an equality of its own class, is so by its identity; else it is a
+    TypeError. objects: which dataclasses and attrs objects are taken apart (registered ones always are); None for none
+    of them.
     """
     if is_leaf(value):
         leaves.append(value)
         return LEAF
+    if isinstance(value, (dict, list, tuple)) and type(value) not in (dict, list, tuple):
+        own = _own(value)
+        if own is not None:
+            return ("with", (_container(value, is_leaf, leaves, by_identity, objects),
+                             ("value", type(None), None) if own is value
+                             else flatten(own, is_leaf, leaves, by_identity, objects)),
+                    own is value)
+    return _container(value, is_leaf, leaves, by_identity, objects)
+
+
+def _own(value: Any) -> Any:
+    """The attributes of a container's object, None where there are none; the container itself where it holds them."""
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return own or None
+
+
+def _container(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_identity: bool,
+               objects: Callable[[Any], bool] | None) -> Any:
+    """Structure of a value, without the attributes that a container has beside its items."""
+    if isinstance(value, ById):                           # the very object
+        return ("object", type(value.value), value)
     if isinstance(value, dict):
         items = tuple((k, flatten(v, is_leaf, leaves, by_identity, objects)) for k, v in value.items())
         factory = value.default_factory if isinstance(value, defaultdict) else None
         return ("dict", items) if type(value) is dict else ("dict", items, type(value), factory)
     if isinstance(value, (list, tuple)):
-        kind = "list" if isinstance(value, list) else type(value) if hasattr(value, "_fields") else "tuple"
-        return (kind, tuple(flatten(v, is_leaf, leaves, by_identity, objects) for v in value))
+        items = tuple(flatten(v, is_leaf, leaves, by_identity, objects) for v in value)
+        if type(value) is list or type(value) is tuple:
+            return ("list" if type(value) is list else "tuple", items)
+        return (type(value), items) if hasattr(value, "_fields") else ("row", items, type(value))
     if type(value) in _REGISTERED or objects is not None and opens(value) and objects(value):
         children, rest = _object(value)
         return ("made", tuple(flatten(v, is_leaf, leaves, by_identity, objects) for v in children), type(value), rest)
@@ -120,7 +150,27 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
         if not by_identity and not (objects is not None and opens(value)):
             raise
         return ("object", type(value), ById(value))
+    if by_identity and _compares(type(value)):    # type: ignore[arg-type]
+        names = fields(type(value))
+        if names is None:
+            return ("object", type(value), ById(value)) if _own(value) or not isinstance(value, _VALUES) else (
+                "value", type(value), value)
+        parts = flatten([getattr(value, n, None) for n in names], lambda v: False, [], by_identity)
+        more = tuple((k, ById(v)) for k, v in (_own(value) or {}).items() if k not in names)
+        return ("fields", (), value, parts, more)
     return ("value", type(value), value)
+
+
+_VALUES = (int, float, complex, str, bytes, frozenset)
+
+
+@functools.lru_cache(4096)
+def _compares(cls: type) -> bool:
+    """Whether objects of a user's class may be equal and yet hold different things."""
+    if cls.__eq__ is object.__eq__ or issubclass(cls, Enum):
+        return False
+    top = cls.__module__.split(".")[0]
+    return top not in sys.stdlib_module_names and top not in ("hybrid", "numpy") or top == "__main__"
 
 
 def like(cls: type, factory: Any, items: dict[Any, Any]) -> Any:
@@ -137,8 +187,12 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     if structure == LEAF:
         return next(leaves)
     kind, rest = structure[0], structure[1]
-    if kind == "value":
+    if kind in ("value", "fields"):
         return structure[2]
+    if kind == "with":
+        made = unflatten(rest[0], leaves)
+        object.__setattr__(made, "__dict__", made if structure[2] else unflatten(rest[1], leaves))
+        return made
     if kind == "object":
         return structure[2].value
     if kind == "dict":
@@ -147,4 +201,15 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     items = [unflatten(v, leaves) for v in rest]
     if kind == "made":
         return _made(structure[2], structure[3], items)
+    if kind == "row":
+        return _again(structure[2], items)
     return items if kind == "list" else tuple(items) if kind == "tuple" else kind(*items)
+
+
+def _again(cls: Any, items: list[Any]) -> Any:
+    """A list or tuple of a class with some items, without what its ``__init__`` would do."""
+    if issubclass(cls, tuple):
+        return tuple.__new__(cls, items)
+    made: Any = list.__new__(cls)
+    list.extend(made, items)
+    return made

@@ -9,6 +9,7 @@ import numpy as np
 from . import forking
 from .device import Context
 from .errors import AttributeValueError
+from .scope import SCOPE
 
 _lock = forking.lock()
 _state = [int(time.time_ns()) & 0x7FFFFFFF, 0]
@@ -21,6 +22,8 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if isinstance(seed_state, float) or not hasattr(seed_state, "__int__"):
         raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
+    for trace in SCOPE.traces[-1:]:
+        trace.plain_only("sets the seed of the random numbers")
     if ctx != "all":
         Context(ctx)                                      # an unknown device is an error
     with _lock:

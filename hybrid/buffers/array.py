@@ -9,7 +9,7 @@ import numpy as np
 from ..base import dtype as dt
 from . import evict
 from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy
-from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError, user_location
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
 from .evict import GIVEN_UP, REBINDS
@@ -62,7 +62,8 @@ class NDArray(evict.Held):
             owner, idle = _IDLE.get(id(self), (None, None))
             return idle if owner is not None and owner() is self else None
         if self._ag.lost:
-            raise HybridError("this gradient was used up inside a compiled step and never written to memory: return "
+            raise HybridError(f"{user_location()}: this gradient was used up inside a compiled step and never written "
+                              f"to memory: return "
                               "it from the step "
                               "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
         return self._ag.grad

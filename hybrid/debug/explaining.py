@@ -139,7 +139,16 @@ def _row(k: KernelReport, seconds: float, total: float, ceiling: Ceiling, anchor
     return (f'<tr id="{anchor}"><td>{escape(k.name)}<br><span class=small>{escape(k.kind)}</span><td>'
             f'{escape(operations(k)[:200])}<td class=n><span class=bar '
             f'style="width:{width:.0f}px"></span>{duration(seconds)}'
-            f"<td>{reached}<td class=small>{lines}{more}<td class=small>{escape(k.reason)}</tr>")
+            f"<td>{reached}<td class=small>{lines}{more}<td class=small>{escape(k.reason)}{_form(k)}</tr>")
+
+
+def _form(k: KernelReport) -> str:
+    """How a kernel is computed, and why other forms were not taken."""
+    if not k.form:
+        return ""
+    others = "".join(f"<li>{escape(form)}: {escape(why)}" for form, why in k.not_taken)
+    return f"<br>as {escape(k.form)}" + (f"<details><summary>other forms</summary><ul>{others}</ul></details>"
+                                         if others else "")
 
 
 def _source(text: str, path: str) -> str:

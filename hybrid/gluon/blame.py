@@ -2,6 +2,7 @@
 called."""
 from __future__ import annotations
 
+import inspect
 from typing import Any, Iterable
 
 from ..base.errors import AttributeValueError, DTypeError, ShapeError, raised_at, user_location
@@ -15,6 +16,10 @@ def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> Non
     if isinstance(err, (ShapeError, DTypeError, AttributeValueError)):
         err.args = (f"{err} [in {type(block).__name__} {block.name}, at {raised_at(err) or user_location()}]",
                     *err.args[1:])
+    elif type(err) is TypeError and _of_library(type(block)) and _takes(block, params) not in (None, inputs):
+        err.args = (f"{user_location()}: {type(block).__name__} takes {_takes(block, params)} input"
+                    f"{'s' * (_takes(block, params) != 1)}, got {inputs}",
+                    *err.args[1:])
     elif type(err) is TypeError and err.__traceback__ is not None and err.__traceback__.tb_next is None:
         # the call itself
         names = list(params)
@@ -26,3 +31,16 @@ def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> Non
     else:
         return
     setattr(err, "block", block.name)
+
+
+def _of_library(cls: type) -> bool:
+    return cls.__module__.split(".")[0] == "hybrid"
+
+
+def _takes(block: Any, params: Iterable[str]) -> int | None:
+    """How many inputs a block's ``hybrid_forward`` takes; None where that differs from call to call."""
+    given = inspect.signature(block.hybrid_forward).parameters
+    own = [p for k, p in given.items() if k not in set(params)]
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) or p.default is not p.empty for p in own):
+        return None
+    return len(own) - 1                                          # without F

@@ -22,6 +22,7 @@ from . import structure
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
 from .naming import BlockScope as _BlockScope  # noqa: F401  MXNet's name
+from .noted import Children, Settings
 from .parameter import VERSION, Parameter, ParameterDict, fill
 from .returning import Result, Returning
 
@@ -81,7 +82,7 @@ class Block(Returning[Result]):
         d["_prefix"], d["_params"] = BlockScope.create(prefix, params, self._alias())
         d["_name"] = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
         d["_scope"] = BlockScope(self)
-        d["_children"], d["_reg_params"] = OrderedDict(), {}
+        d["_children"], d["_reg_params"] = Children(), {}
         d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
         d["_backward_hooks"] = OrderedDict()
         d["_version"] = 0
@@ -90,7 +91,7 @@ class Block(Returning[Result]):
     _prefix: str
     _name: str
     _params: ParameterDict
-    _children: "OrderedDict[str, Block]"
+    _children: Children
     _reg_params: dict[str, Parameter]
     _loose: set[str]
 
@@ -99,7 +100,8 @@ class Block(Returning[Result]):
 
     def _signature_version(self) -> Any:
         """Grows whenever something changes that a trace of this block depends on."""
-        return self._version, *(c._signature_version() for c in self._children.values())
+        changes = self._children.changes + getattr(self.__dict__.get("_kwargs"), "changes", 0)
+        return self._version, changes, *(c._signature_version() for c in self._children.values())
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
@@ -127,6 +129,8 @@ class Block(Returning[Result]):
             return
         elif can_change_inside(value):
             self._loose.add(name)
+            value = Settings(value) if name == "_kwargs" and type(value) is dict else value
+            value = Children(value) if name == "_children" and not isinstance(value, Children) else value
         self.__dict__[name] = value
         LAST_CHANGE[0] = f"attribute {name!r} of {type(self).__name__}"
         self._touched()

@@ -13,7 +13,8 @@ from ..graph import symbol
 from ..buffers.array import NDArray
 from ..jit.changes import Changes
 from ..base.device import current_context
-from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened
+from ..base.errors import (AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened,
+                           user_location)
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
@@ -68,6 +69,8 @@ class HybridBlock(Block[Result]):
     def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the shortest way did not take."""
         d = self.__dict__
+        if not args and not kwargs and type(self).forward is HybridBlock.forward:
+            raise TypeError(f"{user_location()}: {type(self).__name__} takes an array, and was called without one")
         if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
             return super()._careful_call(*args, **kwargs)
@@ -101,7 +104,11 @@ class HybridBlock(Block[Result]):
         try:
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         except DeferredInitializationError:
-            self._infer_and_finish(x, *args, **kwargs)
+            try:
+                self._infer_and_finish(x, *args, **kwargs)
+            except TypeError as err:
+                blame(self, err, 1 + len(args), self._reg_params)
+                raise
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         return self._forward_of(nd, x, args, params, kwargs)
 
@@ -293,9 +300,13 @@ class HybridBlock(Block[Result]):
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock too."""
         if not isinstance(block, HybridBlock):
-            raise ValueError(f"the children of a HybridBlock must be HybridBlocks, got {type(block).__name__}: derive "
-                             f"{type(block).__name__} from "
-                             f"HybridBlock, or {type(self).__name__} from Block")
+            name = block.__name__ if isinstance(block, type) else type(block).__name__
+            way = (f"make an instance, {name}(...)" if isinstance(block, type) and issubclass(block, Block) else
+                   f"derive {name} from HybridBlock, or {type(self).__name__} from Block" if isinstance(block, Block)
+                   else "put a function into nn.HybridLambda(function)" if callable(block) else "give it a layer")
+            what = f"the class {name}" if isinstance(block, type) else name
+            raise ValueError(f"{user_location()}: the children of a HybridBlock must be HybridBlocks, got {what}: "
+                             f"{way}")
         super().register_child(block, name)
         if self.__dict__.get("_engine") is not None:
             self._clear_cached_op()

@@ -30,6 +30,12 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
     order = _ordered(symbol.entries, also, value)
     missing = next((n for n in order if n.opdef is None and (id(n), 0) not in value), None)
     if missing is not None:
+        reader = next((n for n in order if n.at and any(m is missing for m, _ in n.inputs)), None)
+        if reader is not None and not reader.opdef.variadic:             # type: ignore[union-attr]
+            k = next(i for i, (m, _) in enumerate(reader.inputs) if m is missing)
+            names = reader.opdef.inputs                                  # type: ignore[union-attr]
+            raise AttributeValueError(f"{reader.at}: operator {reader.opdef.name} needs the "  # type: ignore[union-attr]
+                                      f"input {names[k]!r}, which was not given (inputs: {', '.join(names)})")
         raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: "
                                   f"{', '.join(m.name for m in inputs)}")
     first, draws = draws_of({id(n): n for n in [*order, *also]}.values(), train)

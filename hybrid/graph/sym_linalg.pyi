@@ -10,6 +10,9 @@ from typing_extensions import Self
 from ..base.device import Context
 from ..buffers.array import NDArray
 from .symbol import Symbol
+from ..nd.solved import inverse as inverse
+from ..nd.solved import potrf as potrf
+from ..nd.solved import potri as potri
 __all__ = ["det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse", "makediag", "maketrian",
     "potrf", "potri", "slogdet", "sumlogdiag", "syevd", "syrk", "trmm", "trsm"]
 
@@ -39,24 +42,12 @@ def gemm2(
     alpha: float = 1.0, axis: int = -2, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
     attr: dict[str, str] | None = None, **kwargs: str
 ) -> Symbol: ...
-def inverse(
-    A: Symbol | None = None, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
-    attr: dict[str, str] | None = None, **kwargs: str
-) -> Symbol: ...
 def makediag(
     A: Symbol | None = None, offset: int = 0, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
     attr: dict[str, str] | None = None, **kwargs: str
 ) -> Symbol: ...
 def maketrian(
     A: Symbol | None = None, offset: int = 0, lower: _bool = True, name: str | None = None,
-    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
-) -> Symbol: ...
-def potrf(
-    A: Symbol | None = None, lower: _bool = True, name: str | None = None,
-    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
-) -> Symbol: ...
-def potri(
-    A: Symbol | None = None, lower: _bool = True, name: str | None = None,
     out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
 ) -> Symbol: ...
 def slogdet(

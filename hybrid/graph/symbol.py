@@ -61,8 +61,9 @@ class Symbol(Unevaluated, Inferring):
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
         if len(self.entries) != 1:
-            raise HybridError(f"a Symbol of {len(self.entries)} outputs was used as one value: index it first, as in "
-                              f"s[0]")
+            raise HybridError(f"{user_location()}: a Symbol of {len(self.entries)} outputs was used as one value: "
+                              f"index "
+                              f"it first, as in s[0]")
         return self.entries[0]
 
     @property
@@ -426,7 +427,7 @@ def _counted_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, count: in
         _note_start(d, input_name, entry)
     made = [var(f"{name}_{listed[i]}", attr={**_own_notes(d, a, listed[i]), **notes}) if i < len(listed)
             else var(f"{name}_arg{i}")
-            for i in range(len(entries), count)]
+            for i in range(len(entries), max(count, len(listed)))]
     return [*entries, *(v._one() for v in made)]
 
 

@@ -53,6 +53,18 @@ class Unevaluated(SymbolMethods):
     def __index__(self) -> int:
         return self._refuse("use as an index", f"Use {spelling.functions(_numpy())}.take(array, index).")
 
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        return self._refuse(f"the format {spec!r}",              # type: ignore[no-any-return]
+                            "hybrid.debug.print shows it at each call; format results outside the hybridized code.")
+
+    def __getattr__(self, name: str) -> Any:
+        if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
+            raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
+                                 f"code is compiled)", name=name, obj=self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def asnumpy(self) -> Any:
         """Refused: a traced value has no numbers yet."""
         return self._refuse(".asnumpy()",

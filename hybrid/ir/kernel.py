@@ -44,6 +44,8 @@ class Kernel:
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
     first: int | None = None                       # of a sort: how many places of each row are read, if not all
+    form: str = ""                                  # how it is computed, and why other forms do not fit
+    not_taken: list[tuple[str, str]] = field(default_factory=list)
     attention: Any = None                          # passes.attention.Attention, if the contraction is its last product
 
     @property

@@ -29,7 +29,10 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..buffers.array import REBINDS, NDArray
-from .concealed import parts_of, refuse_concealed
+from ..base.scope import SCOPE
+from . import answers
+from ..base.pytree import ById
+from .concealed import holds_traced, parts_of, refuse_concealed
 from ..base.errors import DeferredInitializationError, TraceError, user_location
 from ..base.profiling import Hooked
 from .reads import is_library
@@ -40,7 +43,6 @@ from ..graph.symbol import Symbol
 LIMIT = 10_000
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ndarray, Symbol, NDArray,
           BuiltinFunctionType, CodeType)
-_MEMO = type(functools.lru_cache(abs))
 _NUMBERS = (int, float, bool, str, type(None))
 _SLOTS = (MemberDescriptorType,)
 _OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
@@ -300,6 +302,8 @@ class Changes:
         self._holders: list[Holder] = []
         self._spaces: dict[int, Holder] = {}
         self._memos: dict[int, tuple[Any, Any]] = {}     # functions with a cache, and how full it was
+        self._remembering: set[int] = set()              # ids of the code of those functions
+        self._apart: Any = None                          # (the frame of one that runs, the traces it does not see)
         self._codes: dict[int, CodeType] = {}
         self._others: dict[int, CodeType] = {}
         self.places: dict[int, list[Place]] = {}         # what holds an array, by the array's id
@@ -317,14 +321,20 @@ class Changes:
 
     def _stop(self) -> None:
         self._hooked.remove()
+        self._together()
         for memo, before in self._memos.values():
-            # it may keep traced values: what is computed again is the same
-            if memo.cache_info().misses != before.misses:
+            # one that keeps traced values computes again: the results are the same
+            if memo.cache_info().misses != before.misses and any(
+                    True for _ in traced_in([*answers.memory_of(memo), *answers.kept_results(memo)])):
                 memo.cache_clear()
         self._memos.clear()
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
         """Called by Python with everything that starts and ends."""
+        if event == "call" and id(frame.f_code) in self._remembering:
+            self._set_apart(frame)
+        elif event == "return" and self._apart is not None and frame is self._apart[0]:
+            self._together()
         if event != "call" or id(frame.f_code) in self._others:
             return
         code = frame.f_code
@@ -334,6 +344,16 @@ class Changes:
                 return
             self._codes[id(code)] = code
             self._space(frame.f_globals, _globals_of(code), frozenset(code.co_names))
+
+    def _set_apart(self, frame: FrameType) -> None:
+        """A function with a cache begins to compute what it will keep. Where that does not depend on traced values, it
+        computes with arrays, which later calls find in the cache as they would eagerly."""
+        if self._apart is None and not SCOPE.recording and not any(True for _ in traced_in(frame.f_locals)):
+            self._apart, SCOPE.traces = (frame, SCOPE.traces), []
+
+    def _together(self) -> None:
+        if self._apart is not None:
+            SCOPE.traces, self._apart = self._apart[1], None
 
     def _space(self, space: dict[str, Any], names: frozenset[str], attributes_: frozenset[str] = frozenset()) -> None:
         """Variables of a module that some code names."""
@@ -361,8 +381,9 @@ class Changes:
             if isinstance(value, _PLAIN) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
-            if isinstance(value, _MEMO) and not is_library(value.__module__):
+            if isinstance(value, answers.MEMO) and not is_library(value.__module__):
                 self._memos[id(value)] = value, value.cache_info()
+                self._remembering.update(id(c) for c in [getattr(value.__wrapped__, "__code__", None)] if c is not None)
             kind = _kind_of(value)
             if kind is not None:
                 holder = Holder(value, kind)
@@ -421,6 +442,15 @@ class Changes:
         # what an autograd.Function saved for its backward
         return [c for c in changes if not (c.traced and c.holder.kind == "settings")]
 
+    def own(self, result: Any) -> Any:
+        """Results with the user's own lists, dicts and sets in them told by identity, where they hold no traced values:
+        eager calls give those themselves."""
+        if isinstance(result, (list, dict, set, deque)) and id(result) in self._seen and not holds_traced(result):
+            return ById(result)
+        if type(result) is dict:
+            return {k: self.own(v) for k, v in result.items()}
+        return type(result)(map(self.own, result)) if type(result) in (list, tuple) else result
+
     def settled_places(self, ids: set[int]) -> list[tuple[Place, NDArray]]:
         """The places of some arrays that hold them still."""
         return [(p, x) for i in ids for p in self.places.get(i, ()) for x in [p.get()] if isinstance(x, NDArray)
@@ -466,7 +496,7 @@ def _is_network(value: Any) -> bool:
 def _of_others(module: str) -> bool:
     """Whether the classes of a module are an installed package's or Python's own, whose counters are no user's state;
     but for those that only hold attributes."""
-    if module in ("types", "argparse", "collections"):
+    if module in ("types", "argparse", "collections", "queue", "weakref", "_weakrefset", "string"):
         return False
     return is_library(module) or "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
@@ -522,9 +552,9 @@ def _beside(value: Any) -> Any:
     if isinstance(value, functools.partial):
         return value.func, *value.args, *value.keywords.values()
     if isinstance(value, type):
-        return [v for k, v in vars(value).items() if isinstance(v,
-                                                                FunctionType)] if not is_library(
-                value.__module__) else ()
+        return () if is_library(value.__module__) else [v for v in vars(value).values()
+                                                        if isinstance(v, FunctionType)] + [
+            c for c in (type(value), *value.__bases__) if not is_library(c.__module__)]
     if hasattr(type(value), "_signature_version"):
         own = attributes(value)
         hooks = [*own.get("_forward_hooks", {}).values(), *own.get("_forward_pre_hooks", {}).values()]

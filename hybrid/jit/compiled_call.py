@@ -72,6 +72,8 @@ class Entry:
                and not self.watches)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
+        # of the program's results, those that are views of inputs: (number of the input, steps)
+        self.views: dict[int, tuple[int, list[Any]]] = {}
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.lasting)
         self.single = self.whole and structure == LEAF
@@ -85,6 +87,12 @@ class Entry:
         self.seen = self.checked = self.collected = self.marked = -1
         # of the captured inputs, as long as ``collected`` is the count of rebinds
         self.arrays: list[NDArray] = []
+
+    def look_at(self, views: dict[int, tuple[int, list[Any]]]) -> None:
+        """Give views of inputs back in the place of some results, as plain Python does."""
+        self.views = views
+        if views:
+            self.whole = self.single = self.is_step = False
 
     @property
     def exe(self) -> Any:
@@ -162,6 +170,8 @@ class Entry:
             self._note_gradients(inputs)
         for finish in self.after:
             finish()
+        for k, (i, steps) in self.views.items():
+            outputs[k] = _view(inputs[i], steps)
         if self.structure == LEAF and self.picks == [("output", 0)] and not self.assigned:
             return outputs[0]
         results = [outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]
@@ -353,3 +363,10 @@ class Entry:
 def _keys(ctx: Context, n: int) -> Any:
     from_numpy = array(rng.next_key(n), ctx, np.uint32)
     return from_numpy._data
+
+
+def _view(x: NDArray, steps: Sequence[Any]) -> NDArray:
+    """A view of an array: by a key, or with all its elements in a shape."""
+    for key, shape in steps:
+        x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
+    return x

@@ -97,13 +97,10 @@ class GivenNumbers:
         self._ready = inputs.values(self.values)
         return self._ready is not None
 
-    def traced_as(self, ready: list[Any]) -> None:
-        """Note what the program that was traced with these numbers is given."""
-        self._ready = ready
-
     def arrays(self, inputs: "NumberInputs", ctx: Context) -> list[NDArray]:
-        """The inputs of a program."""
-        return inputs.arrays(self._ready or [], ctx)
+        """The inputs of a program that fits."""
+        assert self._ready is not None
+        return inputs.arrays(self._ready, ctx)
 
     def first(self) -> tuple[tuple[int, np.dtype], ...]:
         """Places and dtypes of the inputs where the code uses the numbers as they are."""
@@ -172,6 +169,8 @@ class NumberArguments:
                           for i in sorted(known.inputs)})
             lines.update({f"{known.labels[i]} is a constant, a program for each value: {known.constants[i]}": None
                           for i in sorted(known.constants)})
+            lines.update({f"{known.labels[i]} is a constant: what is compiled for such calls is right for one call "
+                          f"alone": None for i, seen in enumerate(known.seen) if known.never and len(seen) > CHANGES})
         return list(lines)
 
     def clear(self) -> None:

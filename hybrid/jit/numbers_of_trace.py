@@ -89,6 +89,4 @@ class NumbersOfTrace:
         """What later calls give the program; None where no number is an input."""
         if not self._given.places:
             return None
-        wanted = [at for at, _ in self._wanted]
-        self._given.traced_as([self._of.values[at] for at in wanted])
-        return NumberInputs(self._of, wanted, paths_of(self._structure, self._given.places))
+        return NumberInputs(self._of, [at for at, _ in self._wanted], paths_of(self._structure, self._given.places))

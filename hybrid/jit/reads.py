@@ -8,16 +8,20 @@ arguments, and what those lead to), and every place that is found so becomes par
 from __future__ import annotations
 
 import builtins
+import abc
 import dis
+import enum
 import functools
 import io
 import itertools
+import logging
 import operator
 import os
 import random
 import sys
 import threading
 import warnings
+import weakref
 from array import array as Buffer
 from collections import deque
 from collections.abc import Iterator
@@ -32,8 +36,9 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..base.errors import TraceError
 from ..base.profiling import Hooked
-from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class
+from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class, told
 from ..graph.symbol import Symbol
+from . import answers
 from ..graph.traced_number import TracedNumber
 from .surroundings import READERS, kind_of, line_of
 
@@ -48,10 +53,15 @@ _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Sym
 _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffer, MappingProxyType, np.ndarray,
           ContextVar, os._Environ)
 _NUMBERED = (itertools.count, itertools.repeat)
+_VALUES = (int, float, complex, str, bytes)
+_UNLOCKING = frozenset({"acquire", "release", "__enter__", "__exit__", "acquire_lock", "release_lock"})
+_STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
+_KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
 _KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
 _CODE = FunctionType.__dict__["__code__"]
 _CLASS = object.__dict__["__class__"]
+_EXACT = frozenset(_VALUES) | {bool}
 # what a module of a library has that code reads and a program depends on: no streams, locks and other services
 _CONSTANT = (FunctionType, BuiltinFunctionType, type, np.ufunc, functools.partial, int, float, complex, str, bytes,
              type(None))
@@ -69,12 +79,50 @@ def is_library(module: str) -> bool:
     return file.startswith(_STDLIB) and "site-packages" not in file and "dist-packages" not in file
 
 
+def is_numeric(value: Any) -> bool:
+    """Whether a value is a NumPy array that an array of this library can hold: no texts, dates, records, objects."""
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "biuf" or value.dtype.name == "bfloat16")
+
+
 def is_foreign_array(value: Any) -> bool:
     """Whether a value is another library's array, which can be converted."""
     cls = type(value)
     return (hasattr(cls, "__dlpack__") or hasattr(cls, "__array__")
             or hasattr(cls, "__array_interface__")) and not isinstance(
         value, (np.ndarray, *_PLAIN)) and not cls.__module__.startswith("hybrid")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value holds nothing that could change: a number or text, but not of a user's class with attributes."""
+    return isinstance(value, _PLAIN) and not (isinstance(value, _VALUES) and type(value) not in _EXACT
+                                              and not is_library(type(value).__module__)
+                                              and not isinstance(value, enum.Enum))
+
+
+@functools.lru_cache(4096)
+def _imports_of(code: CodeType) -> tuple[str, ...]:
+    """Modules that some code imports by their full name."""
+    return tuple(i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
+
+
+@functools.lru_cache(4096)
+def _reads_any(code: CodeType) -> bool:
+    """Whether some code reads attributes by names that it makes while it runs, or by the patterns of ``match``."""
+    asking, named = False, False
+    for i in dis.get_instructions(code):
+        if i.opname == "MATCH_CLASS":
+            return True
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") and i.argval in ("getattr", "hasattr"):
+            asking, named = True, False
+        elif asking and i.opname in ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING", "BINARY_OP", "BINARY_ADD"):
+            return True
+        elif asking and i.opname == "LOAD_CONST" and isinstance(i.argval, str):
+            named = True
+        elif asking and i.opname.startswith("CALL") and i.argval in (2, 3):
+            if not named:
+                return True
+            asking = False
+    return False
 
 
 @functools.lru_cache(4096)
@@ -101,6 +149,10 @@ def _types_asked(code: CodeType) -> tuple[tuple[str, int], ...]:
 def _moved(value: Any) -> Any:
     """Where a generator of random numbers or an iterator stands; GONE where nobody can tell."""
     try:
+        if (stands := answers.position(value)) is not None:
+            return stands
+        if type(value).__name__ == "callable_iterator":          # of iter(function, end), re.finditer
+            return GONE
         if isinstance(value, GeneratorType):
             return value.gi_frame and value.gi_frame.f_lasti
         if isinstance(value, random.Random):
@@ -114,7 +166,8 @@ def _moved(value: Any) -> Any:
             within: tuple[Any, ...] = tuple(value.__reduce__()) if type(value) not in _NUMBERED else ()
         parts = within[1] if len(within) > 1 and isinstance(within[1], tuple) else ()
         numbered = repr(value) if type(value) in _NUMBERED else None
-        return (operator.length_hint(value, -1), numbered, within[2:] if len(within) > 2 else (),
+        return (operator.length_hint(value, -1), numbered, getattr(value, "line_num", None),
+                within[2:] if len(within) > 2 else (),
                 [_moved(p) for p in parts if isinstance(p, Iterator)])
     except Exception:  # noqa: BLE001  what another class's methods raise
         return GONE
@@ -123,7 +176,11 @@ def _moved(value: Any) -> Any:
 def _keeps_place(value: Any) -> bool:
     if isinstance(value, (random.Random, np.random.Generator, np.random.RandomState)):
         return not isinstance(value, random.SystemRandom)
+    if answers.position(value) is not None:
+        return True
     cls = type(value)
+    if cls in weakref.ProxyTypes:
+        return False
     return isinstance(value, GeneratorType) or isinstance(value,
                                                           Iterator) and is_library(cls.__module__) and not isinstance(
             value, io.IOBase)
@@ -149,9 +206,15 @@ class Reader:
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
         self.drew: list[str] = []                              # generators of random numbers that code drew from
         self.types: list[tuple[str, str]] = []                 # (line, variable) of traced values given to type()
+        self.callers = ""                                      # the line that looks at what called the function
         self.outside: dict[str, str] = {}                      # what of the machine it read: where
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
+        self._resumable: dict[int, GeneratorType[Any, Any, Any]] = {}     # generators among them, by their frames' id
+        self._resumed: dict[int, str] = {}                     # those that ran on, and their lines
         self._at = ""
+        self._opaque: dict[int, Any] = {}                      # objects whose state nothing shows
+        self._memos: list[Any] = []                            # functions with a cache
+        self._finished = False
 
     # ---- the hook
     def __enter__(self) -> "Reader":
@@ -166,6 +229,14 @@ class Reader:
         code = frame.f_code
         if event == "c_call" and arg.__name__ in READERS:
             self._surroundings(frame, arg)
+        elif event == "c_call" and self._opaque and id(getattr(arg, "__self__", None)) in self._opaque:
+            self._asked_opaque(frame, arg)
+        elif event == "c_call" and arg is sys._getframe:
+            self._stack(frame)
+        elif event == "c_call" and arg is warnings.warn and not is_library(frame.f_globals.get("__name__") or ""):
+            self._put(answers.Answer(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
+        elif event == "call" and self._resumable and id(frame) in self._resumable:
+            self._resumed[id(frame)] = f"{code.co_filename}:{code.co_firstlineno}"
         if id(code) in self._others:
             return
         if event == "return" and _types_asked(code):
@@ -189,6 +260,24 @@ class Reader:
         if kind and line:
             self.outside.setdefault(kind, line)
 
+    def _asked_opaque(self, frame: FrameType, method: Any) -> None:
+        """A method is called of an object whose state nothing shows."""
+        if method.__name__ not in _UNLOCKING:
+            kind = f"the state of a {type(method.__self__).__name__}"
+            line = line_of(frame, kind, is_library)
+            if line:
+                self.outside.setdefault(kind, line)
+
+    def _stack(self, frame: FrameType) -> None:
+        """Code asks for a frame: one beyond the function that is compiled belongs to whoever calls it."""
+        asks = frame.f_back if frame.f_globals.get("__name__") == "inspect" else frame
+        above = asks and asks.f_back
+        if (asks and above and not is_library(asks.f_globals.get("__name__") or "")
+            and (above.f_globals.get("__name__") or "").startswith("hybrid.")
+                and (answers.BEYOND & {*asks.f_code.co_names}
+                     or asks is frame and any(type(c) is int and c > 0 for c in asks.f_code.co_consts))):
+            self.callers = self.callers or f"{asks.f_code.co_filename}:{asks.f_lineno}"
+
     def _types(self, frame: FrameType) -> None:
         """Code has asked for the class of one of its variables: that of a traced value is not what it will be.
 
@@ -209,7 +298,9 @@ class Reader:
         self._codes[id(code)] = code
         named = frozenset(code.co_names)
         self.names |= named
-        self.every = self.every or bool(named & _ALL)
+        self.every = self.every or bool(named & _ALL) or _reads_any(code)
+        for module in _imports_of(code):
+            self._imported(module)
         if named & _ASKS:
             self.asked.update(c for c in code.co_consts if isinstance(c, str) and c.isidentifier())
             self.names |= self.asked
@@ -235,7 +326,8 @@ class Reader:
             value = values.get(name)
             if i == 0 and code.co_name == "__init__":
                 self._fresh[id(value)] = value
-            elif not isinstance(value, (*_PLAIN, *_BOXES)) and id(value) not in self._done and not _keeps_place(value):
+            elif not _is_plain(value) and not isinstance(value, _BOXES) and id(value) not in self._done and not (
+                    _keeps_place(value)):
                 self._roots.append(value)
                 self.walk(value)
 
@@ -259,13 +351,12 @@ class Reader:
 
     def _given(self, value: Any) -> None:
         """An argument: what containers hold is part of the signature."""
-        if isinstance(value, (list, tuple)):
-            for v in value:
+        if isinstance(value, (dict, list, tuple)):
+            self._roots.append(type(value))
+            self.walk(type(value))
+            for v in (*value, *value.values()) if isinstance(value, dict) else value:
                 self._given(v)
-        elif isinstance(value, dict):
-            for v in value.values():
-                self._given(v)
-        elif not isinstance(value, (*_PLAIN, np.ndarray)) and not is_foreign_array(value):
+        elif not _is_plain(value) and not is_numeric(value) and not is_foreign_array(value):
             self._roots.append(value)
             self.walk(value)
 
@@ -277,13 +368,20 @@ class Reader:
             self._space(space, names)
         for root in self._roots:
             self.walk(root)
+        for of in list(self._codes.values()):
+            for module in _imports_of(of):
+                self._imported(module)
+        self._finished = True
+        for memo in self._memos:
+            self._memo(memo)
         for code in list(self._codes):
             for fn in self._functions.get(code, ()):
                 self._function(fn)
         for value, stood in self._stood:
-            if _moved(value) == stood:
+            stands = _moved(value)
+            if stands == stood and stands is not GONE and all(self._resumable[r] is not value for r in self._resumed):
                 continue
-            if hasattr(value, "random") or hasattr(value, "rand"):
+            if any(hasattr(value, drawing) for drawing in ("random", "rand", "random_raw", "spawn")):
                 self.drew.append(f"a {type(value).__name__}")
             else:
                 ran = next(iter(self._codes.values()), None)
@@ -325,6 +423,16 @@ class Reader:
             elif name in self.asked and name not in vars(builtins):
                 self._put(Place(space, name))
 
+    def _of_library(self, value: Any, cls: type) -> None:
+        """What an object shows by other means than attributes."""
+        if cls.__module__ in answers.OPAQUE:
+            self._opaque[id(value)] = value
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
+            self.names |= self.asked
+        elif isinstance(value, BaseException) and "args" in self.names:
+            self._put(answers.Answer(value, "args", lambda: told(value.args)))
+
     def _function(self, fn: FunctionType) -> None:
         """A function that ran: variables of the enclosing function, default values."""
         if id(fn) in self._fresh:
@@ -340,7 +448,7 @@ class Reader:
 
     def walk(self, value: Any) -> None:
         """Note what is read of a value."""
-        if isinstance(value, _PLAIN) or value is GONE or id(value) in self._done or id(value) in self._fresh:
+        if _is_plain(value) or value is GONE or id(value) in self._done or id(value) in self._fresh:
             return
         self._done[id(value)] = value
         if isinstance(value, ModuleType):
@@ -349,7 +457,10 @@ class Reader:
             self._class(value)
         elif isinstance(value, FunctionType):
             self._of_function(value)
+        elif isinstance(value, answers.MEMO):
+            self._memo(value)
         elif isinstance(value, (MethodType, BuiltinFunctionType)):
+            self._ask(answers.setting(value, value.__name__))
             self.walk(getattr(value, "__func__", None))
             if not isinstance(value.__self__, ModuleType):
                 self.walk(value.__self__)
@@ -362,19 +473,28 @@ class Reader:
             for f in (value.fget, value.fset):
                 self.walk(f)
         elif _keeps_place(value):
-            self._stood.append((value, _moved(value))) if all(s is not value for s, _ in self._stood) else None
+            if self.names & _STATES and isinstance(value, (random.Random, np.random.RandomState, np.random.Generator)):
+                self._put(answers.Answer(value, "state", functools.partial(_moved, value)))
+            if all(s is not value for s, _ in self._stood):
+                self._stood.append((value, _moved(value)))
+                if isinstance(value, GeneratorType) and value.gi_frame is not None:
+                    self._resumable[id(value.gi_frame)] = value
         elif isinstance(value, _BOXES) or is_foreign_array(value):
             self._box(value)
         elif hasattr(type(value), "_signature_version"):
             self._block(value)
         elif type(value).__module__.split(".")[0] == "hybrid":
             self.walk(attributes(value).get("_fn"))             # a hybridized function
+            self._numbers_of(value)
         else:
             self._object(value)
 
     def _module(self, module: ModuleType) -> None:
         if not is_library(module.__name__):
             self._space(vars(module), self.names & vars(module).keys() | self.asked)
+            if "__getattr__" in vars(module):                   # what it gives for names that the module has not
+                for name in (self.names - vars(module).keys()) | {"__getattr__"}:
+                    self.walk(self._put(Place(vars(module), name)))
             return
         for name in sorted(self.names & vars(module).keys()):
             value = vars(module)[name]
@@ -384,17 +504,44 @@ class Reader:
                 self.walk(value)
             elif type(value) is list and module is sys:         # arguments of the process, folders of modules
                 self.walk(self._put(Place(vars(module), name)))
+            self._ask(answers.setting(value, name))
         if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
             for name in sorted((self.names - vars(module).keys()).intersection(dir(module))):
                 self._put(Place(vars(module), name))
         if module is os and self.names & {"environ", "getenv"}:
             self.walk(os.environ)
 
+    def _imported(self, name: str) -> None:
+        """A module that code imports while it runs."""
+        module = sys.modules.get(name)
+        if isinstance(module, ModuleType):
+            if not is_library(name):
+                self._put(Place(sys.modules, name))
+            self.walk(module)
+
+    def _ask(self, place: Any) -> None:
+        if place is not None:
+            self._put(place)
+
+    def _memo(self, memo: Any) -> None:
+        """A function with a cache: what it keeps, which may change inside, and whether it forgets."""
+        if is_library(memo.__module__ or ""):
+            return
+        if all(m is not memo for m in self._memos):
+            self._memos.append(memo)
+        self.walk(memo.__wrapped__)
+        for result in answers.kept_results(memo):
+            self.walk(result)
+        if self._finished and answers.memory_of(memo):
+            self._put(answers.memory(memo, _KEPT))
+
     def _of_function(self, fn: FunctionType) -> None:
         if is_library(fn.__module__ or ""):
+            self._ask(answers.setting(fn, fn.__name__))
             return
+        self._shape(fn, FunctionType)
         self._functions.setdefault(id(fn.__code__), []).append(fn)
-        if id(fn.__code__) in self._codes:
+        if id(fn.__code__) in self._codes or self.names & {"signature", "getfullargspec"}:
             self._function(fn)
         wrapper = is_library(fn.__globals__.get("__name__") or "")         # as of functools.singledispatch
         for name in [n for n in vars(fn) if wrapper or self.every or n in self.names]:
@@ -409,36 +556,85 @@ class Reader:
         if type(value) is not tuple and type(value) is not frozenset:
             self._put(Contents(value, getattr(self, "_keys", frozenset()) if isinstance(value, os._Environ)
                                else frozenset()))
+        self._ask(answers.state_of(value))
         if isinstance(value, (dict, MappingProxyType)):
-            for v in list(value.values()):
+            for k, v in list(value.items()):
+                self.walk(k)
+                self.walk(v)
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            for v in value.ravel():
                 self.walk(v)
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
             for v in list(value):
                 self.walk(v)
         elif isinstance(value, ContextVar):
             self.walk(value.get(None))
-        if type(value) not in (dict, list, tuple, set, frozenset, deque) and attributes(value):
-            self._object(value)
+        if type(value) not in (dict, list, tuple, set, frozenset, deque):
+            self._object(value) if attributes(value) else self._class(type(value))
 
     def _class(self, cls: type) -> None:
         if is_library(cls.__module__):
+            self._ask(answers.setting(cls, cls.__name__))
             return
-        for name in self.names:
+        self._shape(cls, type)
+        if not is_library(type(cls).__module__):
+            self.walk(type(cls))
+        if isinstance(cls, abc.ABCMeta):
+            self._abstract(cls)
+        if "__subclasses__" in self.names:
+            self._put(answers.Answer(cls, "subclasses", lambda: tuple(map(id, cls.__subclasses__()))))
+        named = self.names | {n for b in cls.__mro__ for n, v in vars(b).items()
+                              if n.startswith("__") and isinstance(v, FunctionType) and id(v.__code__) in self._codes}
+        for name in named | {"__match_args__"} if self.every else named:
             found = on_class(cls, name)
+            if found is GONE and (name in self.asked or hasattr(type(cls), "__getattr__")):
+                self._put(Place(cls, name))
             if found is not GONE and not isinstance(found,
                                                     (MemberDescriptorType,
                                                      GetSetDescriptorType)) and not _of_library(cls, name):
                 self._put(Place(cls, name))
                 self.walk(found)
 
+    def _abstract(self, cls: type) -> None:
+        """A class that others can be registered with, or that is told by what its objects have."""
+        if self.names & {"isinstance", "issubclass"}:
+            self._put(answers.Answer(cls, "registered", abc.get_cache_token))
+            if getattr(cls, "_is_protocol", False):
+                self.asked |= {n for n in vars(cls) if not n.startswith("_")}
+                self.names |= self.asked
+
+    def _shape(self, value: Any, kind: type) -> None:
+        """A class or function whose name, text or bases code reads."""
+        for name in self.names.intersection(answers.SHAPES):
+            described = kind.__dict__.get(name)
+            if hasattr(described, "__get__"):
+                self._put(answers.Answer(value, name, functools.partial(_described, described, value, kind)))
+
     def _block(self, block: Any) -> None:
         """A network notes assignments to its attributes itself: what they hold is looked at."""
         self._class(type(block))
+        if not hasattr(block, "forward"):                       # a Parameter, whose counter tells of its array alone
+            self._numbers_of(block)
+        elif self.names & answers.OF_OURS:
+            for value in list(attributes(block).values()):
+                if hasattr(type(value), "_signature_version"):
+                    self.walk(value)
         if not is_library(type(block).__module__):
             for name, value in list(attributes(block).items()):
                 if (name in self.names
                     or self.every) and not name.startswith("_hybrid") and not hasattr(type(value), "_signature_version"):  # noqa: E501
                     self.walk(value)
+
+    def _numbers_of(self, value: Any) -> None:
+        """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by
+        name."""
+        own, cls = attributes(value), type(value)
+        for name in self.names.intersection(own):
+            if isinstance(own[name], (*_VALUES, type(None))):
+                self._put(Place(value, name))
+        for name in self.names & answers.OF_OURS:
+            if isinstance(getattr(cls, name, None), property):
+                self._put(answers.Answer(value, name, functools.partial(_told_property, value, name)))
 
     def _object(self, value: Any) -> None:
         """An object of any other class."""
@@ -448,7 +644,15 @@ class Reader:
         self._class(cls)
         if not is_library(cls.__module__):
             self._put(Place(value, _CLASS))
-        every = self.every or any(b.__module__ == "collections" for b in cls.__mro__)      # UserDict, ChainMap
+        self._ask(answers.state_of(value))
+        self.walk(answers.leads_to(value))
+        self._of_library(value, cls)
+        if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:
+            self._put(answers.level_of(value))
+        every = self.every or any(map(answers.shows_state, cls.__mro__[:-1]))      # UserDict, Queue, WeakSet
+        if self.every and own:
+            self._put(answers.Answer(value, "names", lambda: tuple(n for n in attributes(value)
+                                                                   if not str(n).startswith("_hybrid_"))))
         for name in [n for n in own if every or n in self.names]:
             if isinstance(name, str) and not name.startswith("_hybrid_"):
                 self.walk(self._put(kind(value, name)))
@@ -461,6 +665,14 @@ class Reader:
             elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
                 if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
                     self._put(kind(value, name))                # it may get one of its own
+
+
+def _told_property(value: Any, name: str) -> Any:
+    return told(getattr(value, name))
+
+
+def _described(descriptor: Any, value: Any, kind: type) -> Any:
+    return told(descriptor.__get__(value, kind))
 
 
 def _of_library(cls: type, name: str) -> bool:

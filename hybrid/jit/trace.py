@@ -30,8 +30,8 @@ from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
-from ..graph.symbol import Symbol, create, cut, detached
-from .reads import Reader, is_foreign_array
+from ..graph.symbol import ALIAS, Symbol, create, cut, detached
+from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
 from .programs import ProgramInfo, programs
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
@@ -104,6 +104,7 @@ class Trace:
         self.names: set[str] = set()                    # in the code that ran
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
+        self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
         self.renewed: set[int] = set()
 
@@ -163,6 +164,17 @@ class Trace:
         # as they are now: an array may be changed in place afterwards
         self.watches.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at))
 
+    def plain_only(self, what: str) -> None:
+        """Have the call run as plain Python, for the code does what a program cannot do at each call. what: in
+        words."""
+        line = user_location()
+        if self.transformed:
+            raise TraceError(f"{line}: a transformed function {what}, which a compiled program cannot do: do it outside")  # noqa: E501
+        error = _PlainOnly(f"{line}: this code {what}, which a compiled program cannot do again: such calls run as "
+                           "plain Python. Do it outside of the hybridized code.")
+        self.refused.append(error)
+        raise error
+
     def read(self, x: NDArray) -> None:
         """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
         again."""
@@ -177,6 +189,7 @@ class Trace:
                              "are updated when the compiled program has run. Make two hybridized functions of it, or "
                              "leave out sparse_grad")
         if id(p) not in self.known:
+            self.asked[id(p)] = user_location()
             handle = p.traced_variable()
             node = handle._one()[0]
             self.variables.append(node)
@@ -207,6 +220,18 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
+def view_steps(s: Symbol, originals: dict[int, int]) -> tuple[int, list[Any]] | None:
+    """The number of the input that a value is a view of, and how: keys, or shapes for all elements. None for others."""
+    steps: list[Any] = []
+    while id(s) not in originals:
+        if s._base is None:
+            return None
+        shape = s.shape
+        s, key = s._base
+        steps.append((None, shape) if key is ALIAS else (key, shape))
+    return originals[id(s)], steps[::-1]
+
+
 def separate(value: Any) -> Any:
     """Results with Symbols of several outputs as lists, as eager calls give them."""
     if isinstance(value, Symbol) and len(value.entries) > 1:
@@ -220,13 +245,16 @@ def separate(value: Any) -> Any:
 
 
 @contextmanager
-def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
-    """TraceError in the place of an error that carries traced values to the caller."""
+def _errors_of(name: str, assigned: Changes, trace: Trace) -> Iterator[None]:
+    """TraceError in the place of an error that carries traced values to the caller; where arrays had been changed
+    before it was raised, the code runs as plain Python, which changes them."""
     try:
         yield
     except HybridError:
         raise
     except Exception as err:
+        if trace.changed():
+            raise _PlainOnce(f"{assigned.first_line()}: {name} raises a {type(err).__name__}") from err
         if any(True for _ in traced_in([*err.args, *vars(err).values()])):
             raise TraceError(f"{assigned.first_line()}: {name} raises a {type(err).__name__} that holds values which "
                              "are known only when the compiled program runs. Raise it without arrays, or call this "
@@ -236,6 +264,10 @@ def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
 
 class _PlainOnly(TraceError):
     """Traced code did what is not the same with traced values: it runs again, as plain Python."""
+
+
+class _PlainOnce(_PlainOnly):
+    """The same, for one call: the code raised an error when it had changed arrays."""
 
 
 def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
@@ -266,12 +298,16 @@ def _repeats(arrays: Sequence[NDArray]) -> Any:
     return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
 
 
-def _finish(holders: Sequence[Any]) -> bool:
-    """Initialize deferred parameters by the shapes that a trace found out; whether there were any."""
-    deferred = [h for h in holders if hasattr(h, "finish_from_trace")]
+def _finish(trace: Trace) -> bool:
+    """Initialize deferred parameters by the shapes that a trace found out; whether there were any. An error of one
+    names the line that uses it."""
+    deferred = [h for h in trace.holders if hasattr(h, "finish_from_trace")]
     some = any(h.is_deferred for h in deferred)
     for h in deferred:
-        h.finish_from_trace()
+        try:
+            h.finish_from_trace()
+        except HybridError as err:
+            raise type(err)(f"{trace.asked.get(id(h), user_location())}: {err}") from None
     return some
 
 
@@ -416,6 +452,8 @@ class Hybridized:
         failed = None
         try:
             entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+        except _PlainOnce:
+            return None, numbers, False
         except _PlainOnly as err:
             warnings.warn(str(err), stacklevel=3)
             self._changing[(structure, *plain[1:6])] = TRIES
@@ -432,6 +470,8 @@ class Hybridized:
             self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
             return found
         assert entry is not None
+        if entry.numbers is not None and not numbers.fit(entry.numbers):     # another thread has made it meanwhile
+            return self._entry_for(structure, plain, arrays, held, ctx, cls, inputs=False)
         if entry.once or entry.drew or entry.outside:
             self._numbers.never(structure)
         if entry.numbers is not None:                        # ways into programs of one number are of no use now
@@ -503,7 +543,7 @@ class Hybridized:
         return quick if entry.numbers is None or quick is None else entry.numbers.computing(quick)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
-        return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)) or is_foreign_array(v), leaves,
+        return flatten(value, lambda v: isinstance(v, NDArray) or is_numeric(v) or is_foreign_array(v), leaves,
                        by_identity=True)
 
     # ---- compiling
@@ -588,12 +628,12 @@ class Hybridized:
                 continue
             except DeferredInitializationError:
                 # a step that asks for values of parameters whose shapes this trace has found out
-                if not _finish(trace.holders):
+                if not _finish(trace):
                     raise
                 continue
             break
         self._note_blocks(trace.blocks)
-        _finish(trace.holders)
+        _finish(trace)
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
         entry = self._entry(trace, leaves, out_structure, cls, changes)
@@ -626,10 +666,14 @@ class Hybridized:
             reader.start(self.fn, (args, kwargs))
             with names.kept():
                 with Changes(trace, self.fn, args, kwargs) as assigned:
-                    with reader, _errors_of(self.name, assigned), numbers.watched(assigned.first_line):
+                    with reader, _errors_of(self.name, assigned, trace), numbers.watched(assigned.first_line):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    if reader.callers:
+                        raise TraceError(f"{reader.callers}: {self.name} looks at the code that called it, which a "
+                                         "compiled program cannot know. Give it as an argument what it needs, or call "
+                                         "this block or function without hybridize.")
                     numbers.settle()
                     if reader.types:
                         line, variable = reader.types[0]
@@ -645,7 +689,7 @@ class Hybridized:
                     changes = assigned.settle()
                 trace.names = assigned.mentioned()
                 MENTIONED.update(trace.names)
-                result = separate(result)
+                result = separate(assigned.own(result))
             reader.finish(self.name)
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
@@ -675,10 +719,18 @@ class Hybridized:
                 at = next((i for i, known in enumerate(leaves) if known is s), len(leaves))
                 leaves += [s] if at == len(leaves) else []
                 c.results.append(at)
+        views: dict[int, Any] = {}
+        given: dict[int, Any] = {}                           # what a value is given back as
         for s in leaves:
             if id(s) in originals:                           # an input handed through: the caller's own array
                 picks.append(("input", originals[id(s)]))
                 continue
+            if id(s) in given:                               # the same array twice
+                picks.append(given[id(s)])
+                continue
+            given[id(s)] = ("output", len(outputs))
+            if not trace.recording and (of := view_steps(s, originals)) is not None:
+                views[len(outputs)] = of
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
         results = len(outputs)
@@ -703,6 +755,7 @@ class Hybridized:
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside
         entry.watched = results
+        entry.look_at(views)
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)

@@ -327,6 +327,8 @@ def devices_of(symbol: Symbol, ctx: Context, group2ctx: Mapping[str, Context] | 
     """The device of each variable: that of its ctx_group, or of the first operator that reads it and has one. A program
     runs on one kind of device; cpu(0) and cpu(1) are the same memory.
     """
+    if not isinstance(ctx, Context):
+        raise TypeError(f"bind: ctx must be a Context such as mx.cpu(), got {ctx!r}")
     groups = dict(group2ctx or {})
     other = next((c for c in groups.values() if array_module(c) is not array_module(ctx)), None)
     if other is not None:

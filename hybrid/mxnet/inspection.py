@@ -94,6 +94,7 @@ def gradients_inside(symbol: Symbol, calls: Sequence[Call], heads: Sequence[NDAr
         autograd.backward(c.outputs, [row[0] if row else full_like(o, 0) for row, o in zip(rows, c.outputs)])
         for j, i in enumerate(told):
             g = c.inputs[i].grad
+            assert g is not None
             yield f"{c.node.name}_backward_output{j if len(told) > 1 else ''}", g
             m, k = c.node.inputs[i]
             if id(m) in reached and m.opdef is not None:

@@ -42,18 +42,17 @@ __all__ = ["Activation", "BatchNorm", "BilinearSampler", "BlockGrad", "CTCLoss",
     "gamma", "gammaln", "gather_nd", "greater", "greater_equal", "hard_sigmoid", "histogram", "hypot", "identity",
     "im2col", "image", "imresize", "khatri_rao", "lamb_update_phase1", "lamb_update_phase2", "lesser",
     "lesser_equal", "linalg", "linalg_det", "linalg_extractdiag", "linalg_extracttrian", "linalg_gelqf",
-    "linalg_gemm", "linalg_gemm2", "linalg_inverse", "linalg_makediag", "linalg_maketrian", "linalg_potrf",
-    "linalg_potri", "linalg_slogdet", "linalg_sumlogdiag", "linalg_syevd", "linalg_syrk", "linalg_trmm",
-    "linalg_trsm", "linspace", "load", "load_frombuffer", "log", "log10", "log1p", "log2", "log_sigmoid",
-    "log_softmax", "logical_and", "logical_not", "logical_or", "logical_xor", "make_loss", "max", "max_axis",
-    "maximum", "mean", "min", "min_axis", "minimum", "mish", "modulo", "moments", "moveaxis",
-    "mp_lamb_update_phase1", "mp_lamb_update_phase2", "mp_nag_mom_update", "mp_sgd_mom_update", "mp_sgd_update",
-    "multi_all_finite", "multi_lars", "multi_mp_sgd_mom_update", "multi_mp_sgd_update", "multi_sgd_mom_update",
-    "multi_sgd_update", "multi_sum_sq", "multiply", "nag_mom_update", "nanprod", "nansum", "ndarray", "negative",
-    "norm", "normal", "not_equal", "np", "npx", "one_hot", "onehot_encode", "ones", "ones_like", "op", "pad",
-    "pick", "pow", "power", "preloaded_multi_mp_sgd_mom_update", "preloaded_multi_mp_sgd_update",
-    "preloaded_multi_sgd_mom_update", "preloaded_multi_sgd_update", "prod", "radians", "random",
-    "random_exponential", "random_exponential_like", "random_gamma", "random_gamma_like",
+    "linalg_gemm", "linalg_gemm2", "linalg_makediag", "linalg_maketrian", "linalg_slogdet", "linalg_sumlogdiag",
+    "linalg_syevd", "linalg_syrk", "linalg_trmm", "linalg_trsm", "linspace", "load", "load_frombuffer", "log",
+    "log10", "log1p", "log2", "log_sigmoid", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "make_loss", "max", "max_axis", "maximum", "mean", "min", "min_axis", "minimum", "mish",
+    "modulo", "moments", "moveaxis", "mp_lamb_update_phase1", "mp_lamb_update_phase2", "mp_nag_mom_update",
+    "mp_sgd_mom_update", "mp_sgd_update", "multi_all_finite", "multi_lars", "multi_mp_sgd_mom_update",
+    "multi_mp_sgd_update", "multi_sgd_mom_update", "multi_sgd_update", "multi_sum_sq", "multiply", "nag_mom_update",
+    "nanprod", "nansum", "ndarray", "negative", "norm", "normal", "not_equal", "np", "npx", "one_hot",
+    "onehot_encode", "ones", "ones_like", "op", "pad", "pick", "pow", "power", "preloaded_multi_mp_sgd_mom_update",
+    "preloaded_multi_mp_sgd_update", "preloaded_multi_sgd_mom_update", "preloaded_multi_sgd_update", "prod",
+    "radians", "random", "random_exponential", "random_exponential_like", "random_gamma", "random_gamma_like",
     "random_generalized_negative_binomial", "random_generalized_negative_binomial_like", "random_negative_binomial",
     "random_negative_binomial_like", "random_normal", "random_normal_like", "random_pdf_dirichlet",
     "random_pdf_exponential", "random_pdf_gamma", "random_pdf_generalized_negative_binomial",
@@ -758,23 +757,12 @@ def linalg_gemm2(
     transpose_b: _bool = False, alpha: float = 1.0, axis: int = -2, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
-def linalg_inverse(
-    A: NDArray | numpy.ndarray | float, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
 def linalg_makediag(
     A: NDArray | numpy.ndarray | float, offset: int = 0, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
 def linalg_maketrian(
     A: NDArray | numpy.ndarray | float, offset: int = 0, lower: _bool = True, name: str | None = None,
-    out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
-def linalg_potrf(
-    A: NDArray | numpy.ndarray | float, lower: _bool = True, name: str | None = None,
-    out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
-def linalg_potri(
-    A: NDArray | numpy.ndarray | float, lower: _bool = True, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
 def linalg_slogdet(

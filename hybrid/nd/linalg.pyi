@@ -9,6 +9,9 @@ from typing_extensions import Self
 
 from ..base.device import Context
 from ..buffers.array import NDArray
+from ..nd.solved import inverse as inverse
+from ..nd.solved import potrf as potrf
+from ..nd.solved import potri as potri
 __all__ = ["det", "extractdiag", "extracttrian", "gelqf", "gemm", "gemm2", "inverse", "makediag", "maketrian",
     "potrf", "potri", "slogdet", "sumlogdiag", "syevd", "syrk", "trmm", "trsm"]
 
@@ -36,23 +39,12 @@ def gemm2(
     transpose_b: _bool = False, alpha: float = 1.0, axis: int = -2, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
-def inverse(
-    A: NDArray | numpy.ndarray | float, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
 def makediag(
     A: NDArray | numpy.ndarray | float, offset: int = 0, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
 def maketrian(
     A: NDArray | numpy.ndarray | float, offset: int = 0, lower: _bool = True, name: str | None = None,
-    out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
-def potrf(
-    A: NDArray | numpy.ndarray | float, lower: _bool = True, name: str | None = None,
-    out: NDArray | Sequence[NDArray] | None = None
-) -> NDArray: ...
-def potri(
-    A: NDArray | numpy.ndarray | float, lower: _bool = True, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
 def slogdet(

@@ -81,8 +81,25 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
         back = "_r" + hint[1:] if reversed_op.startswith("_r") else hint
         return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs, rhs)}, hint=reversed_hint or back + tail)
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
+        _refuse_stranger(row, lhs, rhs)
         return NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+
+_STRANGERS = (str, bytes, list, tuple, dict, set, type(None))
+_SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//", "mod": "%",
+          "power": "**"}
+
+
+def _refuse_stranger(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> None:
+    """TypeError for arithmetic with what is neither array nor number and has no arithmetic with arrays of its own."""
+    for x, array in ((rhs, lhs), (lhs, rhs)):
+        if row[4] in _SIGNS and isinstance(x, _STRANGERS) and isinstance(array, (NDArray, Symbol)):
+            way = ("make it an array: nd.array(...)" if isinstance(x, (list, tuple)) else
+                   "a function without return, or a variable that was not set, gives None" if x is None else
+                   "use arrays and numbers")
+            raise TypeError(f"{user_location()}: {_SIGNS[row[4]]} takes arrays and numbers, got an array of shape "
+                            f"{array.shape} and {'None' if x is None else f'a {type(x).__name__} ({x!r:.40})'}; {way}")
 
 
 def _beside(x: Any, other: Any) -> Any:

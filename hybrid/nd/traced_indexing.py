@@ -39,9 +39,11 @@ def symbol_item(self: Symbol, key: Any) -> Any:
         return _output(self, key)
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
-    if isinstance(key, str):
+    if isinstance(key, str) and not SCOPE.traces:
         raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is "
                            f"{self.list_outputs()[0]}")
+    if self.shape is None and SCOPE.np_array and not SCOPE.traces and isinstance(key, (int, slice)):
+        return _unshaped_item(self, key)
     if self.shape is None and (isinstance(key, int) or isinstance(key, slice) and not SCOPE.traces):
         if key in (0, -1, slice(0, 1), slice(None)):
             return self                                       # MXNet: the only output of an untyped symbol
@@ -52,6 +54,15 @@ def symbol_item(self: Symbol, key: Any) -> Any:
         return advanced_item(self, key)
     out = basic_item(self, key)
     return out._view_of(self, key) if indexing.one_range(key, self.shape) else out
+
+
+def _unshaped_item(self: Symbol, key: int | slice) -> Symbol:
+    """x[0], x[1:3] along the first axis of a Symbol under ``npx.set_np``, whose shape is not known yet."""
+    if isinstance(key, slice):
+        return invoke(OPS["slice"], [self], {"begin": (key.start,), "end": (key.stop,), "step": (key.step,)})
+    end = None if key == -1 else key + 1
+    row = invoke(OPS["slice_axis"], [self], {"axis": 0, "begin": key, "end": end})
+    return invoke(OPS["_npx_reshape"], [row], {"newshape": (-3, -4)})
 
 
 def _read_again(view: Symbol) -> None:

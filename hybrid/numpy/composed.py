@@ -55,7 +55,7 @@ def _dtype(x: Any) -> Any:
 
 def _floating(*values: Any) -> list[Any]:
     """Values as arrays of the floating dtype that NumPy computes with: float64 for integers."""
-    arrays = [as_value(v) if is_value(v) or _np.ndim(v) else v for v in values]
+    arrays = [_whole(v) if is_value(v) or _np.ndim(v) else v for v in values]
     wide = [_dtype(v) if _dtype(v).kind == "f" else _np.dtype("float64") for v in arrays if hasattr(v, "dtype")]
     wanted = _np.result_type(*wide)
     return [v.astype(wanted) if hasattr(v, "dtype") and _dtype(v) != wanted else v for v in arrays]
@@ -63,7 +63,7 @@ def _floating(*values: Any) -> list[Any]:
 
 def _resolved(name: str, *values: Any) -> list[Any]:
     """Values as arrays of the dtype that NumPy's function of that name computes with."""
-    arrays = [as_value(v) if is_value(v) or _np.ndim(v) else v for v in values]
+    arrays = [_whole(v) if is_value(v) or _np.ndim(v) else v for v in values]
     found = getattr(_np, name)(*(_np.empty(0, _dtype(v)) if hasattr(v, "dtype") else v for v in arrays))
     wanted = (found[0] if isinstance(found, tuple) else found).dtype
     return [v.astype(wanted) if hasattr(v, "dtype") and _dtype(v) != wanted else v for v in arrays]
@@ -129,7 +129,7 @@ _ignoring_nan("fmin", "minimum")
 @composed
 def float_power(x1: Any, x2: Any) -> Any:
     """x1 to the power x2 in float64."""
-    return _f("power")(*(v.astype("float64") if hasattr(v, "dtype") else float(v) for v in (x1, x2)))
+    return _f("power")(*(_whole(v).astype("float64") if is_value(v) or _np.ndim(v) else float(v) for v in (x1, x2)))
 
 
 @composed
@@ -163,12 +163,14 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
     return _f("logical_or")(found, _f("logical_and")(_f("isnan")(a), _f("isnan")(b))) if equal_nan else found
 
 
-@composed
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     """Quotient and remainder: floor_divide and mod."""
     found = _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
     truths = all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2))
     return tuple(v.astype("int8") for v in found) if truths else found
+
+
+COMPOSED["divmod"] = divmod                                   # also eagerly: its dtype is that of both operators
 
 
 @composed

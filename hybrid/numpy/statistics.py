@@ -126,6 +126,8 @@ def _traced_histogram(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002
         edges = low + steps * ((high - low) / bins)
         edges = where(array(_np.arange(bins + 1) == bins), high, edges)
     else:
+        if not hasattr(bins, "entries") and (_np.diff(known := _np.asarray(bins)) < 0).any():
+            raise ValueError(f"{user_location()}: np.histogram: edges must ascend, got {known.tolist()}")
         edges = (bins if is_value(bins) else array(_np.asarray(bins))).astype(dtype)
     ordered = resolve("sort")(flat.astype(dtype))
     n = edges.shape[0]

@@ -27,7 +27,7 @@ from ..passes.unpack import Way, ways_back
 from . import plans, toolchain, tune
 from .parts import parts_of
 from .recipe import Recipe
-from .report import Report, make_report, note_blocks, note_in_place
+from .report import Report, make_report, note_blocks, note_forms, note_in_place
 
 JOINING = Joining(printer.joins,
                   turns=lambda n, which, steps: contraction.turns(n, which, steps, Target(toolchain.vector_bytes())))
@@ -177,6 +177,7 @@ def _build(planned: Planned, timed: bool) -> Built:
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
                                       tune.choose if config.tune_seconds() else None,
                                       bool(parts), table.around, table.times())
+    note_forms(report, planned)
     report.scratch_bytes, report.thread_bytes, report.source = (planned.memory.whole - planned.memory.arena,
                                                                 thread_bytes(source), source)
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)

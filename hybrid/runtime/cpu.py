@@ -1,7 +1,6 @@
 """Compiled programs on the CPU: generated C, one foreign call for the whole program."""
 from __future__ import annotations
 
-import os
 import contextlib
 import functools
 import time
@@ -15,6 +14,7 @@ from ..base.errors import CompileError
 from ..ir import Program
 from . import buffers, cache, launcher, plans, threads, toolchain, warmed
 from .interruptible import Patience
+from .libraries import opened
 from .net_ffi import ffi as _ffi
 from .prepacked import Prepared, buffer_of, fits, prepared
 from .recipe import Recipe
@@ -40,7 +40,7 @@ def _opened(built: "Built") -> Any:
     so = built.library
     for _ in range(2):
         try:
-            return _ffi.dlopen(str(so), os.RTLD_NOW)
+            return opened(so)
         except OSError as err:
             reason = err
             with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ class CpuProgram:
             raise OSError(f"{path} is not there or was changed")
         program = cls.__new__(cls)
         prepare = cls.of(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
-        program._set(recipe, _ffi.dlopen(str(path), os.RTLD_NOW), prepare, again)
+        program._set(recipe, opened(path), prepare, again)
         program._seconds = time.perf_counter() - begin
         return program
 

@@ -26,6 +26,8 @@ class KernelReport:
     lines: list[tuple[str, str]] = field(default_factory=list)
     moved_bytes: int = 0                     # what it reads and writes, each array once
     products: int = 0                        # multiplications of its sums of products
+    form: str = ""                           # how it is computed, and why other forms do not fit
+    not_taken: list[tuple[str, str]] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)     # places in the report of the kernels whose results it reads
 
 
@@ -83,6 +85,9 @@ class Report:
         lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernels"]
         for k in self.kernels:
             lines.append(f"  {k.name} [{k.kind}] {' '.join(k.nodes)}")
+            if k.form:
+                lines.append(f"    as {k.form}")
+                lines += [f"    not as {form}: {why}" for form, why in k.not_taken]
             lines.append(f"    reads {', '.join(k.reads) or 'nothing'}; writes {', '.join(k.writes)}; stored: "
                          f"{k.reason}")
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
@@ -171,6 +176,13 @@ def make_report(planned: Planned, backend: str) -> Report:
     report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
     report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]
     return report
+
+
+def note_forms(report: Report, planned: Planned) -> None:
+    """The forms that the kernels were printed in, and why others do not fit."""
+    groups = [g for g in planned.groups if any(k.root.size for k in g.kernels)]
+    for row, g in zip(report.kernels, groups):
+        row.form, row.not_taken = g.kernels[0].form, list(g.kernels[0].not_taken)
 
 
 def _one(k: Kernel, origins: Mapping[Node, tuple[str, str]]) -> KernelReport:

@@ -12,6 +12,7 @@ from hybrid.kernels import text as kernel_text
 from ..base import config, forking
 from ..base.errors import CompileError
 from . import toolchain, warmed
+from .libraries import opened
 from .net_ffi import ffi
 
 _pool: list[Any] = []
@@ -41,7 +42,7 @@ def _load() -> Any:
         so = built()
         if so is None:
             return None
-        return ffi.dlopen(str(so), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
+        return opened(so, os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
     except (CompileError, OSError):
         return None
 

@@ -7,7 +7,6 @@ reach, and unless another one is clearly faster. All forms compute the same up t
 """
 from __future__ import annotations
 
-import os
 import time
 from typing import Any, Callable, Mapping
 
@@ -19,6 +18,7 @@ from ..base import config
 from ..base.device import aligned_bytes
 from ..base.errors import CompileError
 from . import buffers, cache, plans, toolchain
+from .libraries import opened
 from .net_ffi import ffi
 
 LEAST_WORK = 1 << 24            # products of a kernel worth measuring: about a quarter of a millisecond
@@ -76,7 +76,7 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
         built = [toolchain.begin(a.source) for a in made.values()]             # beside each other
         libraries = [finish()[0] for finish in built]
         given: dict[tuple[int, int], np.ndarray] = {}
-        calls = {form: _call(a, ffi.dlopen(str(path), os.RTLD_NOW), given)
+        calls = {form: _call(a, opened(path), given)
                  for (form, a), path in zip(made.items(), libraries)}
         seconds = _times(calls) if len(calls) > 1 else {rule: 0.0}
     except (CompileError, OSError):

@@ -88,7 +88,7 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     with _active(trace):
         symbols = [trace.variable(f"data{i}", None, a.shape, a._data.dtype) for i, a in enumerate(arrays)]
         results = [trace.capture(x) if isinstance(x, NDArray) else x for x in fn(*symbols)]
-    _finish(trace.holders)
+    _finish(trace)
     if trace.changed():
         raise HybridError("a transformed function changes an array in place: return the new value instead")
     with _active(trace):

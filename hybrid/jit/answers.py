@@ -1,0 +1,173 @@
+"""What traced code reads of objects that hold no attributes: settings of the process and of Python's own library,
+buffers, text streams, weak references, caches of functions, iterators.
+
+Each is a place of the guard (hybrid/jit/free_variables.py) whose value is what a function gives at every call.
+"""
+from __future__ import annotations
+
+import gc
+import io
+import logging
+import sys
+import weakref
+from functools import lru_cache, partial
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from ..base.pytree import ById
+from .free_variables import Contents, told
+
+# attributes and properties of this library's objects that code reads as numbers
+OF_OURS = frozenset({"learning_rate", "lr", "lr_mult", "wd_mult", "grad_req", "wd", "num_update"})
+# modules of Python whose objects have a state that nothing shows: code that calls their methods cannot be guarded
+OPAQUE = frozenset({"_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_thread",
+                    "sqlite3",
+                    "_queue", "zlib", "_bz2", "_lzma", "select", "_socket", "_ssl"})
+MEMO = type(lru_cache(abs))
+# functions of libraries, (module, name), whose answer is a setting or a state that code may depend on
+_SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("numpy", "get_printoptions"),
+                       ("numpy", "geterr"), ("threading", "active_count"), ("threading", "get_ident"),
+                       ("threading", "current_thread"), ("posix", "getpid"), ("gc", "isenabled"),
+                       ("gc", "get_threshold"),
+                       ("locale", "getlocale"), ("decimal", "getcontext")})
+BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_STREAMS = (io.StringIO, io.BytesIO)
+SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__")
+# of Python's library: objects of these modules are services, not state that code depends on
+_SERVICES = frozenset({"logging", "importlib", "_frozen_importlib", "tempfile", "inspect", "multiprocessing",
+                       "unittest",
+                       "asyncio", "socket", "ssl", "typing", "types", "dataclasses", "enum", "abc", "re", "pathlib",
+                       "io",
+                       "datetime", "itertools", "builtins", "operator", "zoneinfo", "ctypes", "contextlib", "_io"})
+
+
+class Answer(Contents):
+    """What a function gives, as a place of a guard. where: what is asked, which it keeps alive; ask: the function,
+    whose values can be compared and hashed."""
+    __slots__ = ("ask",)
+
+    def __init__(self, where: Any, name: Any, ask: Callable[[], Any]):
+        super().__init__(where)
+        self.name, self.ask = name, ask
+
+    @property
+    def key(self) -> Any:
+        """What tells one place from others."""
+        return id(self.where), "answer", self.name
+
+    def get(self) -> Any:
+        """The answer now."""
+        return self.ask()
+
+    def pinned(self, value: Any) -> tuple[Any, Any, Any]:
+        """The launcher asks."""
+        return partial(self._holds, value), None, None
+
+
+def setting(function: Any, name: str) -> Answer | None:
+    """The place for a function of a library that tells a setting, None for other functions."""
+    module = getattr(function, "__module__", None)
+    if (module, name) == ("threading", "current_thread"):
+        return Answer(function, name, lambda: function().name)
+    if (module, name) in _SETTINGS:
+        return Answer(function, name, lambda: repr(function()))
+    if module == "decimal" and name in ("Decimal", "getcontext"):
+        asked = sys.modules["decimal"].getcontext
+        return Answer(asked, name, lambda: repr(asked()))
+    return None
+
+
+def state_of(value: Any) -> Answer | None:
+    """The place for an object of a library whose state its attributes do not show, None for other objects."""
+    if isinstance(value, _STREAMS):
+        return None if value.closed else Answer(value, "stream", lambda: not value.closed and (value.getvalue(),
+                                                                                              value.tell()))
+    if isinstance(value, weakref.ref):
+        return Answer(value, "referent", lambda: told(value()))
+    if isinstance(value, np.ma.MaskedArray):
+        return Answer(value, "mask", lambda: np.ma.getmaskarray(value).tobytes())
+    return _buffer(value)
+
+
+def _buffer(value: Any) -> Answer | None:
+    """The place for an object that shows its memory (of ctypes, mmap)."""
+    cls: Any = type(value)
+    if cls.__module__.split(".")[0] not in ("ctypes", "_ctypes", "mmap") and not _is_structure(cls):
+        return None
+    try:
+        memoryview(value).release()
+    except (TypeError, ValueError):
+        return None
+    return Answer(value, "memory", lambda: memoryview(value).tobytes())
+
+
+@lru_cache(1024)
+def _is_structure(cls: type) -> bool:
+    return any(base.__module__ == "_ctypes" for base in cls.__mro__)
+
+
+def leads_to(value: Any) -> Any:
+    """What an object of a library stands for, to be looked at in its place; None where there is no such thing."""
+    of_dict: Any = value if isinstance(value, _VIEWS) else None
+    if of_dict is not None:
+        return of_dict.mapping
+    if type(value) in weakref.ProxyTypes:
+        try:
+            return value.__init__.__self__                      # what a proxy gives is bound to its referent
+        except (ReferenceError, AttributeError):
+            return None
+    return value() if isinstance(value, weakref.ref) else None
+
+
+def shows_state(cls: type) -> bool:
+    """Whether all attributes of objects of a class of Python's library are state that code may read by its methods."""
+    top = cls.__module__.split(".")[0]
+    return top in sys.stdlib_module_names and top not in _SERVICES
+
+
+def level_of(logger: logging.Logger) -> Answer:
+    """The place for what a logger lets through."""
+    return Answer(logger, "level", lambda: (logger.getEffectiveLevel(), logger.disabled, logger.manager.disable))
+
+
+def raises_warnings(filters: Any) -> bool:
+    """Whether some filter turns warnings into errors: else a warning is only output."""
+    return any(f[0] == "error" for f in filters)
+
+
+def position(value: Any) -> Any:
+    """Where an object of a library stands that can be drawn from or taken from; None for others."""
+    if isinstance(value, np.random.BitGenerator):
+        return repr(value.state)
+    if isinstance(value, np.random.SeedSequence):
+        return value.n_children_spawned
+    if isinstance(value, np.flatiter):
+        return value.index
+    return None
+
+
+# ---- functions with a cache
+def memory_of(memo: Any) -> dict[Any, Any]:
+    """What a function with ``lru_cache`` keeps, by key: results, or the links that hold them."""
+    own = getattr(memo, "__dict__", None)
+    return next((r for r in gc.get_referents(memo) if type(r) is dict and r is not own), {})
+
+
+def kept_results(memo: Any) -> Iterator[Any]:
+    """Those results."""
+    for value in list(memory_of(memo).values()):
+        if type(value).__name__ == "_lru_list_elem":
+            yield from gc.get_referents(value)
+        else:
+            yield value
+
+
+def memory(memo: Any, limit: int) -> Answer:
+    """The place for what a function keeps now: it holds as long as none of it is computed again or forgotten."""
+    cache = memory_of(memo)
+    pairs = list(cache.items())[-limit:]
+    name = tuple(id(v) for _, v in pairs)
+    seen = ById(pairs)
+    return Answer(cache, ("memory", name), lambda: seen if all(cache.get(k) is v for k, v in seen.value) else None)
