@@ -29,6 +29,7 @@ from .numpy.symbolic import SymbolSpace
 from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
+from .jit.determinism import deterministic
 from .base.pytree import register_pytree
 from .transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
@@ -49,8 +50,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
-    "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu",
-    "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
+    "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "deterministic", "errors", "executor", "gluon",
+    "gpu", "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
     "numpy_extension", "operator", "random", "register_pytree", "set_np_shape", "sym", "symbol", "use_np",
     "use_np_array",

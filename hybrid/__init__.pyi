@@ -17,6 +17,7 @@ from .base.device import cpu as cpu
 from .base.device import cpu_pinned as cpu_pinned
 from .base.device import current_context as current_context
 from . import debug as debug
+from .jit.determinism import deterministic as deterministic
 from . import distributed as distributed
 from .mxnet import engine as engine
 from .base import errors as errors
@@ -87,10 +88,10 @@ from .nd import waitall as waitall
 __version__: str
 __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "__version__", "as_mxnet",
     "attribute", "autograd", "base", "callback", "checkpoint", "context", "contrib", "cpu", "cpu_pinned",
-    "current_context", "debug", "distributed", "engine", "errors", "executor", "features", "gluon", "gpu",
-    "gpu_memory_info", "grad", "hessian", "hybridize", "image", "img", "init", "initializer", "io", "is_np_array",
-    "is_np_shape", "jacobian", "jvp", "kv", "kvstore", "libinfo", "log", "lr_scheduler", "metric", "mod", "model",
-    "module", "mon", "monitor", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
-    "numpy_extension", "onnx", "operator", "optimizer", "profiler", "random", "recordio", "register_pytree",
-    "registry", "rnd", "rnn", "runtime", "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array",
-    "use_np_shape", "util", "value_and_grad", "visualization", "viz", "vjp", "vmap", "waitall"]
+    "current_context", "debug", "deterministic", "distributed", "engine", "errors", "executor", "features", "gluon",
+    "gpu", "gpu_memory_info", "grad", "hessian", "hybridize", "image", "img", "init", "initializer", "io",
+    "is_np_array", "is_np_shape", "jacobian", "jvp", "kv", "kvstore", "libinfo", "log", "lr_scheduler", "metric",
+    "mod", "model", "module", "mon", "monitor", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx",
+    "num_gpus", "numpy", "numpy_extension", "onnx", "operator", "optimizer", "profiler", "random", "recordio",
+    "register_pytree", "registry", "rnd", "rnn", "runtime", "set_np_shape", "sym", "symbol", "test_utils", "use_np",
+    "use_np_array", "use_np_shape", "util", "value_and_grad", "visualization", "viz", "vjp", "vmap", "waitall"]

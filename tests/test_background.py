@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Iterator
@@ -133,6 +134,48 @@ def test_the_program_that_is_called_most_is_next(in_background: None, monkeypatc
     jobs[1].calls = 5
     taker = q._compilers[0]
     assert q.take(taker) is jobs[1] and q.take(taker) is jobs[0]
+
+
+def test_threads_meet_a_program_that_becomes_ready(in_background: None) -> None:
+    """Each of them has right results before and after, also where the call is refused for its data now and then."""
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 17), nd.random.uniform(shape=(16, 16))
+    want, wrong, stop = np.tanh(x.asnumpy()) * 17, [], time.monotonic() + 60
+
+    def work() -> None:
+        try:
+            while not (f.programs and f.programs[0].state == "compiled"):
+                np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
+                with pytest.raises(Exception):                   # noqa: B017  whatever eager code raises
+                    f("no array", x)
+                assert time.monotonic() < stop
+            np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
+        except BaseException as err:                             # noqa: BLE001  for the test's own thread
+            wrong.append(err)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(90)
+    assert not wrong and len(f.programs) == 1 and f.programs[0].background == 1, wrong
+
+
+def test_an_interrupt_of_the_terminal_does_not_end_the_worker(in_background: None) -> None:
+    """Ctrl-C goes to the whole foreground group: the worker has a session of its own, lower priority, and goes on."""
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 18), nd.ones((3, 3))
+    f(x)
+    until(lambda: any(c.process is not None for c in background.queue()._compilers))
+    worker = next(c.process for c in background.queue()._compilers if c.process is not None)
+    assert os.getsid(worker.pid) == worker.pid != os.getsid(0)
+    until(lambda: f.programs[0].state == "compiled")
+    if config.usable_cores() > 1:
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) > os.getpriority(os.PRIO_PROCESS, 0)
+    os.killpg(worker.pid, signal.SIGINT)
+    time.sleep(0.2)
+    assert worker.poll() is None
+    g = mx.hybridize(lambda x: nd.tanh(x) * 19)
+    g(x)
+    until(lambda: g.programs[0].state == "compiled")
+    assert worker.poll() is None and g.programs[0].waited == 0   # the same process has made it
 
 
 def test_a_worker_that_dies_leaves_its_program_to_the_caller(in_background: None) -> None:

@@ -28,7 +28,7 @@ LAYERS = [
     ["numpy", "optimizer", "sparse", "collective", "debug"],
     ["mxnet", "export"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
-      "alias", "as_mxnet", "stubs", "serve"],
+      "alias", "as_mxnet", "stubs", "serve", "warm"],
 ]
 ORDER = [room for layer in LAYERS for room in layer]
 

@@ -15,6 +15,8 @@ first |
 | HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
 the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
 | HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
+| HYBRID_DETERMINISTIC | 1: the same bits on every run of a program with the same seed, machine and number of threads
+(``hybrid.deterministic``) |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
@@ -23,6 +25,7 @@ the cache runs without a compiler until processes beside this one have compiled 
 new calls run eagerly once |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
+| HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """
@@ -116,14 +119,19 @@ def cuda_sync() -> bool:
     return os.environ.get("HYBRID_CUDA_SYNC", "0") not in ("", "0")
 
 
+def deterministic() -> bool:
+    """Whether programs give the same bits on every run (jit/determinism.py)."""
+    return os.environ.get("HYBRID_DETERMINISTIC", "0") not in ("", "0")
+
+
 def skip_zeros() -> bool:
     """Whether products may leave out factors that are zero, where a look at the numbers says that many are."""
-    return os.environ.get("HYBRID_SKIP_ZEROS", "1") != "0"
+    return not deterministic() and os.environ.get("HYBRID_SKIP_ZEROS", "1") != "0"
 
 
 def tune_seconds() -> float:
     """Seconds that a process may spend measuring forms of kernels that compete."""
-    return _setting("HYBRID_TUNE", float, 0.0, 0.5)
+    return 0.0 if deterministic() else _setting("HYBRID_TUNE", float, 0.0, 0.5)
 
 
 MODES = ("now", "background", "never")
@@ -139,7 +147,9 @@ def _mode(text: str) -> str:
 
 def compile_mode() -> str:
     """When programs are compiled: now (the caller waits), in the background, or never."""
-    return _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
+    mode = _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
+    # a call that may or may not meet the compiled program rounds one way or the other
+    return "now" if mode == "background" and deterministic() else mode
 
 
 def signatures() -> int:

@@ -20,6 +20,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from ..base import config
 from ..base.errors import HybridError
 
 SPINS = 200                              # tests of a request before the processor is given to others
@@ -64,7 +65,7 @@ class World:
     """
 
     def __init__(self, mpi: Any, deterministic: bool = False):
-        self.mpi, self.deterministic = mpi, deterministic
+        self.mpi, self._in_order = mpi, deterministic
         self.comm, self._control = mpi.COMM_WORLD.Dup(), mpi.COMM_WORLD.Dup()
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         local = self.comm.Split_type(mpi.COMM_TYPE_SHARED)
@@ -74,6 +75,15 @@ class World:
         self._peers: list[tuple[str, int]] = self.comm.allgather((self.host, os.getpid()))
         self._calls, self._ended, self._reports = 0, False, []  # type: tuple[int, bool, list[Any]]
         self._mine, self._all = np.zeros(2, np.uint64), np.zeros((self.size, 2), np.uint64)
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether sums are taken in the order of the ranks."""
+        return self._in_order or config.deterministic()
+
+    @deterministic.setter
+    def deterministic(self, on: bool) -> None:
+        self._in_order = on
 
     # ---- calls
     def agree(self, what: str) -> None:

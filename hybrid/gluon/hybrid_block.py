@@ -22,6 +22,7 @@ from ..serialize.export import export_symbol
 from ..graph.symbol import CONCRETE, Group, Symbol, known, var
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
+from ..jit.programs import Programs
 from ..jit.trace import Hybridized, Trace, _active
 from ..base.pytree import flatten, unflatten
 from .blame import blame
@@ -328,6 +329,8 @@ class HybridBlock(Block[Result]):
     def cache_misses(self) -> list[str]:
         """Why calls had to be compiled: the field of the signature that differed."""
         return self._engine.cache_misses if self._engine is not None else []
+
+    programs = Programs()                       # the compiled programs (hybrid/jit/programs.py)
 
     # ---- export
     def _symbol(self) -> Symbol:

@@ -15,6 +15,7 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..base.errors import TraceError, shortened
 from .fast_path import NO_WAY
+from .programs import ProgramInfo
 from .trace import Hybridized
 
 OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit",
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
         def explain(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Any: ...
         @property
         def cache_misses(self) -> list[str]: ...
+        @property
+        def programs(self) -> list[ProgramInfo]: ...
         @overload
         def __get__(self, owner: None, cls: type) -> "Compiling[Parameters, Result_co]": ...
         @overload
@@ -145,6 +148,11 @@ class HybridFunction:
         """Why calls had to be compiled."""
         return self._engine.cache_misses
 
+    @property
+    def programs(self) -> list[ProgramInfo]:
+        """The compiled programs, the oldest first: sizes, guards, and how often the compiler ran."""
+        return self._engine.programs()
+
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         if owner is None:
             return self
@@ -205,6 +213,11 @@ class ObjectCall:
     def report(self) -> Any:
         """The compile report of the newest signature."""
         return self.engine.report()
+
+    @property
+    def programs(self) -> list[ProgramInfo]:
+        """As of a hybridized function."""
+        return self.engine.programs()
 
 
 def _method(owner: Any, attribute: str | None) -> Any:

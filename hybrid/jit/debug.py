@@ -76,12 +76,13 @@ def _arrays(a: Any, b: Any) -> str:
 
 def _nesting(a: Any, b: Any) -> str:
     """Arguments that are there, or have another value, or are nested in another way."""
-    before, after = _arguments(a), _arguments(b)
+    before, after = arguments(a), arguments(b)
     return ", ".join(f"argument {k} {before.get(k, 'left out')} -> {after.get(k, 'left out')}"
                      for k in {**before, **after} if before.get(k) != after.get(k))
 
 
-def _arguments(structure: Any) -> dict[Any, str]:
+def arguments(structure: Any) -> dict[Any, str]:
+    """Each argument of a call, by its place or name, in words."""
     positional, named = structure[1]
     return {**{i: _argument(s) for i, s in enumerate(positional[1])}, **{k: _argument(s) for k, s in named[1]}}
 

@@ -33,6 +33,7 @@ from ..graph.lower import lower, unless_refused
 from ..graph.symbol import ALIAS, Symbol, create, cut, detached
 from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
+from .programs import ProgramInfo, programs
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
 from .numbers_of_trace import NumbersOfTrace
 from .taken import Taken, dense
@@ -791,6 +792,10 @@ class Hybridized:
         self._last = None
         self._numbers.clear()
 
+    def programs(self) -> list[ProgramInfo]:
+        """The compiled programs, the oldest first."""
+        return programs(self.entries)
+
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
         if not self.entries:
@@ -798,4 +803,5 @@ class Hybridized:
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.told()
         found.loop = str(self.rounds or "")
+        found.programs = [str(p) for p in self.programs()]
         return found

@@ -21,6 +21,8 @@ from .pending import PendingProgram, pending, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
 
+SETTINGS_CHANGED = [0]                   # grows with each change of settings that programs are compiled by
+
 
 class ReferenceProgram:
     """The reference backend with the interface of a compiled program."""
@@ -42,11 +44,32 @@ class ReferenceProgram:
 
 def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[Any]]:  # noqa: A001  the field's word
     """An executable for a program on a device: ``exe(arrays) -> outputs``, with ``exe.report``."""
-    key = ("executable", ctx.device_type, ctx.device_id)
+    key = ("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0])
     found = program.memo.get(key)
     if found is None or type(found) is PendingProgram and found.settled() is not None:
         found = program.memo[key] = _told(program, ctx) if found is None else found.settled()
     return found
+
+
+def executables(program: Program, ctx: Context) -> list[Any]:
+    """What a program runs by, as far as it was asked for: several where it calls Python code on the way."""
+    found = program.memo.get(("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0]))
+    if found is None:
+        return []
+    if type(found) is StagedProgram:
+        return [exe for part in found.parts() for exe in executables(part, ctx)]
+    return [found]
+
+
+def compiler_runs(exe: Any) -> tuple[str, int, int]:
+    """The state of an executable (jit/programs.py), and runs of the C compiler for it in this process: those that a
+    caller waited for, and those in the background."""
+    if type(exe) is PendingProgram:
+        made = exe.settled()
+        return ("waiting", 0, 1) if made is None else compiler_runs(made)
+    if type(exe) is ReferenceProgram:
+        return "not compiled", 0, 0
+    return "compiled", exe.compiled_here, exe.compiled_behind
 
 
 def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
@@ -82,8 +105,10 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu, plans  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, plans, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     mode = config.compile_mode()
+    if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
+        return found
     if mode == "background" and cpu.has_compiler():
         frozen = program.memo.get("lasting", frozenset())
         name = plans.key(program, frozen)

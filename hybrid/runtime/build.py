@@ -42,6 +42,7 @@ class Built:
     report: Report
     source: str
     prepare: "Built | None" = None
+    ran: bool = True                 # whether the compiler ran for it; else its text was in the disk cache
 
 
 class _Table:
@@ -185,8 +186,9 @@ def _build(planned: Planned, timed: bool) -> Built:
     if table.blocks.count > 1:
         note_blocks(report, table.blocks.count, table.parts)
     library, c = finish()
+    ran = toolchain.ran(library)
     report.source_path = str(c)
-    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source)
+    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
     report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,

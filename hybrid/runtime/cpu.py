@@ -12,7 +12,7 @@ from ..base import forking
 from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
-from . import buffers, cache, launcher, plans, threads, toolchain
+from . import buffers, cache, launcher, plans, threads, toolchain, warmed
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
@@ -55,6 +55,9 @@ class CpuProgram:
     in updated slots are overwritten. Safe to call from several threads at once: each call has an arena of its own.
     """
 
+    # runs of the C compiler in this process that a caller waited for, and those in the background
+    compiled_here = compiled_behind = 0
+
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
         threads.prepare()
@@ -68,6 +71,7 @@ class CpuProgram:
             prepare = CpuProgram.__new__(CpuProgram)
             prepare._take(part, lambda: _prepare_plan(whole()), begin)
         self._set(built.recipe, _opened(built), prepare, again, built.report)
+        self.compiled_here = built.ran + (prepare.compiled_here if prepare is not None else 0)
         built.report.compile_seconds = time.perf_counter() - begin
 
     def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]",
@@ -118,6 +122,10 @@ class CpuProgram:
             report.compile_seconds = self._seconds
             self._report = report
         return self._report
+
+    def libraries(self) -> int:
+        """Its shared objects, each of which a run of the compiler makes."""
+        return 1 + (self.prepare.libraries() if self.prepare is not None else 0)
 
     # ---- calls
     def rest(self) -> None:
@@ -350,12 +358,33 @@ def _prepare_plan(whole: "Planned") -> "Planned":
 def compiled(program: Program) -> CpuProgram:
     """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared
     once."""
-    lasting = program.memo.get("lasting", frozenset())
+    made = _compiled(program)
+    warmed.collect(program, made.recipe)
+    return made
 
+
+def _planning(program: Program) -> "Callable[[], Planned]":
     def again() -> "Planned":
         with forking.IMPORTS:
             from .build import planned                   # noqa: PLC0415
-        return planned(program, lasting)
+        return planned(program, warmed.lasting(program))
+    return again
+
+
+def ready(program: Program) -> CpuProgram | None:
+    """The program as it was compiled beforehand (warmed.py) or by an earlier process; None where it was not."""
+    key, again = plans.key(program, warmed.lasting(program)), _planning(program)
+    found = _on_disk(key, again)
+    if found is None and (recipe := warmed.read(program)) is not None:
+        with contextlib.suppress(OSError):
+            found = CpuProgram.of(recipe, again)
+            launcher.prepare()
+            plans.keep(key, recipe)
+    return found
+
+
+def _compiled(program: Program) -> CpuProgram:
+    lasting, again = warmed.lasting(program), _planning(program)
     key = plans.key(program, lasting)
     found = _on_disk(key, again)
     if found is not None:

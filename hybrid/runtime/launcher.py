@@ -20,7 +20,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import plans, toolchain
+from . import toolchain, warmed
 
 NAME = "hybrid_launcher"
 _lock = forking.LongLock()
@@ -28,8 +28,13 @@ _loaded: list[Any] = []
 _coming: list[threading.Thread] = []
 
 
+def built() -> Path | None:
+    """The launcher's shared object; None where there are no headers."""
+    return warmed.remembered("launcher", _compiled)
+
+
 def _build() -> Any:
-    so = plans.remembered("launcher", _compiled)
+    so = built()
     return _launcher(so) if so is not None else None
 
 
@@ -86,7 +91,7 @@ def load() -> Any:
 
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
-    if not _loaded and not coming() and plans.known("launcher") is None:
+    if not _loaded and not coming() and warmed.known("launcher") is None:
         thread = threading.Thread(target=_quietly, name="hybrid-launcher")
         _coming[:] = [thread]
         thread.start()

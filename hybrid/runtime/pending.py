@@ -29,7 +29,10 @@ class PendingProgram:
             self.job.ended.wait()
             with self._lock:                                 # another thread may be loading it
                 if self._made is None:
-                    self._made = self._compile_here(self.program)      # the disk cache has it, unless it failed
+                    made = self._compile_here(self.program)  # the disk cache has it, unless it failed
+                    if not self.job.failed and hasattr(made, "compiled_behind"):
+                        made.compiled_behind += made.libraries()
+                    self._made = made                        # last: another thread may look
         return self._made
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:

@@ -29,22 +29,42 @@ from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
 _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
-                        "HYBRID_DEVICE", "HYBRID_SIGNATURES", "HYBRID_COMPILE",
+                        "HYBRID_DEVICE", "HYBRID_SIGNATURES", "HYBRID_COMPILE", "HYBRID_WARM",
                         "HYBRID_NAN", "HYBRID_PROGRESS", "HYBRID_CC"})                   # the last is in the flags
 # folders of this library that a compiled program comes from
 _PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
 
 
-@lru_cache(maxsize=1)
-def own_files() -> str:
-    """A name for the state of this library's own files, or "" where there are none to look at."""
+def _own_folders() -> list[str]:
+    """The folders of this library that a compiled program comes from."""
     root = os.path.dirname(os.path.abspath(ir.__file__ or "")) + "/.."
     folders = [*(os.path.join(root, part) for part in _PARTS), *hybrid.codegen.__path__]
     kernels = [d for base in hybrid.kernels.__path__
                for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
+    return [*folders, *kernels]
+
+
+@lru_cache(maxsize=1)
+def own_contents() -> str:
+    """A name for what this library's own files hold, wherever and whenever they were installed, or "" where there are
+    none to look at."""
+    parts: list[bytes] = []
+    try:
+        for folder in _own_folders():
+            with os.scandir(folder) as entries:
+                found = sorted((e.name, e.path) for e in entries if e.name.endswith((".py", ".c", ".h")))
+            parts += [x for name, path in found for x in (name.encode(), Path(path).read_bytes())]
+    except OSError:
+        return ""
+    return cache.digest(*parts)
+
+
+@lru_cache(maxsize=1)
+def own_files() -> str:
+    """A name for the state of this library's own files, or "" where there are none to look at."""
     lines = []
     try:
-        for folder in (*folders, *kernels):
+        for folder in _own_folders():
             with os.scandir(folder) as entries:
                 found = sorted((e.name, e.stat()) for e in entries if e.name.endswith((".py", ".c", ".h", ".pyc")))
             lines += [f"{folder} {name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
@@ -93,11 +113,15 @@ def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], .
 
 def surroundings() -> str | None:
     """What all programs of this process depend on; None where that cannot be told, or where there is no compiler."""
-    cc = toolchain.compiler()
+    cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    variables = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("HYBRID_") and k not in _NO_MATTER))
-    return _digest(cc, toolchain.flags(cc), variables, toolchain.vector_bytes())
+    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes())
+
+
+def variables() -> tuple[tuple[str, str], ...]:
+    """The settings that programs depend on."""
+    return tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("HYBRID_") and k not in _NO_MATTER))
 
 
 @collector.waits

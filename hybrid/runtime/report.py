@@ -67,6 +67,7 @@ class Report:
     backward: "Report | None" = None
     # which numbers among the arguments are inputs, and why others not
     numbers: list[str] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)    # every program of the function, the oldest first
     watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
@@ -98,6 +99,8 @@ class Report:
                      + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else "")
                      + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
         lines += [f"  number: {what}" for what in self.numbers]
+        if len(self.programs) > 1:
+            lines += [f"  one of {len(self.programs)} programs: {what}" for what in self.programs]
         lines += [f"  watched: {what}" for what in self.watched]
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:

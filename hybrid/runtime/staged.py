@@ -86,6 +86,10 @@ class StagedProgram:
         part.memo["origins"] = {new[n]: at for n, at in self.program.memo.get("origins", {}).items() if n in new}
         return reads, gives, part, compile_part(part)
 
+    def parts(self) -> list[Program]:
+        """The compiled programs between the calls."""
+        return [s[2] for s in self._stretches if s is not None]
+
     @functools.cached_property
     def report(self) -> Report:
         """The reports of all stretches in one."""

@@ -11,7 +11,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking
 from ..base.errors import CompileError
-from . import plans, toolchain
+from . import toolchain, warmed
 from .libraries import opened
 from .net_ffi import ffi
 
@@ -19,26 +19,27 @@ _pool: list[Any] = []
 _lock = forking.lock()
 
 
-def _built() -> Path | None:
-    return plans.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
+def built() -> Path | None:
+    """The pool's shared object."""
+    return warmed.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
 
 
 def prepare() -> None:
     """Start building the pool in the background, beside the compilation of a program; not where an earlier process
     built it."""
-    if not _pool and config.num_threads() > 1 and plans.known("pool") is None:
+    if not _pool and config.num_threads() > 1 and warmed.known("pool") is None:
         threading.Thread(target=_quietly, name="hybrid-pool").start()
 
 
 def _quietly() -> None:
     with contextlib.suppress(CompileError, OSError):     # said where the pool is needed
-        _built()
+        built()
 
 
 def _load() -> Any:
     """The pool's library, never unloaded: its threads wait in its code for work. None where it does not compile."""
     try:
-        so = _built()
+        so = built()
         if so is None:
             return None
         return opened(so, os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))

@@ -52,11 +52,17 @@ _useless: dict[str, str] = {}                     # compilers that were tried in
 _refused: list[str] = []
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
+_made_here: set[str] = set()                      # shared objects that the compiler made for this process
+
+
+def found_compiler() -> str | None:
+    """Path of the C compiler (compilers.py says which), or None."""
+    return compilers.find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"), frozenset(_useless))
 
 
 def compiler() -> str | None:
-    """Path of the C compiler (compilers.py says which), or None; then one warning says how to get one."""
-    found = compilers.find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"), frozenset(_useless))
+    """Path of the C compiler, or None; then one warning says how to get one."""
+    found = found_compiler()
     if found is None and not _warned:
         _warned.append(True)
         warnings.warn(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
@@ -89,12 +95,12 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     path = (cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt")  # noqa: E501
     try:
         answer, kept = cache.read_text(path).rsplit("\n", 1)
-        if kept == _sum(_bytes(answer)):
+        if kept == checksum(_bytes(answer)):
             return answer
     except (OSError, ValueError):
         pass                                             # not there, or damaged
     answer = ask()
-    cache.write(path, _bytes(f"{answer}\n{_sum(_bytes(answer))}"))
+    cache.write(path, _bytes(f"{answer}\n{checksum(_bytes(answer))}"))
     return answer
 
 
@@ -211,7 +217,7 @@ def machine_flags(cc: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def own_threads() -> str:
     """What tells versions of the threads' header apart, by which parallel loops are tried."""
-    return _sum(kernel_text("c", "pool.h").encode())
+    return checksum(kernel_text("c", "pool.h").encode())
 
 
 def _takes_all(cc: str) -> bool:
@@ -306,14 +312,14 @@ def _flags_of(cc: str, source: str) -> tuple[str, ...]:
     return (*every, ALONE) if alone and not any(f.startswith("-fsanitize") for f in every) else every
 
 
-def _sum(content: bytes) -> str:
+def checksum(content: bytes) -> str:
     return f"{len(content)} {hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
 
 def intact(so: Path) -> bool:
     """Whether a shared object of the cache is what the compiler wrote: loading half of one may end the process."""
     try:
-        whole = cache.read_text(so.with_suffix(".txt")) == _sum(cache.read(so))
+        whole = cache.read_text(so.with_suffix(".txt")) == checksum(cache.read(so))
     except (OSError, ValueError):
         return False
     if whole:
@@ -324,7 +330,7 @@ def intact(so: Path) -> bool:
 def keep(so: Path, content: bytes) -> Path:
     """Put a shared object into the cache, with what tells that it is whole; where it went."""
     so = cache.write(so, content)
-    cache.write(so.with_suffix(".txt"), _sum(content).encode())
+    cache.write(so.with_suffix(".txt"), checksum(content).encode())
     return so
 
 
@@ -350,7 +356,15 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     with lock:
         if not intact(so):
             so = _compile(cc, every, source, so, c)
+            _made_here.add(so.name)
     return so, so.with_suffix(".c")
+
+
+def ran(so: Path) -> bool:
+    """Whether the compiler made a shared object since this was asked for it last."""
+    made = so.name in _made_here
+    _made_here.discard(so.name)
+    return made
 
 
 def begin(source: str) -> Callable[[], tuple[Path, Path]]:

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import Callable
 
 _LINKS = 40                              # that a path may lead through
 _NOBODY = 65534                          # owner of what belongs to users that a container does not know
@@ -108,7 +109,7 @@ def own_folder(path: str) -> str:
     return found
 
 
-def read(path: "Path | str") -> bytes:
+def read(path: "Path | str", check: Callable[[str, os.stat_result], None] = _check_own) -> bytes:
     """The content of a file of this user's, in a folder that can be trusted. OSError where it is a link, no regular
     file, somebody else's, or can be written by others: what was checked is what is read.
     """
@@ -117,8 +118,28 @@ def read(path: "Path | str") -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise Distrusted(f"{path} is no regular file")
-        _check_own(str(path), status)
+        check(str(path), status)
         return f.read()
+
+
+def shared_folder(path: str) -> str:
+    """The real path of a folder that this user or the administrator has made, and that nobody else can write to, for
+    files that ``shared`` reads. OSError where it is not there, or others can change it."""
+    found = real(path)
+    _check_shared(found, os.lstat(found))
+    return found
+
+
+def _check_shared(path: str, status: os.stat_result) -> None:
+    if not _trusted_owner(status.st_uid):
+        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {_user()}")
+    if _writers(status):
+        raise Distrusted(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):o})")
+
+
+def shared(path: "Path | str") -> bytes:
+    """The content of a file of this user's or the administrator's; else as ``read``."""
+    return read(path, _check_shared)
 
 
 def text(path: "Path | str") -> str:

@@ -34,6 +34,7 @@ class CudaProgram:
     several streams do not meet.
     """
 
+    compiled_here = compiled_behind = 0      # runs of the C compiler
     _simple = False                  # for a closure of hybrid/jit/fast_path.py, which knows NumPy's arrays alone
 
     def __init__(self, planned: Planned, ctx: Context):

@@ -1,0 +1,81 @@
+"""The programs of a hybridized function or block, as data: ``f.programs``."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterator
+
+from .. import runtime
+from ..ir import Program
+from . import debug
+from .compiled_call import Entry
+from .free_variables import Contents
+
+# of a signature's fields (hybrid/jit/trace.py), those that hold one word
+_STRUCTURE, _MODES = 0, {2: "device", 3: "training", 4: "recording", 5: "numpy arrays"}
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """One program of a function: for which calls it is, and what it cost.
+
+    sizes: dtype and shape of each array among the arguments. guards: what a call must have in common with the one that
+    it was made for. state: ``compiled``; ``waiting`` for a compiler in the background, on NumPy until then; or
+    ``not compiled``, on NumPy for good. waited, background: runs of the C compiler in this process that a caller has
+    waited for, and those that went in the background; none where the program was in the disk cache.
+    """
+    name: str
+    sizes: tuple[str, ...]
+    guards: tuple[str, ...]
+    state: str
+    waited: int
+    background: int
+
+    def __str__(self) -> str:
+        runs = f"{self.waited} compiler runs waited for, {self.background} in the background"
+        return f"{self.name}({', '.join(self.sizes)}): {self.state}, {runs}; for {', '.join(self.guards)}"
+
+
+def programs(entries: dict[Any, Entry]) -> list[ProgramInfo]:
+    """The programs of signatures, the oldest first."""
+    seen: dict[int, ProgramInfo] = {}
+    for signature, entry in list(entries.items()):
+        if id(entry) not in seen:
+            seen[id(entry)] = _told(signature, entry)
+    return list(seen.values())
+
+
+def _told(signature: Any, entry: Entry) -> ProgramInfo:
+    found = [exe for part in _parts(entry) for exe in runtime.executables(part, entry.ctx)]
+    counts = [runtime.compiler_runs(exe) for exe in found]
+    states = {state for state, _, _ in counts} or {"waiting" if entry.recorded else "not compiled"}
+    state = next(s for s in ("waiting", "not compiled", "compiled") if s in states)
+    sizes = tuple(f"{n.dtype}{list(n.shape)}" for n in entry.program.inputs[:entry.arguments])
+    return ProgramInfo(entry.name or "a program", sizes, tuple(_guards(signature, entry)), state,
+                       sum(waited for _, waited, _ in counts), sum(behind for _, _, behind in counts))
+
+
+def _parts(entry: Entry) -> list[Program]:
+    """The program itself, or those for the two passes of a recorded call, as far as they were run."""
+    if not entry.recorded:
+        return [entry.program]
+    return [part for key, both in entry.program.memo.items() if key[0] == "partition"
+            for part in (both.forward, both.backward)]
+
+
+def _guards(signature: Any, entry: Entry) -> Iterator[str]:
+    yield from (f"{what} {signature[i]}" for i, what in _MODES.items())
+    for label, value in debug.arguments(signature[_STRUCTURE]).items():
+        if value != "an array":
+            yield f"argument {label} {value}"
+    for place in entry.guard.places:
+        name = "contents" if isinstance(place, Contents) else place.name
+        yield f"{name if isinstance(name, str) else getattr(name, '__name__', 'an attribute')} as it was"
+
+
+class Programs:
+    """The attribute ``programs`` of blocks, which an attribute of the block's own may take the place of."""
+
+    def __get__(self, block: Any, cls: type | None = None) -> Any:
+        if block is None:
+            return self
+        return block._engine.programs() if block._engine is not None else []
