@@ -67,11 +67,13 @@ docs: $(VENV)/.docs
 	HYBRID_NOTEBOOKS=$(NOTEBOOKS) $(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 	@echo "the site is in build/site: open build/site/index.html"
 
-# What takes too long for every change: the tutorials run, and programs compiled by the compiler that pip brings.
+# What takes too long for every change: the tutorials run, programs compiled by the compiler that pip brings, thorough
+# tests.
 check-all: $(VENV)/.dev
 	$(MAKE) docs NOTEBOOKS=1
 	$(PY) -m pip install -q -e '.[compiler]'
 	HYBRID_CHECK_ALL=1 $(PY) -m pytest -q tests/test_packaged_compiler.py tests/test_operator_examples.py
+	HYBRID_CHECK_ALL=1 HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile -m thorough
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks

@@ -188,7 +188,7 @@ def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form]:
     if target.vector <= SCALAR:
         return [loops]
     return [("interleaved pairs", lambda: pairs.print_pairs(k, name, lanes, team)),
-            ("transposed tiles", lambda: across.print_across(k, name, lanes, team)),
+            ("square tiles in registers", lambda: across.print_across(k, name, lanes, team)),
             ("vectors", lambda: rows.print_rows(k, name, lanes, team)), loops]
 
 

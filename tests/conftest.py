@@ -23,6 +23,14 @@ os.environ.setdefault("HYBRID_SIGNATURES", "0")
 from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  after the settings
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that take long are left to ``make check-all``."""
+    if not os.environ.get("HYBRID_CHECK_ALL"):
+        for item in items:
+            if item.get_closest_marker("thorough"):
+                item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def generated_cuda_compiles() -> Iterator[None]:
     """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is

@@ -88,7 +88,7 @@ print("done", has_threads)
 WITHOUT = '#!/bin/sh\nfor a in "$@"; do [ "$a" = -fopenmp ] && exit 1; done\nexec {clang} "$@"\n'
 
 
-@pytest.mark.parametrize("openmp", [True, False], ids=["openmp", "without"])
+@pytest.mark.parametrize("openmp", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["openmp", "without"])
 def test_clang_computes_what_eager_code_does(openmp: bool, tmp_path: Path) -> None:
     cc = CLANG
     if not openmp:

@@ -65,6 +65,7 @@ def test_train_step_gives_the_same_three_ways(tmp_path: Path) -> None:
     assert after < before
 
 
+@pytest.mark.thorough
 def test_tabular_comes_near_the_noise(tmp_path: Path) -> None:
     text = example("tabular", tmp_path, "--epochs", "25")
     line = number(text, "linear least squares")
@@ -86,12 +87,14 @@ def test_tabular_reads_a_table(tmp_path: Path) -> None:
     assert done.returncode == 1 and "numbers alone" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_denoise_takes_noise_off(tmp_path: Path) -> None:
     text = example("denoise", tmp_path, "--epochs", "6")
     assert number(text, "network") < 0.75 * min(number(text, "noisy"), number(text, "smoothed"))
     check_picture(text, tmp_path / "out" / "denoise.png")
 
 
+@pytest.mark.thorough
 def test_char_lm_learns_and_writes(tmp_path: Path) -> None:
     text = example("char_lm", tmp_path, "--epochs", "24", "--units", "32", "--layers", "1")
     rows = [(int(m[1]), float(m[2]), float(m[3])) for m in re.finditer(r"^ +(\d+) +(\d\.\d{3}) +(\d\.\d{3})  Shall I ",

@@ -44,8 +44,9 @@ def test_names_and_shapes(name: str) -> None:
 
 
 # one of each family; the larger ones differ in numbers only
-@pytest.mark.parametrize("name", ["alexnet", "densenet121", "inceptionv3", "mobilenet0.25", "mobilenetv2_0.25",
-                                  "resnet18_v1", "resnet50_v2", "squeezenet1.1", "vgg11"])
+@pytest.mark.parametrize("name", ["alexnet", *(pytest.param(n, marks=pytest.mark.thorough)
+                                               for n in ("densenet121", "inceptionv3", "resnet50_v2", "vgg11")),
+                                  "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1", "squeezenet1.1"])
 def test_outputs(name: str, tmp_path: Path) -> None:
     net = vision.get_model(name, classes=10)
     x = nd.array(record.picture(record.size_of(name)))

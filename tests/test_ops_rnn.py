@@ -9,7 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.base.errors import ShapeError
+from hybrid.base.errors import HybridError, ShapeError
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 rng = np.random.default_rng(6)
@@ -96,15 +96,15 @@ def test_dropout_between_layers() -> None:
 @pytest.mark.parametrize("change, words", [
     ({"state_size": 5}, "parameters must have"), ({"num_layers": 2}, "parameters must have"),
     ({"mode": "gru"}, "parameters must have"),
-    ({"use_sequence_length": True}, "use_sequence_length needs"),
+    ({"use_sequence_length": True}, "needs the input 'sequence_length'"),
 ], ids=["size", "layers", "mode", "lengths"])
 def test_errors(change: dict[str, Any], words: str) -> None:
     """What does not fit is named with what was expected."""
     xs = _arrays("lstm")
-    with pytest.raises(ShapeError) as caught:
+    with pytest.raises(HybridError) as caught:
         nd.RNN(*xs, **{"mode": "lstm", "state_size": 4, "num_layers": 1, **change})
     assert words in str(caught.value)
-    with pytest.raises(ShapeError):
+    with pytest.raises(HybridError, match="needs the input 'state_cell'"):
         nd.RNN(*xs[:3], mode="lstm", state_size=4, num_layers=1)
     with pytest.raises(ShapeError):
         nd.RNN(xs[0], xs[1], xs[2][:, :2], xs[3], mode="lstm", state_size=4, num_layers=1)

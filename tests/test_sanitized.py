@@ -25,7 +25,9 @@ from .sanit_programs import SIZED
 from .sanit_worker import CONFIGURATIONS, RACES, cases
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = [(c, kind) for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
+TESTS = [pytest.param(c, kind, id=f"{c}-{kind}".replace(" ", "_"),
+                      marks=[pytest.mark.thorough] if c in ("avx2", "plain") else [])
+         for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
 
 
 def library(sanitize: tuple[str, ...]) -> str:
@@ -114,7 +116,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sanitized")
 
 
-@pytest.mark.parametrize("configuration, kind", TESTS, ids=[f"{c}-{kind}".replace(" ", "_") for c, kind in TESTS])
+@pytest.mark.parametrize("configuration, kind", TESTS)
 def test_kernels(configuration: str, kind: str, folder: Path) -> None:
     library(CONFIGURATIONS[configuration].sanitize)
     wrong, ended, said = outcome(configuration, folder)

@@ -128,7 +128,8 @@ def _peak(name: str, how: str) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", [n if n in ("skips", "norms") else pytest.param(n, marks=pytest.mark.thorough)
+                                  for n in NETS])
 def test_no_more_than_eager(name: str) -> None:
     eager = _peak(name, "eager")
     for how in ("hybridized", "program"):

@@ -38,6 +38,7 @@ from ..base.profiling import Hooked
 from .reads import is_library
 from .free_variables import GONE, OfThread, Place, attributes, told
 from ..graph.symbol import Symbol
+from ..graph.symnode import CONCRETE
 
 # elements of a container that are looked into; longer ones are compared, not looked into
 LIMIT = 10_000
@@ -256,9 +257,27 @@ def traced_in(value: Any) -> Iterator[Symbol]:
             continue
         seen[id(v)] = v
         if isinstance(v, Symbol):
-            yield v
+            if _is_traced(v):
+                yield v
         elif not isinstance(v, _PLAIN):
             todo += parts_of(v)
+
+
+def _is_traced(s: Symbol) -> bool:
+    """Whether a Symbol is a value of a trace, and none that the user composed of variables."""
+    seen: set[int] = set()
+    todo, variables = [n for n, _ in s.entries], False
+    while todo:
+        n = todo.pop()
+        if id(n) in seen:
+            continue
+        seen.add(id(n))
+        if n.opdef is None:
+            if n.holder is CONCRETE:
+                return True
+            variables = True
+        todo += [m for m, _ in n.inputs]
+    return not variables
 
 
 def replaced(value: Any, arrays: dict[int, Any], seen: set[int]) -> Any:
