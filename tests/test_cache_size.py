@@ -75,6 +75,7 @@ print(mx.hybridize(lambda x: nd.sqrt(x) + {0})(nd.ones((3,))).asnumpy().tolist()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
 def test_a_process_looks_after_the_folder_once_an_hour(tmp_path: Path) -> None:
     """At its end, and what it or another still needs is compiled again."""

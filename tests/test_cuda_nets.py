@@ -17,7 +17,8 @@ from .golden_models import MODELS, compare, lenet, load, reads_the_digits
 pytestmark = pytest.mark.usefixtures("cuda_device")
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [pytest.param(m, marks=[pytest.mark.thorough] if i else [])
+                                   for i, m in enumerate(MODELS)])
 def test_exported_models(model: str) -> None:
     """MXNet's own outputs."""
     net, inputs, expected, _ = load(model, mx.gpu(0))

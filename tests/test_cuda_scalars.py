@@ -62,7 +62,8 @@ def same(name: str, expected: np.ndarray, got: np.ndarray, x: np.ndarray) -> boo
                        equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [d if d in ("float32", "float16", "int32") else
+                                   pytest.param(d, marks=pytest.mark.thorough) for d in DTYPES])
 def test_scalar_functions(dtype, monkeypatch):
     if device.find_cupy() is None:
         monkeypatch.setenv("HYBRID_CUDA", "emulator")
