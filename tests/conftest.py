@@ -31,6 +31,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
 
 
+@pytest.fixture(autouse=True)
+def settings_end_with_the_test() -> Iterator[None]:
+    """Environment variables that a test sets, or that commands set which it calls, are gone after it."""
+    before = dict(os.environ)
+    yield
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def generated_cuda_compiles() -> Iterator[None]:
     """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is

@@ -107,13 +107,12 @@ def test_an_interrupt_ends_a_long_call() -> None:
     @mx.hybridize
     def long(x: nd.NDArray) -> nd.NDArray:
         return nd.contrib.foreach(lambda d, s: (s.sum(), nd.dot(s, s) * 0.001 + d), x, nd.ones((256, 256)))[0]
-    x = nd.ones((800, 1))
-    begin = time.monotonic()
+    x = nd.ones((4000, 1))                                   # a second or two
     want = long(x).asnumpy()
     begin = time.monotonic()
     assert (long(x).asnumpy() == want).all()
     took = time.monotonic() - begin
-    timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer = threading.Timer(took / 10, lambda: os.kill(os.getpid(), signal.SIGINT))
     begin = time.monotonic()
     timer.start()
     with pytest.raises(KeyboardInterrupt):

@@ -119,10 +119,10 @@ print(round(float(f(nd.arange(4)).asnumpy().sum()), 4), len(built))
 """
 
 
-def test_a_process_with_a_compiler_takes_them_too(copied: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", TAKEN], capture_output=True, text=True, timeout=120)
+def test_a_process_with_a_compiler_takes_them_too(copied: Path, tmp_path: Path) -> None:
+    done = run(tmp_path / "other", "-c", TAKEN, HYBRID_WARM=str(copied))
     assert done.stdout == "13.0 0\n", done.stdout + done.stderr
-    assert list(cache.folder().glob("plan-*.txt"))               # the next process finds it in its own cache
+    assert list((tmp_path / "other" / "cache").glob("plan-*.txt"))    # the next process finds it in its own cache
 
 
 @pytest.mark.parametrize("harm", ["half", "plan", "gone"])
