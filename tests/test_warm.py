@@ -15,7 +15,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd, warm
-from hybrid.runtime import cache, cpu, toolchain, warmed
+from hybrid.runtime import cpu, toolchain, warmed
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
 SCRIPT = """
