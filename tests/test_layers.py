@@ -110,12 +110,12 @@ def test_a_function_is_not_hidden_by_a_former_name() -> None:
 
 
 def test_no_module_hides_a_function_of_its_package() -> None:
-    hidden = []
-    for name, path in modules().items():
+    hidden, known = [], modules()
+    for name, path in known.items():
         if path.name == "__init__.py":
             taken = {a.asname or a.name for node in ast.walk(ast.parse(path.read_text()))
                      if isinstance(node, ast.ImportFrom) and node.module for a in node.names}
             package = importlib.import_module(name)
-            hidden += [f"{name}.{n}" for n in taken if f"{name}.{n}" in modules()
+            hidden += [f"{name}.{n}" for n in taken if f"{name}.{n}" in known
                        and isinstance(getattr(package, n), ModuleType) and f"import {n}" not in path.read_text()]
     assert not hidden
