@@ -151,7 +151,9 @@ class Contraction(Zeros):
         self.asked = self._reads(m, t, x) if y is None and depth >= t.mr else []
         if self.plain and self.k.root.nbytes >= FAR and self.steps >= t.mr * 4:
             self.asked = [self.plain]                      # where it is stored
-        self.fetched = self._far(m) and in_place is not None and in_place[1] == 1
+        # rows of two tiles in one set put one another out: with short vectors, that costs more than to wait for them
+        self.fetched = (self._far(m) and in_place is not None and in_place[1] == 1
+                        and (self.lanes * self.d.itemsize == 64 or not self._crowded(m, 2 * t.mr)))
         micros = self._micros(t, self.steps if self.steps == depth else None, in_place or self._packed_strides(m, t),
                               reads if direct else None,
                               self.plain[1] if self.plain else width, packs)

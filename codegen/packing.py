@@ -87,7 +87,9 @@ class Panels(Epilogue):
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         if self.fetched:
             line = 64 // self.d.itemsize
-            out.append(f"    __builtin_prefetch(A + {rows * sm}l + (k & {line - 1}) * {sm}l + (k & -{line}), 0, 2);")
+            only = f"if ((k & {line - 1}) < {rows}) " if self.lanes < line else ""
+            out.append(f"    {only}__builtin_prefetch(A + {rows * sm}l + (k & {line - 1}) * {sm}l + (k & -{line}), 0, "
+                       "2);")
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
