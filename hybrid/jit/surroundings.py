@@ -12,6 +12,8 @@ import warnings
 from types import FrameType
 from typing import Any, Callable
 
+from ..base.profiling import LOADERS
+
 _CLOCKS = frozenset({"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
                      "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
                      "localtime", "gmtime", "ctime", "strftime", "asctime"})
@@ -23,7 +25,6 @@ READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | {"urandom", "getrandom", "ope
 # modules of Python's library that look at clocks and files for their own sake; of this library those that do not load
 _SERVICES = frozenset({"logging", "warnings", "linecache", "traceback", "importlib", "tempfile", "threading", "queue",
                        "concurrent", "subprocess", "multiprocessing", "inspect", "tokenize", "unittest", "shutil"})
-_LOADERS = ("hybrid.serialize", "hybrid.image", "hybrid.io", "hybrid.recordio")
 
 
 def kind_of(function: Any, frame: FrameType) -> str | None:
@@ -59,7 +60,7 @@ def line_of(frame: FrameType | None, kind: str, is_library: Callable[[str], bool
             file = frame.f_code.co_filename
             # progress bars and the like
             return None if kind == "a clock" and "-packages" in file else f"{file}:{frame.f_lineno}"
-        if module.split(".")[0] in _SERVICES or module.split(".")[0] == "hybrid" and not module.startswith(_LOADERS):
+        if module.split(".")[0] in _SERVICES or module.split(".")[0] == "hybrid" and not module.startswith(LOADERS):
             return None
         frame = frame.f_back
     return None
