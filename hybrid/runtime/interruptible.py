@@ -12,6 +12,7 @@ from typing import Any, Callable
 
 LONG = 20_000_000_000                    # additions or so, from which on a call may take half a second or more
 SHORT = 0.05                             # seconds; a program whose calls take less
+LOOK = 0.1                               # seconds after which the waiting thread looks for signals
 TRIES = 3                                # so many times in turn takes no thread any more
 
 
@@ -35,5 +36,7 @@ class Patience:
             finally:
                 ended.set()
         threading.Thread(target=work, name="hybrid-call", daemon=True).start()
-        ended.wait()
+        # the system may give a signal to another thread, which does not wake this one
+        while not ended.wait(LOOK):
+            pass
         self.left = TRIES if time.perf_counter() - begin > SHORT else self.left - 1
