@@ -28,8 +28,9 @@ def parts_of(value: Any) -> list[Any]:
         return list(value)
     if isinstance(value, (type, ModuleType)) or type(value).__module__.split(".")[0] == "hybrid":
         return []
-    slots = [Place(value, v).get() for b in type(value).__mro__ for v in vars(b).values()
-             if type(v).__name__ == "member_descriptor"]
+    # a function's module is not its own
+    slots = [Place(value, v).get() for b in type(value).__mro__ for k, v in vars(b).items()
+             if type(v).__name__ == "member_descriptor" and k not in ("__globals__", "__builtins__")]
     return [*attributes(value).values(), *(v for v in slots if v is not GONE)]
 
 
