@@ -26,7 +26,7 @@ from .sanit_worker import CONFIGURATIONS, RACES, cases
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [pytest.param(c, kind, id=f"{c}-{kind}".replace(" ", "_"),
-                      marks=[pytest.mark.thorough] if c in ("avx2", "plain") else [])
+                      marks=[pytest.mark.thorough] if c in ("avx2", "masks", "plain") else [])
          for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
 
 
