@@ -22,7 +22,8 @@ from . import golden_models
 from .c_tools import exported
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("make") is None, reason="needs gcc, make")
-TOOLS = {"cpp": ("g++",), "rust": ("rustc",), "go": ("go",)}
+TOOLS = {"cpp": ("g++",), "rust": ("rustc",), "go": ("go",), "java": ("javac",), "scala": ("javac", "scalac"),
+         "r": ("Rscript",), "perl": ("perl",)}
 UNTESTED = {"julia", "csharp"}                       # whose compilers are no part of Debian
 
 

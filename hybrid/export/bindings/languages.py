@@ -54,4 +54,45 @@ GO = Binding(
      "LEFT": ("outputs", "{ident}", ", "), "RIGHT": ("inputs", "{ident}", ", "),
      "WRITE": ("outputs", '\tresult({place1}, "{name}", {ident})', "\n")})
 
-LANGUAGES = {"cpp": CPP, "rust": RUST, "go": GO}
+JVM = _types("float", "double", "long", "int", "short", "byte", "long", "int", "short", "byte", "boolean")
+JAVA = Binding(
+    "Java", {"NAME/Model.java": "java_model.java", "NAME/ModelException.java": "java_exception.java",
+             "NAME/Example.java": "java_example.java", "NAME_java.c": "java.c", "Makefile": "java.mk"},
+    JVM,
+    {"PARAMETERS": ("inputs", "{type}[] {ident}", ", "),
+     "FITS": ("inputs", '    fits("{name}", {size}, {ident}.length);', "\n"),
+     "ROOM": ("outputs", "    {type}[] {ident} = new {type}[{size}];", "\n"),
+     "GIVEN": ("inputs", "{ident}", ", "), "NAMES": ("outputs", "{ident}", ", "), "IDENTS": ("inputs", "{ident}", ", "),
+     "FIELDS": ("outputs", "    public final {type}[] {ident};", "\n"),
+     "TYPED": ("outputs", "{type}[] {ident}", ", "), "SET": ("outputs", "      this.{ident} = {ident};", "\n"),
+     "TYPES": ("outputs", "{type}[]", ", "),
+     "READ": ("inputs", "      {type}[] {ident} = ({type}[]) argument(args, {place}, {type}.class, {size});", "\n"),
+     "WRITE": ("outputs", '      result(args, {place}, "{name}", @FROM@{ident});', "\n")},
+    {"CLASS": "", "RESULT": "@TYPES@", "RESULTS": "@NAMES@", "ALL": "@TYPED@", "FROM": ""},
+    {"CLASS": "\n  /** What run gives. */\n  public static final class Results {\n@FIELDS@\n\n    Results(@TYPED@) {\n"
+              "@SET@\n    }\n  }\n", "RESULT": "Results", "RESULTS": "new Results(@NAMES@)",
+     "ALL": "Model.Results results", "FROM": "results."},
+    more=lambda name: {"MANGLED": name.replace("_", "_1")})
+
+SCALA = Binding(
+    "Scala", {"Network.scala": "scala.scala", "ScalaExample.scala": "scala_example.scala", "Makefile": "scala.mk"},
+    {d: t.capitalize() for d, t in JVM.items()},
+    {"IDENTS": ("inputs", "{ident}", ", "), "NAMES": ("outputs", "{ident}", ", "),
+     "READ": ("inputs", "      val {ident} = Example.argument(args, {place}, classOf[{type}], {size})"
+                        ".asInstanceOf[Array[{type}]]", "\n"),
+     "WRITE": ("outputs", '      Example.result(args, {place}, "{name}", @FROM@{ident})', "\n")},
+    {"ALL": "@NAMES@", "FROM": ""}, {"ALL": "results", "FROM": "results."}, needs=("java",))
+
+NAMES = _types("float32", "float64", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
+OF_R = '  list(name = "{name}", dtype = "{dtype}", shape = c({shape}))'
+R = Binding(
+    "R", {"NAME_r.c": "r.c", "NAME.R": "r.R", "example.R": "r_example.R", "Makefile": "r.mk"}, NAMES,
+    {"INPUTS": ("inputs", OF_R, ",\n"), "OUTPUTS": ("outputs", OF_R, ",\n")})
+
+OF_PERL = "    {{name => '{name}', dtype => '{dtype}', shape => [{shape}], size => {size}, pack => '{type}'}},\n"
+PERL = Binding(
+    "Perl", {"Name.pm": "perl.pm", "example.pl": "perl_example.pl", "Makefile": "perl.mk"},
+    _types("f", "d", "q", "l", "s", "c", "Q", "L", "S", "C", "C"),
+    {"INPUTS": ("inputs", OF_PERL, ""), "OUTPUTS": ("outputs", OF_PERL, "")})
+
+LANGUAGES = {"cpp": CPP, "r": R, "java": JAVA, "scala": SCALA, "perl": PERL, "rust": RUST, "go": GO}
