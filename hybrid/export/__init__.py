@@ -13,6 +13,7 @@ from typing import Any, Sequence
 from ..base.errors import AttributeValueError, HybridError
 from ..runtime import toolchain
 from ..runtime.build import listed
+from .bindings import checked, write as write_bindings
 from .files import write_all
 from .layout import lay_out
 from .source import address
@@ -27,13 +28,15 @@ _SKIPPED = ("-shared", "-fPIC", "-Xclang", "-fopenmp", "-Wl,--as-needed", "-Werr
 
 
 def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
-             input_names: Sequence[str] = (), output_names: Sequence[str] = (), plain: bool = False) -> list[Path]:
+             input_names: Sequence[str] = (), output_names: Sequence[str] = (), plain: bool = False,
+             bindings: Sequence[str] = ()) -> list[Path]:
     """Write a network, for inputs of some shapes, as C files into a folder; their paths.
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
     "int32")``; without any, those of a block's last call. name: of the files and of the C functions' beginnings; the
     folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
-    what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers.
+    what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers. bindings:
+    other languages that call it (``hybrid.export.bindings.LANGUAGES``), each in a folder of its own with an example.
 
     >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
     """
@@ -41,12 +44,16 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
         raise AttributeValueError(f"export_c takes a Block or a function, got {type(target).__name__}")
     path = Path(folder)
     name = _checked(name or re.sub(r"\W", "_", path.name).lower())
+    languages = checked(bindings, name)
     what = _specialized(target, name, inputs)
+    checked(bindings, name, what.training is not None)
     input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)
     listing = listed(what.program, what.frozen, address, plain)
-    return write_all(path, name, what, listing, lay_out(what, listing), _plain_flags() if plain else _flags())
+    flags = _plain_flags() if plain else _flags()
+    written = write_all(path, name, what, listing, lay_out(what, listing), flags)
+    return [*written, *write_bindings(path, name, what, flags, languages)]
 
 
 def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array] = ()) -> None:

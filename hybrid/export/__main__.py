@@ -26,6 +26,8 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
     add("--name", help="of the files and of the C functions' beginnings (default: the folder's name)")
     add("--plain", action="store_true", help="C11 alone, without GNU's vectors: slower, for other compilers")
+    add("--bindings", default="", metavar="LANGUAGES", help="code in other languages that calls the model, as in "
+        "cpp,java,r")
     return parser.parse_args(given)
 
 
@@ -128,7 +130,7 @@ def main(given: Sequence[str]) -> int:
         else:
             net, inputs, names, results = of_symbol(options.network, options.params, shapes, dtypes)
         for path in export_c(net, options.output, *inputs, name=options.name, input_names=names, output_names=results,
-                             plain=options.plain):
+                             plain=options.plain, bindings=[b for b in options.bindings.split(",") if b]):
             print(path)
     except (HybridError, OSError, ImportError) as err:
         print(f"python -m hybrid.export: {err}", file=sys.stderr)
