@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -23,8 +24,8 @@ from .c_tools import exported
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None or shutil.which("make") is None, reason="needs gcc, make")
 TOOLS = {"cpp": ("g++",), "rust": ("rustc",), "go": ("go",), "java": ("javac",), "scala": ("javac", "scalac"),
-         "r": ("Rscript",), "perl": ("perl",)}
-UNTESTED = {"julia", "csharp"}                       # whose compilers are no part of Debian
+         "r": ("Rscript",), "perl": ("perl",), "python": ("python3",), "csharp": ("mcs", "mono")}
+UNTESTED = {"julia"}                                 # which is no part of Debian
 
 
 def needs(language: str) -> None:
@@ -96,6 +97,35 @@ def test_several_arrays_of_many_types(folder: Path, language: str) -> None:
     assert done.returncode == 0, done
     for path, a in zip(results, wanted):
         assert path.read_bytes() == a.tobytes(), (path, done.stdout)
+
+
+def test_the_wheel_needs_no_package(folder: Path, tmp_path: Path) -> None:
+    """The wheel for Python, installed where there is no other package; lists, buffers and what it refuses."""
+    subprocess.run(["make", "-s", "-C", str(folder / "mlp" / "python"), "wheel"], check=True, timeout=280)
+    (wheel,) = (folder / "mlp" / "python").glob("*.whl")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", str(tmp_path),
+                    str(wheel)], check=True, timeout=280)
+    code = f"""
+import array, sys
+sys.path.insert(0, {str(tmp_path)!r})
+from mlp import INPUTS, OUTPUTS, Model
+model = Model()
+x = array.array("f", open({str(folder / "x.bin")!r}, "rb").read())
+wanted = open({str(folder / "wanted.bin")!r}, "rb").read()
+y = model.run(x)
+assert y.shape == OUTPUTS[0].shape == (2, 3) and y.tobytes() == wanted and y[1, 2] == y.tolist()[1][2]
+assert model.run([x.tolist()[:8], x.tolist()[8:]]).tobytes() == wanted
+for bad in (array.array("d", x), [1.0], [[1.0] * 2] * 8, [[1.0], [2.0, 3.0]]):
+    try:
+        model.run(bad)
+    except (TypeError, ValueError) as err:
+        print(err)
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "data is of float32, got elements of the code 'd'", "data has 16 elements, got 1",
+        "data has shape (2, 8), got (8, 2)", "lists of different lengths are no array"]
 
 
 @pytest.mark.thorough

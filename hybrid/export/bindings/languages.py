@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 
+from ..files import TYPES
 from .interface import KEYWORDS, Binding
 
 TAKEN = KEYWORDS | frozenset(("math", "fmt", "java", "scala", "main", "example")) | sys.stdlib_module_names
@@ -95,4 +96,31 @@ PERL = Binding(
     _types("f", "d", "q", "l", "s", "c", "Q", "L", "S", "C", "C"),
     {"INPUTS": ("inputs", OF_PERL, ""), "OUTPUTS": ("outputs", OF_PERL, "")})
 
-LANGUAGES = {"cpp": CPP, "r": R, "java": JAVA, "scala": SCALA, "perl": PERL, "rust": RUST, "go": GO}
+PYTHON = Binding(
+    "Python", {"NAME/__init__.py": "python_init.py.txt", "example.py": "python_example.py.txt",
+               "wheel.py": "python_wheel.py.txt", "Makefile": "python.mk"}, NAMES, {},
+    more=lambda name: {"DTYPES": ", ".join(f'"{d}"' for d in TYPES)})
+
+OF_JULIA = '    (name = "{name}", type = {type}, shape = ({shape},)),\n'
+JULIA = Binding(
+    "Julia", {"Name.jl": "julia.jl", "example.jl": "julia_example.jl"},
+    {**_types("Float32", "Float64", "Int64", "Int32", "Int16", "Int8", "UInt64", "UInt32", "UInt16", "UInt8", "Bool"),
+     "float16": "Float16"},
+    {"INPUTS": ("inputs", OF_JULIA, ""), "OUTPUTS": ("outputs", OF_JULIA, "")})
+
+CSHARP = Binding(
+    "C#", {"Name.cs": "csharp.cs", "Example.cs": "csharp_example.cs", "Makefile": "csharp.mk"},
+    _types("float", "double", "long", "int", "short", "sbyte", "ulong", "uint", "ushort", "byte", "byte"),
+    {"PARAMETERS": ("inputs", "{type}[] {ident}", ", "),
+     "FITS": ("inputs", '            Fits("{name}", {size}, {ident}.Length);', "\n"),
+     "ROOM": ("outputs", "            var {ident} = new {type}[{size}];", "\n"),
+     "PINS": ("every", "GCHandle.Alloc({ident}, GCHandleType.Pinned)", ", "),
+     "TYPES": ("outputs", "{type}[] {ident}", ", "), "NAMES": ("outputs", "{ident}", ", "),
+     "READ": ("inputs", "                var {ident} = Argument<{type}>(args, {place}, {size});", "\n"),
+     "IDENTS": ("inputs", "{ident}", ", "), "TYPE": ("outputs", "{type}[]", ", "),
+     "WRITE": ("outputs", '                Result(args, {place}, "{name}", {ident});', "\n")},
+    {"RESULT": "@TYPE@", "RESULTS": "@NAMES@", "PATTERN": "@NAMES@"},
+    {"RESULT": "(@TYPES@)", "RESULTS": "(@NAMES@)", "PATTERN": "(@NAMES@)"})
+
+LANGUAGES = {"cpp": CPP, "r": R, "java": JAVA, "scala": SCALA, "perl": PERL, "rust": RUST, "go": GO, "python": PYTHON,
+             "julia": JULIA, "csharp": CSHARP}
