@@ -198,13 +198,13 @@ class Kept:
     def __init__(self, module: dict[str, Any], *names: Mapping[str, Any]) -> None:
         self.module = module
         self.names = names                               # tables of operators by the names that functions have
-        self._made: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}                   # what was put there
         registry.CHANGED.append(self._forget)
 
     def __call__(self, name: str, found: Any) -> Any:
         """Keep what was found, if it is the function of an operator; what was found."""
         if any(name in table for table in self.names):
-            self.module[name] = self._made[name] = found
+            self.module[name] = self.made[name] = found
         return found
 
     def among(self, names: Iterable[str]) -> list[str]:
@@ -216,10 +216,10 @@ class Kept:
         return found
 
     def _forget(self) -> None:
-        for name, found in self._made.items():
+        for name, found in self.made.items():
             if self.module.get(name) is found:           # nobody put something else there
                 del self.module[name]
-        self._made.clear()
+        self.made.clear()
 
 
 def _find(space: str, name: str) -> Any:

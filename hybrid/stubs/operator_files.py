@@ -127,8 +127,11 @@ TWO = (Parameter("lhs", "{t}"), Parameter("rhs", "{t}"))
 
 def plain_functions(module: ModuleType) -> dict[str, Any]:
     """Public functions that a module defines, or that tables put there."""
+    kept = vars(module).get("_kept")
+    operators = () if kept is None else kept.made
     return {n: f for n, f in sorted(vars(module).items())
-            if inspect.isfunction(f) and not n.startswith("_") and f.__module__.startswith("hybrid.")}
+            if inspect.isfunction(f) and not n.startswith("_") and f.__module__.startswith("hybrid.")
+            and n not in operators}
 
 
 def own_function(name: str, fn: Any, space: Space) -> str:
