@@ -4,6 +4,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import weakref
 from types import ModuleType
 from typing import Any, Callable, Iterable, Mapping
 
@@ -187,8 +188,13 @@ def resolve(space: str, name: str) -> Any:
         _seen[0] = registry.VERSION[0]
     key = (space, name)
     if key not in _cache:
-        _cache[key] = _find(space, name)
+        found = _cache[key] = _find(space, name)
+        if inspect.isfunction(found):
+            MADE.add(found)
     return _cache[key]
+
+
+MADE: weakref.WeakSet[Any] = weakref.WeakSet()           # functions that were looked up
 
 
 class Kept:
