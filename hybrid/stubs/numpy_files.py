@@ -165,8 +165,8 @@ def npx_text(value: str) -> str:
     """``numpy/extension.pyi``, or ``graph/sym_npx.pyi``."""
     array = value == "ndarray"
     space = NPX if array else Space("npx", "Symbol", "Symbol | NDArray | numpy.ndarray | float")
-    own_names = [n for n in vars(extension) if not n.startswith("_") and n not in (
-        "functions", "serialize", "is_value", "as_value", "wrap")]
+    own_names = [n for n, v in vars(extension).items() if not n.startswith("_") and v not in functions.MADE
+                 and n not in ("functions", "serialize", "is_value", "as_value", "wrap")]
     table = found(extension, own_names)
     operators = {n: d for n, d in namespace(NPX).items() if n not in table}
     head = HEAD.format(up="..") + ("from .multiarray import ndarray\n" if array else "from .symbol import Symbol\n")
