@@ -42,7 +42,7 @@ class Unevaluated(SymbolMethods):
                        f"Use {space}.where(condition, a, b) to choose by value, or {loops}.cond(condition, f, g) to "
                              "compute one of two")
         return self._refuse(kind or "if, while, and, or, not",
-                            f"{way}; sizes (x.shape) can be tested; or call the block without hybridize().")
+                            f"{way}; sizes (x.shape) can be tested; or run this code without hybridize.")
 
     def __float__(self) -> float:
         return self._refuse("float()", "Keep it as an array, or compute it outside the hybridized code.")
@@ -69,7 +69,7 @@ class Unevaluated(SymbolMethods):
         """Refused: a traced value has no numbers yet."""
         return self._refuse(".asnumpy()",
                             "hybrid.debug.print shows it at each call; convert results outside the hybridized code, or "
-                            "call the block without hybridize().")
+                            "run this code without hybridize.")
 
     def asscalar(self) -> Any:
         """Refused: a traced value has no numbers yet."""

@@ -85,7 +85,8 @@ class Report:
         return self.arena_bytes + self.output_bytes
 
     def __str__(self) -> str:
-        lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernels"]
+        many = "" if len(self.kernels) == 1 else "s"
+        lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernel{many}"]
         for k in self.kernels:
             lines.append(f"  {k.name} [{k.kind}] {' '.join(k.nodes)}")
             if k.form:
