@@ -59,11 +59,12 @@ class Unevaluated(SymbolMethods):
         return self._refuse(f"the format {spec!r}",              # type: ignore[no-any-return]
                             "hybrid.debug.print shows it at each call; format results outside the hybridized code.")
 
-    def __getattr__(self, name: str) -> Any:
-        if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
-            raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
-                                 f"code is compiled)", name=name, obj=self)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    if not TYPE_CHECKING:                                # for which an unknown name is an error
+        def __getattr__(self, name: str) -> Any:
+            if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
+                raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
+                                     f"code is compiled)", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def asnumpy(self) -> Any:
         """Refused: a traced value has no numbers yet."""

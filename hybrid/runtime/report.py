@@ -187,7 +187,7 @@ def note_forms(report: Report, planned: Planned) -> None:
 
 def _one(k: Kernel, origins: Mapping[Node, tuple[str, str]]) -> KernelReport:
     inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
-    kind = "contraction" if k.kind == "convolution" and packed_product(k.dot) else k.kind
+    kind = "contraction" if k.dot is not None and packed_product(k.dot) else k.kind
     return KernelReport(f"k{k.number}", kind, inside, [describe(n) for n in k.reads],
                         [describe(n) for n in k.stores], k.reason,
                         list(dict.fromkeys(origins[m] for m in reversed(list(k.members)) if m in origins)),
