@@ -104,3 +104,12 @@ def test_boxes_lie_below_what_they_read_and_apart() -> None:
     assert len(set(place)) == 5 and all(abs(a[0] - b[0]) >= drawing.WIDE for a in place for b in place
                                         if a[1] == b[1] and a != b)
     assert drawing.size(2048) == "2 KB" and drawing.duration(2e-6) == "2 µs"
+
+
+def test_a_plain_function_keeps_its_name() -> None:
+    def halves(x: Any) -> Any:
+        return x / 2
+    found = mx.explain(halves, nd.ones(3))
+    assert found.title == "halves" and found.programs[0].name == "halves"
+    with pytest.raises(TypeError, match=r"test_explain\.py:\d+: explain calls a function or a block itself"):
+        mx.explain(halves(nd.ones(3)))                      # type: ignore[arg-type]

@@ -7,9 +7,9 @@ from typing import Any, Callable, Sequence
 
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
-from ..jit.api import HybridFunction, ObjectCall, hybridize
 from ..jit.debug import own_part
 from ..runtime.report import KernelReport
+from .compiling import compiling, name_of
 from .drawing import duration, graph, memory, operations, size
 from .measured import Ceiling, Measured, calls_of, machine, measured, seconds_of
 
@@ -97,10 +97,9 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     >>> page.html.startswith("<!DOCTYPE html>"), len(page.programs)
     (True, 1)
     """
-    active = isinstance(f, (HybridFunction, ObjectCall)) or getattr(f, "_active", False)
-    fast = f if active else hybridize(lambda *a, **k: f(*a, **k))
+    fast = compiling(f, "explain")
     calls = calls_of(fast, args, kwargs)
-    name = getattr(f, "__qualname__", None) or getattr(f, "name", None) or type(f).__name__
+    name = name_of(f)
     if not calls:
         raise HybridError(f"explain: {name} called no compiled program; its warnings say why it runs as plain Python")
     engine = getattr(fast, "_engine", None) or getattr(fast, "engine", None)
