@@ -111,6 +111,48 @@ def test_loss_that_is_not_hybridized(monkeypatch: Any) -> None:
     assert is_joined(both(monkeypatch, Loop.step, hybrid_loss=False))
 
 
+def test_losses_of_other_kinds_attributes_and_hooks(monkeypatch: Any) -> None:
+    """A loss of the library that is not hybridized is one event of a round; what it depends on is part of it."""
+    def weighted(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        if i == 12:
+            loop.loss._weight = 0.5
+        if i == 15:
+            loop.loss.register_forward_hook(lambda block, inputs, out: loop.seen.append(out.asnumpy()))
+        with autograd.record():
+            out = loop.net(x)
+            loss = loop.loss(out, y) if i < 6 else loop.loss(out, y, WEIGHTS) + loop.squares(out, TARGETS)
+        loss.backward()
+        loop.trainer.step(8)
+        loop.seen.append(loss.asnumpy())
+
+    def made(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.squares = gluon.loss.L2Loss()
+        weighted(loop, i)
+    loop = both(monkeypatch, made, 20, hybrid_loss=False)
+    assert loop.root.joined >= 6
+    assert len(loop.seen) == 25
+
+    class Mine(gluon.loss.SoftmaxCrossEntropyLoss):
+        count = 0
+
+        def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+            self.count += 1
+            return super().hybrid_forward(F, pred, label, sample_weight) * self.count
+
+    def users(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.loss = Mine()
+        loop.step(i)
+    loop = both(monkeypatch, users, 8, hybrid_loss=False)
+    assert loop.loss.count == 8
+
+
+WEIGHTS = nd.array(np.linspace(0.5, 1.5, 8).reshape(8, 1))
+TARGETS = nd.array(np.linspace(-1, 1, 32).reshape(8, 4))
+
+
 def test_nothing_is_put_off_when_told_so(monkeypatch: Any) -> None:
     monkeypatch.setenv("HYBRID_DEFER", "0")
     loop = Loop()

@@ -6,6 +6,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from . import known_calls
+from .known_calls import IN_C
 from ..base import pending, rng
 from ..graph import symbol
 from ..graph.traced_number import looked_at_in
@@ -77,9 +78,10 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     if pending.WATCHED[0] and not told and out is None and not SCOPE.traces:
         return pending.LATER[0].operator(d, inputs, attrs, cls,
                                          lambda given: invoke(d, given, attrs, None, name, cls, hint, True))
-    if out is None and d.known and not (CASTS or TIMERS or SCOPE.traces or SCOPE.symbolic):
-        call = known_calls.find(d, inputs, attrs)
-        if call is not None:
+    if out is None and d.known and not (CASTS or TIMERS):
+        if IN_C and (found := IN_C[0](d.known, inputs, attrs, cls)) is not None:
+            return found
+        if not (SCOPE.traces or SCOPE.symbolic) and (call := known_calls.find(d, inputs, attrs)) is not None:
             found = _again(d, *call, inputs, cls)
             if found is not None:
                 return found
@@ -147,6 +149,8 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
         return None
     if SCOPE.recording:
         tape.record_call(program, list(inputs), results, reference_runner, origin=(d, attrs, [True] * len(raws)))
+    elif not IN_C:
+        known_calls.counted()
     return results[0] if visible == 1 else results[:visible]
 
 

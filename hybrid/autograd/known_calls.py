@@ -10,12 +10,18 @@ import numpy as np
 from ..base.scope import CASTS, SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
-from ..ir.direct import quiet, quietly
+from ..ir.direct import WARNINGS, quiet, quietly
 from ..ir.evaluate import single
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
+from ..runtime import launcher
 
 MOST = 4096                                             # calls that are remembered of an operator
+# calls that go through Python before it is asked again whether C can do them
+PATIENCE = 500
+# at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
+IN_C: list[Callable[..., Any]] = []
+_slow = [0]
 
 
 class Known(NamedTuple):
@@ -73,6 +79,16 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
     if len(d.known) >= MOST:
         d.known.clear()
     d.known[key] = Known(program, attrs, d.eager, single(program) if d.eager is None else None, d.num_visible(attrs))
+
+
+def counted() -> None:
+    """Count a call that went through Python; after some of them those to come go through C, once that is built."""
+    _slow[0] += 1
+    if _slow[0] >= PATIENCE and not IN_C and WARNINGS is not None:
+        _slow[0] = 0
+        found = launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)
+        if found is not None:
+            IN_C.append(found)
 
 
 def find(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Known, list[np.ndarray]] | None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import nd
-from ..base import numeric_types
+from ..base import numeric_types, pending
 from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..base.scope import SCOPE
 from ..graph.symbol import known
 from .hybrid_block import HybridBlock
 
@@ -90,6 +91,15 @@ class Loss(HybridBlock):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
+
+    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
+        def ordinary() -> Any:
+            return HybridBlock._careful_call(self, *args, **kwargs)
+        d = self.__dict__
+        if (pending.WATCHED[0] and not d["_active"] and not SCOPE.traces and type(self).__module__ == __name__
+            and not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_backward_hooks"]):
+            return pending.LATER[0].loss(self, args, kwargs, ordinary)
+        return ordinary()
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         """The loss of a prediction; override it."""

@@ -74,7 +74,10 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     """A new array in C order: what shares memory with an input, or with a number of the program, is copied."""
     if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
         return xp.asarray(value)
-    if any(value is x for x in inputs) or xp is np and not value.flags.writeable:
+    for x in inputs:
+        if value is x:
+            return xp.array(value, order="C")
+    if xp is np and not value.flags.writeable:
         return xp.array(value, order="C")
     if value.base is not None:                              # of which parts and other shapes can be views
         return value if xp is np and _alone(value) else xp.array(value, order="C")
@@ -82,21 +85,31 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
 
 
 # ---- no warnings of numbers: what an ``np.errstate`` does takes as long as several small functions
-def _by_context() -> "tuple[Callable[[], Any], Callable[[Any], None]] | None":
-    """NumPy 2 keeps what it warns of in a context variable; None where that is not so."""
+def _by_context() -> "tuple[Any, Any] | None":
+    """NumPy 2 keeps what it warns of in a context variable: that, and its value for no warnings; None where that is
+    not so."""
     try:
         from numpy._core.umath import _extobj_contextvar as variable, _make_extobj as make  # noqa: PLC0415
         nothing = make(all="ignore")
         variable.reset(variable.set(nothing))
     except (ImportError, AttributeError, TypeError, ValueError):
         return None
-    return lambda: variable.set(nothing), variable.reset
+    return variable, nothing
 
 
 def _by_state() -> Any:
     return np.seterr(all="ignore")
 
 
-_found = _by_context()
-quiet, quietly = _found or (_by_state, lambda old: np.seterr(**old) and None)
+WARNINGS = _by_context()
+
+
+def _ways() -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    if WARNINGS is None:
+        return _by_state, lambda old: np.seterr(**old) and None
+    variable, nothing = WARNINGS
+    return lambda: variable.set(nothing), variable.reset
+
+
+quiet, quietly = _ways()
 quiet.__doc__ = "Let NumPy warn of nothing; what it gives is for ``quietly``, which lets it warn as before."

@@ -96,7 +96,7 @@ _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})
      vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("ge", a, b), 0, g)), cost=2)
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
      vjp=lambda g, y, a, b: (_m("where", _m("le", a, b), g, 0), _m("where", _m("le", a, b), 0, g)), cost=2)
-_row("relu", 1, lambda xp, a: xp.maximum(a, a.dtype.type(0)), "({0} <= 0 ? ({T})0 : {0})",
+_row("relu", 1, special.relu, "({0} <= 0 ? ({T})0 : {0})",
      lambda g, y, a: (_m("where", _m("gt", y, 0), g, y),))      # of the result, which is 0 or NaN where g is not taken
 _row("pow", 2, special.power, "__builtin_pow{f}({0}, {1})",
      lambda g, y, a, b: (g * b * _m("pow", a, b - 1), g * y * _m("log", _m("where", _m("gt", a, 0), a, 1))),

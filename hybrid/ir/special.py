@@ -1,6 +1,7 @@
 """Special functions for NumPy and CuPy arrays that NumPy itself does not have, computed in float64."""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Callable
 
 import numpy as np
@@ -185,6 +186,19 @@ def float_only(name: str) -> Callable[[Any, Any], Any]:
     def call(xp: Any, a: Any) -> Any:
         return getattr(xp, name)(a if a.dtype.kind == "f" else a.astype(np.float32))
     return call
+
+
+@lru_cache(64)
+def _zero(dtype: np.dtype) -> np.ndarray:
+    """0 as an array without axes, which universal functions take sooner than a number."""
+    out = np.zeros((), dtype)
+    out.flags.writeable = False
+    return out
+
+
+def relu(xp: Any, a: Any) -> Any:
+    """What is above 0, or NaN; else 0."""
+    return xp.maximum(a, _zero(a.dtype) if xp is np else a.dtype.type(0))
 
 
 def sign(xp: Any, a: Any) -> Any:

@@ -506,7 +506,9 @@ class Reader:
                 self.walk(self._put(Place(vars(module), name)))
             self._ask(answers.setting(value, name))
         if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
-            for name in sorted((self.names - vars(module).keys()).intersection(dir(module))):
+            kept = vars(module).get("_kept")
+            made = kept.among(self.names) if kept is not None else []
+            for name in sorted({*made, *(self.names - vars(module).keys()).intersection(dir(module))}):
                 self._put(Place(vars(module), name))
         if module is os and self.names & {"environ", "getenv"}:
             self.walk(os.environ)

@@ -306,8 +306,10 @@ def __getattr__(name: str) -> Any:
         return [n for n in __dir__() if not n.startswith("_")]
     if name.startswith("__"):
         raise AttributeError(name)
-    return functions.resolve("nd", name)
+    return _kept(name, functions.resolve("nd", name))
 
+
+_kept = functions.Kept(globals(), functions.registry.namespace("nd"))
 
 # public names that are neither operators nor functions of this module
 _FURTHER = ("CachedOp", "Context", "Custom", "NDArray", "NDArrayBase", "load", "load_frombuffer", "op", "random",

@@ -4,8 +4,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import weakref
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any, Callable, Iterable, Mapping
 
 from ..graph import symbol
 from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
@@ -36,13 +37,14 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
-        if len(args) == plain and out is None and not kwargs and not (SCOPE.traces or SCOPE.symbolic):
+        if len(args) == plain and out is None and not kwargs:
             for x in args:
                 if not isinstance(x, NDArray):
                     break
             else:                                            # all inputs and nothing else
                 try:
-                    return invoke(d, args, {}, None, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+                    return invoke(d, args, kwargs, None, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None,
+                                  hint)
                 except Exception as err:
                     shortened(err)
                     raise
@@ -186,8 +188,44 @@ def resolve(space: str, name: str) -> Any:
         _seen[0] = registry.VERSION[0]
     key = (space, name)
     if key not in _cache:
-        _cache[key] = _find(space, name)
+        found = _cache[key] = _find(space, name)
+        if inspect.isfunction(found):
+            MADE.add(found)
     return _cache[key]
+
+
+MADE: weakref.WeakSet[Any] = weakref.WeakSet()           # functions that were looked up
+
+
+class Kept:
+    """The functions of operators that a module's ``__getattr__`` makes: once made they are put into the module, where
+    Python finds them without asking again, until operators are registered or taken out."""
+
+    def __init__(self, module: dict[str, Any], *names: Mapping[str, Any]) -> None:
+        self.module = module
+        self.names = names                               # tables of operators by the names that functions have
+        self.made: dict[str, Any] = {}                   # what was put there
+        registry.CHANGED.append(self._forget)
+
+    def __call__(self, name: str, found: Any) -> Any:
+        """Keep what was found, if it is the function of an operator; what was found."""
+        if any(name in table for table in self.names):
+            self.module[name] = self.made[name] = found
+        return found
+
+    def among(self, names: Iterable[str]) -> list[str]:
+        """Those of some names that are operators' in the module; their functions are made now."""
+        found = [name for name in names if any(name in table for table in self.names)]
+        for name in found:
+            if name not in self.module:
+                self.module["__getattr__"](name)
+        return found
+
+    def _forget(self) -> None:
+        for name, found in self.made.items():
+            if self.module.get(name) is found:           # nobody put something else there
+                del self.module[name]
+        self.made.clear()
 
 
 def _find(space: str, name: str) -> Any:

@@ -148,7 +148,10 @@ def __getattr__(name: str) -> Any:
         _SEEN[0] = _functions.registry.VERSION[0]
     if name not in _MADE:
         _MADE[name] = _made(name)
-    return _MADE[name]
+    return _kept(name, _MADE[name])
+
+
+_kept = _functions.Kept(globals(), _functions.registry.namespace("np"), _NP_BINARY)
 
 
 def __dir__() -> list[str]:

@@ -80,7 +80,10 @@ def __getattr__(name: str) -> Any:
     """Operators as functions."""
     if name.startswith("__"):
         raise AttributeError(name)
-    return functions.resolve("npx", name)
+    return _kept(name, functions.resolve("npx", name))
+
+
+_kept = functions.Kept(globals(), functions.registry.namespace("npx"))
 
 
 def __dir__() -> list[str]:

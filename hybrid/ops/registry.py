@@ -203,6 +203,7 @@ class OpDef:
 OPS: dict[str, OpDef] = {}             # by JSON name, other JSON names included
 _SPACES: dict[str, dict[str, OpDef]] = {"nd": {}, "np": {}, "npx": {}}
 VERSION = [0]                          # grows with each registration; namespaces made earlier look again
+CHANGED: list[Callable[[], None]] = []                       # called then
 
 
 def _names(given: Any) -> tuple[str, ...]:
@@ -242,6 +243,12 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     return add
 
 
+def _changed() -> None:
+    VERSION[0] += 1
+    for call in CHANGED:
+        call()
+
+
 def _register(d: OpDef) -> None:
     for json_name in (d.name, *d.json):
         if json_name in OPS:
@@ -253,7 +260,7 @@ def _register(d: OpDef) -> None:
             if n in _SPACES[space] and _SPACES[space][n] is not d:
                 raise AttributeValueError(f"{space}.{n} is registered already, for {_SPACES[space][n].name}")
             _SPACES[space][n] = d
-    VERSION[0] += 1
+    _changed()
 
 
 def also(known: str, *names: str) -> None:
@@ -264,7 +271,7 @@ def also(known: str, *names: str) -> None:
             raise AttributeValueError(f"an operator named {name!r} is registered already")
         OPS[name] = d
     d.json = (*d.json, *names)
-    VERSION[0] += 1
+    _changed()
 
 
 def namespace(space: str) -> dict[str, OpDef]:
@@ -287,7 +294,7 @@ def unregister(d: OpDef) -> None:
     for table in (OPS, *_SPACES.values()):
         for n in [n for n, o in table.items() if o is d]:
             del table[n]
-    VERSION[0] += 1
+    _changed()
 
 
 def promote(*nodes: Node) -> np.dtype:

@@ -25,6 +25,7 @@ from . import toolchain, warmed
 NAME = "hybrid_launcher"
 _lock = forking.LongLock()
 _loaded: list[Any] = []
+_module: list[Any] = []
 _coming: list[threading.Thread] = []
 
 
@@ -76,6 +77,7 @@ def _launcher(so: Path) -> Any:
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
+        _module[:] = [module]
         return module.Launcher
     except (ImportError, OSError):
         return None
@@ -87,6 +89,19 @@ def load() -> Any:
         if not _loaded:
             _loaded.append(_build())
         return _loaded[0]
+
+
+def known_call(*surroundings: Any) -> Any:
+    """The function that does eager calls which were made before (kernels/c/launcher_eager.h says what its surroundings
+    are), where the launcher is there without waiting for a compiler; else None, and it is being built."""
+    if not _loaded and warmed.known("launcher") is not None:
+        load()
+    if not _module:
+        if not _loaded:
+            prepare()
+        return None
+    _module[0].eager_calls(*surroundings)
+    return _module[0].known_call
 
 
 def prepare() -> None:

@@ -126,9 +126,11 @@ TWO = (Parameter("lhs", "{t}"), Parameter("rhs", "{t}"))
 
 
 def plain_functions(module: ModuleType) -> dict[str, Any]:
-    """Public functions that a module defines, or that tables put there."""
+    """Public functions that a module defines, or that tables put there; not those that are made of operators when
+    somebody looks for them."""
     return {n: f for n, f in sorted(vars(module).items())
-            if inspect.isfunction(f) and not n.startswith("_") and f.__module__.startswith("hybrid.")}
+            if inspect.isfunction(f) and not n.startswith("_") and f.__module__.startswith("hybrid.")
+            and f not in functions.MADE}
 
 
 def own_function(name: str, fn: Any, space: Space) -> str:

@@ -15,6 +15,7 @@
 #include "launcher_checks.h"
 #include "launcher_step.h"
 #include "launcher_arguments.h"
+#include "launcher_eager.h"
 
 /* The program on a table that has all but the arena, and what belongs to a step: 1; 0: the careful way; -1: an error. */
 static int run(Launcher *self, void **table, void *stream) {
@@ -189,13 +190,13 @@ static PyTypeObject LauncherType = {
   .tp_new = launcher_new, .tp_dealloc = launcher_dealloc, .tp_traverse = launcher_traverse, .tp_clear = launcher_clear, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Launcher, call),
   .tp_members = members,
 };
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_launcher", .m_size = -1};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_launcher", .m_size = -1, .m_methods = eager_methods};
 
 PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   import_array();
   if (PyType_Ready(&LauncherType)) return NULL;
   str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
-  str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces");
+  str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces"), str_symbolic = PyUnicode_InternFromString("symbolic");
   str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
   str_tuple = PyUnicode_InternFromString("tuple"), str_number = PyUnicode_InternFromString("number"), str_dict_of = PyUnicode_InternFromString("dict");
   str_ptr = PyUnicode_InternFromString("ptr"), str_data = PyUnicode_InternFromString("data"), str_mem = PyUnicode_InternFromString("mem");

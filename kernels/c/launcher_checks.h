@@ -41,7 +41,7 @@ typedef struct {
   Py_ssize_t calls;                            /* that it took */
 } Launcher;
 
-static PyObject *str_dict, *str_recording, *str_training, *str_traces, *zero, *str_value, *str_list, *str_tuple, *str_dict_of, *str_number;
+static PyObject *str_dict, *str_recording, *str_training, *str_traces, *str_symbolic, *zero, *str_value, *str_list, *str_tuple, *str_dict_of, *str_number;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 

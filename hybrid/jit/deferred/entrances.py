@@ -16,7 +16,7 @@ from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from . import rounds
-from .events import Backward, Call, Method, Node, Operator, Root, Step, hashable
+from .events import Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
 from .joined import unfit
 from .rounds import STATE, event, give_up, settle, settle_all, strange
 
@@ -39,13 +39,29 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
     if CASTS or TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
-    if not kwargs and len(args) in PLAIN and all([isinstance(x, NDArray) for x in args]):
-        leaves, structure = args, PLAIN[len(args)]
-    else:
-        leaves = []
-        structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
+    leaves, structure = _arguments(args, kwargs)
     what = Call(engine, _root(engine).number(engine))
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
+
+
+def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
+    """The arrays among the arguments of a call, and what they stand in."""
+    if not kwargs and len(args) in PLAIN and all([isinstance(x, NDArray) for x in args]):
+        return args, PLAIN[len(args)]
+    leaves: list[Any] = []
+    return leaves, flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
+
+
+def loss(block: Any, args: Any, kwargs: Any, ordinary: Callable[[], Any]) -> Any:
+    """A call of a loss of this library that is not hybridized, while a round is watched: one event, as if it were."""
+    r = STATE.round
+    if r is None or STATE.busy or not SCOPE.recording or CASTS or TIMERS or OBSERVERS:
+        return ordinary()
+    leaves, structure = _arguments(args, kwargs)
+    if not any([isinstance(x, NDArray) and r.has(x) for x in leaves]):
+        return ordinary()
+    what = Loss(block, block._version, type(block).hybrid_forward)
+    return event(what, leaves, structure, ordinary, lambda node: "")
 
 
 def _root(engine: Any) -> Root:
@@ -178,5 +194,5 @@ def _check_step(trainer: Any) -> str:
     return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
 
 
-__all__ = ["backward", "call", "give_up", "method", "operator", "settle", "settle_all", "step"]
+__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "settle", "settle_all", "step"]
 pending.LATER.append(sys.modules[__name__])

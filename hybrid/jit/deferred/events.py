@@ -26,6 +26,18 @@ class Call(NamedTuple):
         return self.engine.careful(*args, **kwargs)
 
 
+class Loss(NamedTuple):
+    """A call of a loss of this library that is not hybridized: its code depends on its attributes alone."""
+    block: Any
+    version: int                                         # of its attributes
+    code: Any                                            # its ``hybrid_forward``
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Make the call."""
+        args, kwargs = unflatten(structure, iter(values))
+        return self.block(*args, **kwargs)
+
+
 class Operator(NamedTuple):
     """An operator on a result of the round."""
     opdef: Any
