@@ -30,7 +30,8 @@ def compiler_lines() -> Iterator[tuple[str, str]]:
         warnings.simplefilter("ignore")
         cc = toolchain.compiler()
     if cc is None:
-        yield "compiler", (f"none: {compilers.missing(os.environ.get('HYBRID_CC'))}, so compiled programs run on NumPy. "
+        yield "compiler", (f"none: {compilers.missing(os.environ.get('HYBRID_CC'))}, so compiled programs run on "
+                           f"NumPy. "
                            f"{compilers.GET_ONE}")
         return
     yield "compiler", toolchain.compiler_version(cc)
