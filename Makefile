@@ -92,9 +92,12 @@ links:
 	@for f in hybrid/*; do ln -s "$(CURDIR)/$$f" $(TREE)/; done
 	@ln -s "$(CURDIR)/codegen" "$(CURDIR)/kernels" $(TREE)/
 
+# Wheel and sdist, the same bytes whenever they are made of a commit: their files have its time.
 # build/lib keeps files of earlier builds, which a wheel would take up again.
+EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
 wheel: $(VENV)/.dev
-	rm -rf build/lib build/bdist.*
-	$(PY) -m build --wheel --outdir dist .
+	rm -rf build/lib build/bdist.* dist
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) packaging/same_bytes.py dist/*.tar.gz
 
 .PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel

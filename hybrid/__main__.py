@@ -30,7 +30,9 @@ def compiler_lines() -> Iterator[tuple[str, str]]:
         warnings.simplefilter("ignore")
         cc = toolchain.compiler()
     if cc is None:
-        yield "compiler", f"none, so compiled programs run on NumPy. {compilers.GET_ONE}"
+        yield "compiler", (f"none: {compilers.missing(os.environ.get('HYBRID_CC'))}, so compiled programs run on "
+                           f"NumPy. "
+                           f"{compilers.GET_ONE}")
         return
     yield "compiler", toolchain.compiler_version(cc)
     yield "flags", " ".join(toolchain.flags(cc))
@@ -89,7 +91,8 @@ def self_test() -> str:
         answers.append((value.asnumpy(), x.grad.asnumpy()))
     for eager, compiled in zip(*answers):
         numpy.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-6)
-    return "a function and its gradient, compiled and eager, agree"
+    how = "compiled" if toolchain.compiler() else "hybridized, on NumPy,"
+    return f"a function and its gradient, {how} and eager, agree"
 
 
 def main() -> int:

@@ -102,3 +102,13 @@ def test_the_setting() -> None:
     env = {**os.environ, "HYBRID_NAN": "1"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert "NonFiniteError" in done.stderr and "operator log made an infinity" in done.stderr
+
+
+def test_a_loop_without_known_inputs() -> None:
+    """The text says nothing of inputs where it does not know them."""
+    @mx.hybridize
+    def steps(a):
+        return nd.contrib.foreach(lambda d, s: (nd.log(d - 2), s), a, nd.zeros((1,)))[0]
+    with debug.check_finite(), pytest.raises(mx.errors.NonFiniteError) as found:
+        steps(nd.array([[1.0], [2.0], [3.0]]))
+    assert "made a NaN" in str(found.value) and "of inputs  " not in str(found.value)

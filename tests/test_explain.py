@@ -41,8 +41,26 @@ def test_a_page_of_a_network(tmp_path: Path) -> None:
     assert len([e for e in memory.iter() if e.tag == "rect"]) == len(report.spans) > 0
     assert "test_explain.py:" in page and "FullyConnected" in page and "static void k0" in page and "first call" in page
     assert "hybridized" not in repr(found) and "k0" in repr(found) and found._repr_html_() in page
-    share = [text for text in re.findall(r"<td>(\d+ % of (?:memory|products)|in the caches|a form with fewer)", page)]
+    share = re.findall(r"<td data-name=reaches>(\d+ % of (?:memory|products)|in the caches|a form with fewer)", page)
     assert len(share) == len(boxes)
+    assert "<td>&lt;map" not in page and 'name="viewport"' in page
+    assert len(re.findall(r"test_explain.py:\d+</span>:", page)) == len(boxes)
+
+
+def test_a_dense_layer_is_a_product_and_lines_stand_once() -> None:
+    """Weights are packed as for a convolution: the page calls it what the user wrote."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(120, activation="tanh", in_units=400), nn.Dense(84, activation="tanh", in_units=120))
+    net.initialize()
+    net.hybridize()
+    report = net.explain(nd.ones((16, 400))).programs[0].report
+    assert {k.kind for k in report.kernels} <= {"contraction", "elementwise"}
+    assert all("conv" not in n for k in report.kernels for n in k.nodes)
+    wide = nn.Conv2D(32, 3, in_channels=32)
+    wide.initialize()
+    wide.hybridize()
+    found = wide.explain(nd.ones((1, 32, 28, 28))).programs[0].report
+    assert "convolution" in {k.kind for k in found.kernels}
 
 
 def test_a_training_step_is_left_as_it_was() -> None:
@@ -86,3 +104,12 @@ def test_boxes_lie_below_what_they_read_and_apart() -> None:
     assert len(set(place)) == 5 and all(abs(a[0] - b[0]) >= drawing.WIDE for a in place for b in place
                                         if a[1] == b[1] and a != b)
     assert drawing.size(2048) == "2 KB" and drawing.duration(2e-6) == "2 µs"
+
+
+def test_a_plain_function_keeps_its_name() -> None:
+    def halves(x: Any) -> Any:
+        return x / 2
+    found = mx.explain(halves, nd.ones(3))
+    assert found.title == "halves" and found.programs[0].name == "halves"
+    with pytest.raises(TypeError, match=r"test_explain\.py:\d+: explain calls a function or a block itself"):
+        mx.explain(halves(nd.ones(3)))                      # type: ignore[arg-type]

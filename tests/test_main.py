@@ -44,3 +44,9 @@ def test_a_compiler_that_fails_is_shown(tmp_path: Path) -> None:
     put(tmp_path / "bin", ("cc",), BROKEN["fails"])
     status, rows = report(tmp_path / "cache", HYBRID_CC=str(tmp_path / "bin" / "cc"))
     assert status == 1 and rows["self-test"].startswith("FAILED: CompileError: the C compiler")
+
+
+def test_without_a_compiler_the_report_says_why(tmp_path: Path) -> None:
+    status, rows = report(tmp_path / "cache", HYBRID_CC="python -m ziglang cc")
+    assert status == 0 and "hybridized, on NumPy, and eager, agree" in rows["self-test"]
+    assert "names no program (it is one name or path, without options)" in rows["compiler"]

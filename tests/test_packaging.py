@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import configparser
+import io
+import runpy
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -81,3 +84,20 @@ def test_dir_is_the_public_surface(name: str) -> None:
     assert dir(SPACES[name]) == public[name].split()
     missing = [n for n in dir(SPACES[name]) if not hasattr(SPACES[name], n)]
     assert not missing
+
+
+def test_an_sdist_of_the_same_files_has_the_same_bytes(tmp_path: Path) -> None:
+    """Whoever made it, when, and in which order."""
+    rewritten = runpy.run_path(str(ROOT / "packaging" / "same_bytes.py"))["rewritten"]
+    made = []
+    for k, names in enumerate((["b/one.py", "b/two.py"], ["b/two.py", "b/one.py"])):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w:gz") as archive:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime, member.uid, member.uname, member.mode = 4, 7 * k, k, f"u{k}", 0o664 - 32 * k
+                archive.addfile(member, io.BytesIO(b"x=1\n"))
+        made.append(rewritten(out.getvalue(), 1_700_000_000))
+    assert made[0] == made[1]
+    with tarfile.open(fileobj=io.BytesIO(made[0])) as archive:
+        assert [m.mtime for m in archive] == [1_700_000_000] * 2 and archive.extractfile("b/one.py").read() == b"x=1\n"

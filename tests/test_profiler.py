@@ -97,3 +97,8 @@ def test_what_has_no_kernels_is_shown_as_a_program(tmp_path: Path, monkeypatch: 
     x = nd.ones((2, 2))
     events, _ = profiled(lambda: f(x), tmp_path)
     assert [e["cat"] for e in events if e["ph"] == "X"] == ["program"]
+
+
+def test_an_unknown_state() -> None:
+    with pytest.raises(KeyError, match="takes 'run' or 'stop', got 'go'"):
+        profiler.set_state("go")

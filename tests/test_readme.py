@@ -25,7 +25,9 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 def test_the_code_blocks_run(page: Path, tmp_path: Path) -> None:
     code = "".join(f"{text}\nprint({MARK!r})\n" for text, _ in blocks(page))
     env = {**os.environ, "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_DEVICE": "cpu"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True,
+    program = tmp_path / "program.py"            # a file, as a reader's: errors tell lines of it
+    program.write_text(code)
+    done = subprocess.run([sys.executable, str(program)], cwd=tmp_path, env=env, capture_output=True, text=True,
                           timeout=300)
     assert done.returncode == 0, done.stderr
     printed = done.stdout.split(MARK + "\n")

@@ -98,7 +98,7 @@ def _traced(function: Any, symbols: Sequence[Symbol], run: Any) -> Any:
     if len({str(o.dtype) for o in outputs}) != 1:
         raise TraceError(f"{user_location()}: {type(function).__name__} gives results of several dtypes, which "
                          f"hybridized code cannot differentiate; "
-                         "call the block without hybridize()")
+                         "run this code without hybridize")
     rule, shapes = _trace_backward(function, symbols, outputs)
     number = next(_numbers)
     _rules[number] = rule

@@ -10,8 +10,8 @@ from ..base import rng
 from ..base.pytree import flatten
 from ..buffers.array import NDArray
 from ..ir import Node, Program
-from ..jit.api import HybridFunction, ObjectCall, hybridize
 from ..jit.compile_policy import eagerly
+from .compiling import compiling
 from .recorded_call import Call, by_primitives, careful_calls, compiled, far, recorded
 
 ROUNDINGS = 4000.0                       # more than sums of deep networks are off by
@@ -48,8 +48,7 @@ def compare(f: Callable[..., Any], *args: Any, roundings: float = ROUNDINGS, **k
     >>> print(debug.compare(f, nd.array([[1.0, 2.0]])))
     eager and compiled agree: 1 result, the largest difference 0
     """
-    active = isinstance(f, (HybridFunction, ObjectCall)) or getattr(f, "_active", False)
-    fast = f if active else hybridize(lambda *a, **k: f(*a, **k))
+    fast = compiling(f, "compare")
     state = rng.get_state()
     with recorded() as calls:
         got = _arrays(fast(*args, **kwargs), args)

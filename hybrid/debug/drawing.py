@@ -7,7 +7,7 @@ from typing import Sequence
 from ..runtime.report import KernelReport, Report
 
 WIDE, HIGH, GAP, DEEP = 210, 58, 24, 46  # of a kernel's box, between boxes beside and below each other
-SHOWN = 34                               # letters that fit into a box
+SHOWN = 30                               # letters that fit into a box
 
 
 def graph(kernels: Sequence[KernelReport], seconds: Sequence[float], key: str) -> str:

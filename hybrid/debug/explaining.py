@@ -7,9 +7,9 @@ from typing import Any, Callable, Sequence
 
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
-from ..jit.api import HybridFunction, ObjectCall, hybridize
 from ..jit.debug import own_part
 from ..runtime.report import KernelReport
+from .compiling import compiling, name_of
 from .drawing import duration, graph, memory, operations, size
 from .measured import Ceiling, Measured, calls_of, machine, measured, seconds_of
 
@@ -29,7 +29,12 @@ border-bottom:1px solid #e5eaf0;vertical-align:top}.hybrid th{color:#5a6b7d;font
 .hybrid .ops{font:11px system-ui,sans-serif;fill:#3b4a59}.hybrid tr:target{background:#fff3d6}
 .hybrid pre{font-size:11px;background:#f6f8fa;padding:1em;overflow:auto;max-height:600px}
 .hybrid .bar{display:inline-block;height:8px;background:#e08a3c;border-radius:2px;vertical-align:middle;margin-right:6px}
-.hybrid .small{color:#5a6b7d;font-size:13px}
+.hybrid .small{color:#5a6b7d;font-size:13px}.hybrid svg{max-width:none}
+.hybrid li,.hybrid td,.hybrid h1,.hybrid h2{overflow-wrap:break-word}
+@media(max-width:760px){body{margin:1em auto;padding:0 .8em}.hybrid tr{display:block;padding:.5em 0;
+border-bottom:1px solid #e5eaf0}.hybrid th{display:none}.hybrid td,.hybrid td.n{display:block;text-align:left;
+border:0;padding:.05em 0;white-space:normal}.hybrid td[data-name]:not(:empty)::before{content:attr(data-name) ": ";
+color:#5a6b7d}}
 """  # noqa: E501
 
 
@@ -45,13 +50,12 @@ class Explanation:
     def body(self) -> str:
         """The page without its frame."""
         kernels = sum(sum(p.seconds) for p in self.programs)
-        call = f"{duration(self.seconds)} a call from Python, of which " if self.seconds else ""
-        parts = [f"<h1>{escape(self.title)}</h1><p>{len(self.programs)} compiled program"
-                 f"{'s' * (len(self.programs) != 1)}, {call}{duration(kernels)} in kernels. This machine reads "
-                 f"{size(self.ceiling.bytes)} a "
-                 f"second from memory and does {self.ceiling.products / 1e9:.3g} billion multiplications with "
-                 f"additions a "
-                 "second, measured now; the share of that is below.</p>"]
+        call = f"A call from Python takes {duration(self.seconds)}. " if self.seconds else ""
+        parts = [f"<h1>{escape(self.title)}</h1><p>{call}{counted(len(self.programs), 'compiled program')}, whose "
+                 f"kernels take {duration(kernels)} when each is timed by itself. This machine reads "
+                 f"{size(self.ceiling.bytes)} a second from memory and does {self.ceiling.products / 1e9:.3g} billion "
+                 "multiplications with additions a second, measured now: below stands what share of that each kernel "
+                 "reaches.</p>"]
         parts += [_program(p, i, self.ceiling) for i, p in enumerate(self.programs)]
         misses = "".join(f"<li>{escape(m)}</li>" for m in self.misses)
         parts.append(f"<h2>Calls that had to be compiled</h2><ol>{misses}</ol>" if misses else "")
@@ -60,7 +64,8 @@ class Explanation:
     @property
     def html(self) -> str:
         """The whole page."""
-        return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(self.title)}</title></head>'
+        return ('<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+                f'content="width=device-width"><title>{escape(self.title)}</title></head>'
                 f"<body>{self.body}</body></html>")
 
     def _repr_html_(self) -> str:
@@ -73,7 +78,7 @@ class Explanation:
 
     def __repr__(self) -> str:
         kernels = [(t, p.name, k) for p in self.programs for k, t in zip(p.report.kernels, p.seconds)]
-        lines = [f"{self.title}: {len(self.programs)} programs, {len(kernels)} kernels"]
+        lines = [f"{self.title}: {counted(len(self.programs), 'program')}, {counted(len(kernels), 'kernel')}"]
         lines += [f"  {duration(t):>9}  {name}: {k.name} {operations(k)[:80]}"
                   for t, name, k in sorted(kernels, key=lambda row: -row[0])[:10]]
         return "\n".join([*lines, "  save(path) writes the page"])
@@ -92,15 +97,19 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     >>> page.html.startswith("<!DOCTYPE html>"), len(page.programs)
     (True, 1)
     """
-    active = isinstance(f, (HybridFunction, ObjectCall)) or getattr(f, "_active", False)
-    fast = f if active else hybridize(lambda *a, **k: f(*a, **k))
+    fast = compiling(f, "explain")
     calls = calls_of(fast, args, kwargs)
-    name = getattr(f, "__qualname__", None) or getattr(f, "name", None) or type(f).__name__
+    name = name_of(f)
     if not calls:
         raise HybridError(f"explain: {name} called no compiled program; its warnings say why it runs as plain Python")
     engine = getattr(fast, "_engine", None) or getattr(fast, "engine", None)
     return Explanation(str(name), [measured(c) for c in calls], machine(), getattr(engine, "cache_misses", []),
                        seconds_of(fast, args, kwargs, calls))
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words."""
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _program(p: Measured, number: int, ceiling: Ceiling) -> str:
@@ -111,19 +120,20 @@ def _program(p: Measured, number: int, ceiling: Ceiling) -> str:
     refused: dict[tuple[str, str], int] = {}
     for pair in r.refusals:
         refused[pair] = refused.get(pair, 0) + 1
-    stored = "".join(f"<tr><td>{escape(what)}</td><td>{escape(why)}</td><td class=n>{count}</td></tr>"
+    stored = "".join(f"<tr><td>{escape(what)}</td><td data-name=because>{escape(why)}</td><td data-name=times "
+                     f"class=n>{count}</td></tr>"
                      for (what, why), count in refused.items())
     notes = "".join(f"<li>{escape(n)}</li>" for n in (*r.layout, *(f"watched: {w}" for w in r.watched)))
     return "".join([
-        f"<h2>{escape(p.name)}</h2><p>{r.eager_kernels} operations became {len(r.kernels)} kernels, which take "
-        f"{duration(sum(p.seconds))} together.</p>",
+        f"<h2>{escape(p.name)}</h2><p>{counted(r.eager_kernels, 'operation')} became "
+        f"{counted(len(r.kernels), 'kernel')}, which take {duration(sum(p.seconds))} together.</p>",
         f'<div class="scroll">{graph(r.kernels, p.seconds, key)}</div>' if r.kernels else "",
         "<h3>Kernels</h3><table><tr><th>kernel<th>computes<th>time<th>of what the machine can<th>for these "
         "lines<th>stored "
         f"because</tr>{rows}</table>" if rows else "",
-        f"<h3>Memory over time</h3><p class=small>Coloured: places in the arena of {size(r.arena_bytes)}; results take "
-        f"{size(r.output_bytes)}. Red: what is alive where each operation stores its result, up to {size(peak)}.</p>"
-        f"{memory(r, p.eager)}",
+        f"<h3>Memory over time</h3><p class=small>Coloured: values between kernels, in one block of memory of "
+        f"{size(r.arena_bytes)}; results take {size(r.output_bytes)}. Red: what eager code holds, where each operation "
+        f'stores its result, up to {size(peak)}.</p><div class="scroll">{memory(r, p.eager)}</div>',
         f"<h3>Not fused</h3><table><tr><th>value<th>because<th>times</tr>{stored}</table>" if stored else "",
         f"<h3>Layout and what is shown</h3><ul>{notes}</ul>" if notes else "",
         _source(own_part(r.source), r.source_path)])
@@ -133,13 +143,22 @@ def _row(k: KernelReport, seconds: float, total: float, ceiling: Ceiling, anchor
     share, bound = ceiling.share(k, seconds)
     reached = ("" if not seconds else f"{100 * share:.0f} % of {bound}" if share <= 1.05
                else "in the caches, faster than memory" if bound == "memory" else "a form with fewer products")
-    lines = "<br>".join(f"{escape(at)}: {escape(op)}" for op, at in k.lines[:6])
-    more = f"<br>and {len(k.lines) - 6} more" if len(k.lines) > 6 else ""
     width = 60 * seconds / total if total else 0
-    return (f'<tr id="{anchor}"><td>{escape(k.name)}<br><span class=small>{escape(k.kind)}</span><td>'
-            f'{escape(operations(k)[:200])}<td class=n><span class=bar '
+    return (f'<tr id="{anchor}"><td>{escape(k.name)}<br><span class=small>{escape(k.kind)}</span><td '
+            f'data-name=computes>{escape(operations(k)[:200])}<td data-name=time class=n><span class=bar '
             f'style="width:{width:.0f}px"></span>{duration(seconds)}'
-            f"<td>{reached}<td class=small>{lines}{more}<td class=small>{escape(k.reason)}{_form(k)}</tr>")
+            f'<td data-name=reaches>{reached}<td data-name="for these lines" class=small>{_lines(k)}<td '
+            f'data-name="stored because" class=small>{escape(k.reason)}{_form(k)}</tr>')
+
+
+def _lines(k: KernelReport) -> str:
+    """The user's lines that a kernel computes, each with its operators; the whole path where the pointer rests."""
+    places: dict[str, list[str]] = {}
+    for operator, place in k.lines:
+        places.setdefault(place, []).append(operator)
+    rows = [f'<span title="{escape(at)}">{escape(at.replace(chr(92), "/").rsplit("/", 1)[-1])}</span>: '
+            f"{escape(', '.join(names))}" for at, names in places.items()]
+    return "<br>".join(rows[:6]) + (f"<br>and {len(rows) - 6} more lines" if len(rows) > 6 else "")
 
 
 def _form(k: KernelReport) -> str:

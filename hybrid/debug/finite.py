@@ -97,7 +97,8 @@ def _shown(results: Sequence[Any], inputs: Sequence[Any], is_one: Callable[[Any]
     """How many there are, and of what they were made."""
     bad = next(r for r in results if _count(r, is_one))
     ranges = [f"from {x.min():.6g} to {x.max():.6g}" for x in inputs if getattr(x, "size", 0) and x.dtype.kind in "fiu"]
-    return f"{_count(bad, is_one)} of {bad.size} elements of {bad.dtype}{bad.shape}, of inputs {' and '.join(ranges)}"
+    return f"{_count(bad, is_one)} of {bad.size} elements of {bad.dtype}{bad.shape}" + (
+        f", of inputs {' and '.join(ranges)}" if ranges else "")
 
 
 # ---- programs

@@ -17,7 +17,8 @@ from ..runtime.report import KernelReport, Report
 from ..runtime.timed import Took, timed
 from .recorded_call import Call, context_of, recorded
 
-RUNS = 7                                 # of each program, of which the middle time of each kernel counts
+RUNS = 7                                 # of each program at least, of which the quickest counts
+SECONDS = 0.1                            # more runs are made within so long
 
 
 @dataclass
@@ -65,14 +66,12 @@ def measured(call: Call) -> Measured:
     """Run a program of a call some times, on copies of its arrays."""
     program = call.program
     exe: Any = runtime.compile(program, context_of(call.given))
-    form, took = timed(exe), []
-    for _ in range(RUNS):
+    form, took = timed(exe), list[list[float]]()
+    while form is not None and (len(took) < RUNS or sum(map(sum, took)) < SECONDS and len(took) < 20 * RUNS):
         found: list[Took] = []
-        if form is None:
-            break
         form.timed([x.copy() for x in call.given], found)
         took.append([t.seconds for t in found])
-    seconds = [float(np.median(column)) for column in zip(*took)]
+    seconds = min(took, key=sum, default=[])
     report = exe.report
     return Measured(program.memo.get("name") or "a program", report, seconds or [0.0] * len(report.kernels),
                     _eager_bytes(program))

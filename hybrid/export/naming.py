@@ -11,7 +11,7 @@ from ..ir.access import MOVEMENT
 from ..ir.kernel import Kernel
 from ..passes.fusion_legality import LEAVES
 from ..runtime.build import Listing
-from ..runtime.report import describe
+from ..ir.node import describe
 
 LONGEST = 40                     # characters of a kernel's operators in its name
 KERNEL = re.compile(r"\bk(\d+)(?=_|\b)")

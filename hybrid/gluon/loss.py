@@ -10,7 +10,7 @@ array([0.31326166, 0.12692805], dtype=float32)
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from ..base.scope import SCOPE
 from ..graph.symbol import known
 from .hybrid_block import HybridBlock
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import BlockOptions
 
 __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss",
            "Loss", "PoissonNLLLoss", "SDMLLoss",
@@ -79,7 +84,7 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
 class Loss(HybridBlock):
     """Base of all losses: ``weight`` (a number or None) and ``batch_axis``."""
 
-    def __init__(self, weight: Any, batch_axis: int, **kwargs: Any):
+    def __init__(self, weight: Any, batch_axis: int, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._weight = weight
         self._batch_axis = batch_axis
@@ -112,7 +117,7 @@ class L2Loss(Loss):
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
@@ -126,7 +131,7 @@ class L1Loss(Loss):
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, weight: Any = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
@@ -144,7 +149,8 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
     to pred, for example (1, classes). Returns (batch,).
     """
 
-    def __init__(self, from_sigmoid: bool = False, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, from_sigmoid: bool = False, weight: Any = None, batch_axis: int = 0,
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
@@ -186,7 +192,7 @@ class SoftmaxCrossEntropyLoss(Loss):
     """
 
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False, weight: Any = None,
-                 batch_axis: int = 0, **kwargs: Any):
+                 batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
@@ -228,7 +234,7 @@ class KLDivLoss(Loss):
     """
 
     def __init__(self, from_logits: bool = True, axis: int = -1, weight: Any = None, batch_axis: int = 0,
-                 **kwargs: Any):
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._axis = axis
@@ -248,7 +254,7 @@ class HuberLoss(Loss):
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, rho: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, rho: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._rho = rho
 
@@ -265,7 +271,7 @@ class HingeLoss(Loss):
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -289,7 +295,8 @@ class LogisticLoss(Loss):
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, weight: Any = None, batch_axis: int = 0, label_format: str = "signed", **kwargs: Any):
+    def __init__(self, weight: Any = None, batch_axis: int = 0, label_format: str = "signed",
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         if label_format not in ("signed", "binary"):
             raise ValueError(f"label_format can only be signed or binary, received {label_format!r}")
@@ -309,7 +316,7 @@ class TripletLoss(Loss):
     pred, positive, negative: the same number of elements. Returns (batch,).
     """
 
-    def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, margin: float = 1, weight: Any = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -330,7 +337,7 @@ class PoissonNLLLoss(Loss):
     """
 
     def __init__(self, weight: Any = None, from_logits: bool = True, batch_axis: int = 0, compute_full: bool = False,
-                 **kwargs: Any):
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._compute_full = compute_full
@@ -353,7 +360,7 @@ class CosineEmbeddingLoss(Loss):
     (batch, 1). Returns (batch, 1).
     """
 
-    def __init__(self, weight: Any = None, batch_axis: int = 0, margin: float = 0, **kwargs: Any):
+    def __init__(self, weight: Any = None, batch_axis: int = 0, margin: float = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
@@ -382,7 +389,8 @@ class SDMLLoss(Loss):
     x1, x2: (batch, length) with at least two rows. Returns (batch,).
     """
 
-    def __init__(self, smoothing_parameter: float = 0.3, weight: Any = 1.0, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, smoothing_parameter: float = 0.3, weight: Any = 1.0, batch_axis: int = 0,
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(weight, batch_axis, **kwargs)
         self.kl_loss = KLDivLoss(from_logits=True)
         self.smoothing_parameter = smoothing_parameter
@@ -415,7 +423,8 @@ class CTCLoss(Loss):
     compile.
     """
 
-    def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Any = None, **kwargs: Any):
+    def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Any = None,
+                 **kwargs: Unpack[BlockOptions]):
         if layout not in ("NTC", "TNC"):
             raise AttributeValueError(f"CTCLoss: the layout of pred is NTC or TNC, got {layout!r}")
         if label_layout not in ("NT", "TN"):

@@ -42,7 +42,7 @@ class Unevaluated(SymbolMethods):
                        f"Use {space}.where(condition, a, b) to choose by value, or {loops}.cond(condition, f, g) to "
                              "compute one of two")
         return self._refuse(kind or "if, while, and, or, not",
-                            f"{way}; sizes (x.shape) can be tested; or call the block without hybridize().")
+                            f"{way}; sizes (x.shape) can be tested; or run this code without hybridize.")
 
     def __float__(self) -> float:
         return self._refuse("float()", "Keep it as an array, or compute it outside the hybridized code.")
@@ -59,17 +59,18 @@ class Unevaluated(SymbolMethods):
         return self._refuse(f"the format {spec!r}",              # type: ignore[no-any-return]
                             "hybrid.debug.print shows it at each call; format results outside the hybridized code.")
 
-    def __getattr__(self, name: str) -> Any:
-        if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
-            raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
-                                 f"code is compiled)", name=name, obj=self)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+    if not TYPE_CHECKING:                                # for which an unknown name is an error
+        def __getattr__(self, name: str) -> Any:
+            if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
+                raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
+                                     f"code is compiled)", name=name, obj=self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def asnumpy(self) -> Any:
         """Refused: a traced value has no numbers yet."""
         return self._refuse(".asnumpy()",
                             "hybrid.debug.print shows it at each call; convert results outside the hybridized code, or "
-                            "call the block without hybridize().")
+                            "run this code without hybridize.")
 
     def asscalar(self) -> Any:
         """Refused: a traced value has no numbers yet."""

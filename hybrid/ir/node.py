@@ -116,6 +116,19 @@ class Node:
         return f"<{self.prim} {self.dtype.name}{list(self.shape)} {shown}>"
 
 
+def packed_product(n: Node) -> bool:
+    """Whether a value is a product of matrices that is computed as a convolution of one pixel: a dense layer's."""
+    return n.prim == "conv" and all(k == 1 for k in n.attrs["kernel"])
+
+
+def describe(n: Node) -> str:
+    """A short name of a value, for reports: what computes it, and its shape."""
+    if n.prim == "input":
+        return f"input{n.attrs['slot']}{list(n.shape)}"
+    name = n.attrs["fn"] if n.prim == "map" else n.attrs["op"] if n.prim == "reduce" else n.prim
+    return f"{'dot' if packed_product(n) else name}{list(n.shape)}"
+
+
 _new = object.__new__
 _set_prim, _set_args, _set_attrs, _set_shape, _set_dtype = (vars(Node)[name].__set__
                                                             for name in ("prim", "args", "attrs", "shape", "dtype"))

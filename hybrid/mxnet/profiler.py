@@ -143,7 +143,9 @@ def set_config(**kwargs: Any) -> None:
 
 def set_state(state: str = "stop", profile_process: str = "worker") -> None:
     """``run`` or ``stop``. KeyError for anything else, as in MXNet."""
-    _log.running, _log.paused = {"run": True, "stop": False}[state], False
+    if state not in ("run", "stop"):
+        raise KeyError(f"profiler.set_state takes 'run' or 'stop', got {state!r}")
+    _log.running, _log.paused = state == "run", False
     _watch()
 
 

@@ -156,7 +156,7 @@ def _split(x: Any, key: Any) -> tuple[tuple[Any, ...], bool]:
         if _is_mask(p):
             raise TraceError(f"{user_location()}: how many elements a mask selects is known only when the program "
                              f"runs, so x[mask] has no shape; "
-                             f"use {spelling.functions()}.where(mask, x, 0), or call the block without hybridize()")
+                             f"use {spelling.functions()}.where(mask, x, 0), or run this code without hybridize")
     return parts, not dynamic
 
 

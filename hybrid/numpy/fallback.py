@@ -108,7 +108,7 @@ def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
             refuse_traced(name, value)
         raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it "
                          f"outside the hybridized code, "
-                         "or call the block without hybridize()")
+                         "or run this code without hybridize")
     if isinstance(value, NDArray):
         arrays.append(value)
         return value.asnumpy()

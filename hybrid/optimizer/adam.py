@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Hashable, Sequence
 
 from .. import ir
 from ..buffers.array import NDArray
@@ -11,6 +11,11 @@ from .adaptive import mix, sqrt, square
 from .base import Optimizer, register, zeros_like
 from .program import Scalars
 from .sgd import norm
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import Shared
 
 Rule = tuple[Node, Sequence[Node]]
 
@@ -46,7 +51,7 @@ class Adam(_Moments):
 
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, lazy_update: bool = True,
-                 **kwargs: Any):
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
@@ -70,7 +75,7 @@ class AdamW(_Moments):
 
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6, correct_bias: bool = True,
-                 **kwargs: Any):
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.correct_bias = beta1, beta2, epsilon, correct_bias
 
@@ -93,7 +98,8 @@ class Adamax(_Moments):
     """
     shared = (*Optimizer.shared, "beta1", "beta2")
 
-    def __init__(self, learning_rate: float | None = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any):
+    def __init__(self, learning_rate: float | None = 0.002, beta1: float = 0.9, beta2: float = 0.999,
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2 = beta1, beta2
 
@@ -117,7 +123,7 @@ class Nadam(_Moments):
 
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, schedule_decay: float = 0.004,
-                 **kwargs: Any):
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.schedule_decay, self.m_schedule = (beta1, beta2, epsilon,
                 schedule_decay, 1.0)
@@ -148,7 +154,7 @@ class LAMB(_Moments):
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6,
                  lower_bound: float | None = None, upper_bound: float | None = None, bias_correction: bool = True,
-                 **kwargs: Any):
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.bias_correction = beta1, beta2, epsilon, bias_correction
         self.lower_bound, self.upper_bound = lower_bound, upper_bound

@@ -2,7 +2,7 @@
 GroupAdaGrad."""
 from __future__ import annotations
 
-from typing import Any, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Hashable, Sequence
 
 from ..base import dtype as dt
 from .. import ir
@@ -12,6 +12,11 @@ from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .base import Optimizer, register, wide_zeros_like, zeros_like
 from .program import Scalars
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import Rated, Shared
 
 Rule = tuple[Node, Sequence[Node]]
 
@@ -42,7 +47,7 @@ class AdaGrad(Optimizer):
     shared = (*Optimizer.shared, "float_stable_eps")
     rowwise = sparse_states = True
 
-    def __init__(self, eps: float = 1e-7, **kwargs: Any):
+    def __init__(self, eps: float = 1e-7, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
@@ -69,7 +74,7 @@ class GroupAdaGrad(Optimizer):
     shared = (*Optimizer.shared, "float_stable_eps")
     rowwise = sparse_states = True
 
-    def __init__(self, eps: float = 1e-5, **kwargs: Any):
+    def __init__(self, eps: float = 1e-5, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
@@ -107,7 +112,7 @@ class AdaDelta(Optimizer):
     """
     shared = (*Optimizer.shared, "rho", "epsilon")
 
-    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any):
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.rho, self.epsilon = rho, epsilon
 
@@ -136,7 +141,7 @@ class RMSProp(Optimizer):
 
     def __init__(self, learning_rate: float | None = 0.001, gamma1: float = 0.9, gamma2: float = 0.9,
                  epsilon: float = 1e-8, centered: bool = False,
-                 clip_weights: float | None = None, **kwargs: Any):
+                 clip_weights: float | None = None, **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1, self.gamma2, self.epsilon, self.centered, self.clip_weights = (gamma1, gamma2, epsilon, centered,
                 clip_weights)
@@ -177,7 +182,7 @@ class Ftrl(Optimizer):
     shared = (*Optimizer.shared, "lamda1", "beta")
     rowwise = sparse_states = True
 
-    def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any):
+    def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Unpack[Shared]):
         super().__init__(**kwargs)
         self.lamda1, self.beta, self.lr = lamda1, beta, learning_rate
 
@@ -210,7 +215,7 @@ class FTML(Optimizer):
     shared = (*Optimizer.shared, "beta1", "beta2", "epsilon")
     scalars = ("lr", "wd", "correction1", "correction2")
 
-    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any):
+    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 

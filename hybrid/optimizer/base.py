@@ -32,7 +32,7 @@ def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:
     return zeros_like(weight, dt.float64 if weight.dtype == dt.float64 else dt.float32, stype)
 
 
-Kind = TypeVar("Kind", bound="type[Optimizer]")
+Kind = TypeVar("Kind", bound="Optimizer")
 
 
 class Optimizer:
@@ -120,7 +120,7 @@ class Optimizer:
 
     # ---- registry
     @staticmethod
-    def register(klass: Kind) -> Kind:
+    def register(klass: type[Kind]) -> type[Kind]:
         """Make an optimizer class known to :meth:`create_optimizer` by its name in lower case. A decorator."""
         name = klass.__name__.lower()
         old = Optimizer.opt_registry.get(name)
@@ -390,5 +390,5 @@ def _arguments(cls: type) -> list[str]:
     return list(out)
 
 
-register: Callable[[type[Optimizer]], type[Optimizer]] = Optimizer.register
+register = Optimizer.register
 create: Callable[..., Optimizer] = Optimizer.create_optimizer

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Hashable, Sequence
 
 from .. import ir
 from ..buffers.array import NDArray
@@ -11,6 +11,11 @@ from ..ir import Node
 from ..ops.random import normal
 from .base import Optimizer, register, zeros_like
 from .program import Scalars
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import LargeBatch, Rated, Shared
 
 Rule = tuple[Node, Sequence[Node]]
 
@@ -57,7 +62,7 @@ class SGD(_Momentum):
     master_last = True
     rowwise = True
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.momentum, self.lazy_update = momentum, lazy_update
 
@@ -82,7 +87,7 @@ class NAG(_Momentum):
     master_last = True
     rowwise = True
 
-    def __init__(self, momentum: float = 0.0, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.momentum = momentum
 
@@ -111,7 +116,8 @@ class Signum(_Momentum):
     shared = (*_Momentum.shared, "wd_lh")
     sparse_states = True
 
-    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any):
+    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0,
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum, self.wd_lh = momentum, wd_lh
 
@@ -136,7 +142,8 @@ def sum_of_squares(x: Node) -> Node:
 class SignSGD(Signum):
     """Signum without momentum: ``w = (1 - lr * wd) * w - lr * sign(grad)``."""
 
-    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.0, wd_lh: float = 0.0, **kwargs: Any):
+    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.0, wd_lh: float = 0.0,
+                 **kwargs: Unpack[Shared]):
         super().__init__(learning_rate, momentum, wd_lh, **kwargs)
 
 
@@ -155,7 +162,7 @@ class LARS(_Momentum):
     master_last = True
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001, eps: float = 0,
-                 momentum_correction: bool = True, **kwargs: Any):
+                 momentum_correction: bool = True, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.momentum, self.lazy_update, self.eta, self.eps, self.momentum_correction = (momentum, lazy_update, eta,
                 eps, momentum_correction)
@@ -203,7 +210,7 @@ class LBSGD(_Momentum):
     def __init__(self, momentum: float = 0.0, multi_precision: bool = False, warmup_strategy: str = "linear",
                  warmup_epochs: int = 5,
                  batch_scale: int = 1, updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60,
-                 **kwargs: Any):
+                 **kwargs: Unpack[LargeBatch]):
         super().__init__(multi_precision=multi_precision, **kwargs)
         if warmup_strategy not in ("linear", "power2", "sqrt", "lars"):
             raise AttributeValueError(f"warmup_strategy must be linear, power2, sqrt or lars, got {warmup_strategy!r}")
@@ -270,7 +277,7 @@ class DCASGD(_Momentum):
     """
     shared = (*_Momentum.shared, "lamda")
 
-    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Unpack[Rated]):
         super().__init__(**kwargs)
         self.momentum, self.lamda = momentum, lamda
 

@@ -11,6 +11,7 @@ from typing import Callable
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
+from ..ir.node import describe
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from .attention import Attention
 from .fusion_legality import LEAVES, Rules, covers, read_whole
@@ -147,7 +148,7 @@ class Fuser(Rules):
         for u in uses:
             u.kernel.reads.setdefault(n, []).append(u)
         if reason != "result":
-            self.refusals.append((repr(n), reason))
+            self.refusals.append((describe(n), reason))
         self._join(n, [Use(kernel, tuple(var(v) for v in loops), bijective=True)], kernel)
 
     def _join(self, n: Node, uses: list[Use], k: Kernel) -> None:

@@ -13,6 +13,7 @@ from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
+from ..ir.node import describe
 from ..ir.scalar import SCALARS
 from .attention import Attention, escapes, match
 from .bits import compared
@@ -70,7 +71,7 @@ class Rules:
         for n in self.order:
             found = match(n)
             if found is not None and escapes(found, n, self.users, {*self.program.roots, *self.stored}):
-                self.refusals.append((repr(n), "no attention kernel: something else reads its weights"))
+                self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
             elif found is not None:
                 self.attentions[n] = found
 
@@ -119,7 +120,7 @@ class Rules:
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
         if read_whole(n, uses):
-            return "a convolution reads it from memory"
+            return "a convolution or product with packed weights reads it from memory"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):
             return "the form in which the next contraction reads what attention gives"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and _beside(n, k) and _scattered(n, uses[0]):
@@ -148,7 +149,7 @@ class Rules:
             return "operand of a contraction, made of several arrays"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape,
                 u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
-            return "computed where its convolution is, channels last"
+            return "computed with its convolution or product, channels last"
         if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"

@@ -9,6 +9,7 @@ from ..ir import Node
 from ..ir.access import MOVEMENT
 from ..ir.batch_in_lanes import FORMS as BATCH_FORMS
 from ..ir.kernel import Kernel, strip_reshape
+from ..ir.node import describe, packed_product
 from ..passes.fusion_legality import LEAVES
 from ..passes.pipeline import Planned
 
@@ -85,7 +86,8 @@ class Report:
         return self.arena_bytes + self.output_bytes
 
     def __str__(self) -> str:
-        lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernels"]
+        many = "" if len(self.kernels) == 1 else "s"
+        lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernel{many}"]
         for k in self.kernels:
             lines.append(f"  {k.name} [{k.kind}] {' '.join(k.nodes)}")
             if k.form:
@@ -153,13 +155,6 @@ def _joined(parts: Sequence[KernelReport]) -> KernelReport:
                         sum(p.moved_bytes for p in parts), sum(p.products for p in parts))
 
 
-def describe(n: Node) -> str:
-    """A short name of a value."""
-    if n.prim == "input":
-        return f"input{n.attrs['slot']}{list(n.shape)}"
-    return f"{n.attrs['fn'] if n.prim == 'map' else n.attrs['op'] if n.prim == 'reduce' else n.prim}{list(n.shape)}"
-
-
 def make_report(planned: Planned, backend: str) -> Report:
     """The report of a planned program."""
     fused, memory = planned.fused, planned.memory
@@ -192,7 +187,8 @@ def note_forms(report: Report, planned: Planned) -> None:
 
 def _one(k: Kernel, origins: Mapping[Node, tuple[str, str]]) -> KernelReport:
     inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
-    return KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads],
+    kind = "contraction" if k.dot is not None and packed_product(k.dot) else k.kind
+    return KernelReport(f"k{k.number}", kind, inside, [describe(n) for n in k.reads],
                         [describe(n) for n in k.stores], k.reason,
                         list(dict.fromkeys(origins[m] for m in reversed(list(k.members)) if m in origins)),
                         sum(n.nbytes for n in {*k.reads, *k.stores}), _products(k))

@@ -22,7 +22,7 @@ def has_calls(program: Program) -> bool:
     if any(_calls_within(n) for n in program.order() if n.prim == "scan"):
         raise HybridError("a custom operator (Python code) cannot be called from inside a compiled loop (foreach, "
                           "while_loop, cond): "
-                          "call it outside of the loop, or call the block without hybridize()")
+                          "call it outside of the loop, or run this code without hybridize")
     return any(n.prim == "host" for n in program.order())
 
 

@@ -17,8 +17,8 @@ from .storage import KINDS, BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cas
 def refuse_trace(what: str) -> None:
     """Sparse storage lives outside of compiled programs: an error inside of one."""
     if SCOPE.symbolic or tracing() is not None:
-        raise TraceError(f"{user_location()}: {what}: hybridized code and Symbols compute with dense arrays; call "
-                         f"this block without hybridize(), or pass "
+        raise TraceError(f"{user_location()}: {what}: hybridized code and Symbols compute with dense arrays; run "
+                         f"this code without hybridize, or pass "
                          "x.tostype('default')")
 
 

@@ -26,10 +26,11 @@ def texts() -> dict[str, str]:
     """``__init__.pyi``."""
     module: Any = hybrid
     names = sorted({*hybrid.__all__, *module._LAZY, *module._SHORT})
-    lines = []
+    lines = ["from .debug import explain as explain\n"]
     for name in names:
         value = getattr(hybrid, name)
         if name in ("gluon", "contrib"):
             value = importlib.import_module(f"hybrid.{name}")
         lines.append(imported(name, value))
+    names = sorted({*names, "explain"})
     return {"__init__.pyi": NOTE + "".join(lines) + "\n__version__: str\n" + exported([*names, "__version__"])}

@@ -10,6 +10,7 @@ from typing import Any, Callable
 from ...base.errors import HybridError
 from ...base.atomic import replacing
 from ..utils import check_sha1, download
+from ..hybrid_block import HybridBlock
 
 # SHA-1 of each published file; the first eight digits are part of its name
 _model_sha1 = dict(line.split() for line in """
@@ -116,7 +117,8 @@ def finish(net: Any, name: str, pretrained: bool, ctx: Any, root: Any) -> Any:
     return net
 
 
-def variant(build: Callable[..., Any], name: str, text: str, *fixed: Any, **options: Any) -> Callable[..., Any]:
+def variant(build: Callable[..., Any], name: str, text: str, *fixed: Any,
+            **options: Any) -> Callable[..., HybridBlock]:
     """A function for one size of a family of networks: ``build`` with its first arguments given."""
     def make(**kwargs: Any) -> Any:
         return build(*fixed, **{**kwargs, **options})

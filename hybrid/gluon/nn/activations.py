@@ -1,17 +1,22 @@
 """Activation layers."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...mxnet import initializer
 from ..hybrid_block import HybridBlock
 from .checks import number
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import BlockOptions
+
 
 class Activation(HybridBlock):
     """relu, sigmoid, tanh, softrelu, softsign, log_sigmoid or mish."""
 
-    def __init__(self, activation: str, **kwargs: Any):
+    def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]):
         self.__dict__["_act_type"] = activation
         super().__init__(**kwargs)
 
@@ -28,7 +33,7 @@ class Activation(HybridBlock):
 class LeakyReLU(HybridBlock):
     """x where positive, alpha x elsewhere."""
 
-    def __init__(self, alpha: float, **kwargs: Any):
+    def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._alpha = number("LeakyReLU", "alpha", alpha, 0)
 
@@ -42,7 +47,7 @@ class LeakyReLU(HybridBlock):
 class PReLU(HybridBlock):
     """Leaky ReLU with a learned slope per channel."""
 
-    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any):
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         with self.name_scope():
             self.alpha = self.params.get("alpha", shape=(in_channels,),
@@ -55,7 +60,7 @@ class PReLU(HybridBlock):
 class ELU(HybridBlock):
     """x where positive, alpha (exp(x) - 1) elsewhere."""
 
-    def __init__(self, alpha: float = 1.0, **kwargs: Any):
+    def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._alpha = alpha
 
@@ -80,7 +85,7 @@ class GELU(HybridBlock):
 class Swish(HybridBlock):
     """x sigmoid(beta x)."""
 
-    def __init__(self, beta: float = 1.0, **kwargs: Any):
+    def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._beta = beta
 

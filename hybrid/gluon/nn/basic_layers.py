@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...nd import functions
 from ... import autograd, nd
@@ -13,6 +13,11 @@ from ..block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .checks import number, whole
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import BlockOptions
 
 
 class _Container:
@@ -123,7 +128,7 @@ class Dense(HybridBlock):
 
     def __init__(self, units: int, activation: Any = None, use_bias: bool = True, flatten: bool = True,
                  dtype: Any = "float32", weight_initializer: Any = None,
-                 bias_initializer: Any = "zeros", in_units: int = 0, **kwargs: Any):
+                 bias_initializer: Any = "zeros", in_units: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._flatten = flatten
         with self.name_scope():
@@ -148,7 +153,7 @@ class Dense(HybridBlock):
 class Dropout(HybridBlock):
     """Elements dropped with probability rate while training; axes share one draw."""
 
-    def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
+    def __init__(self, rate: float, axes: Any = (), **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._rate, self._axes = number("Dropout", "rate", rate, most=1), axes
 
@@ -168,7 +173,7 @@ class BatchNorm(HybridBlock):
                  scale: bool = True, use_global_stats: bool = False,
                  beta_initializer: Any = "zeros", gamma_initializer: Any = "ones",
                  running_mean_initializer: Any = "zeros",
-                 running_variance_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
+                 running_variance_initializer: Any = "ones", in_channels: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
                         "use_global_stats": use_global_stats}
@@ -212,7 +217,7 @@ class SyncBatchNorm(BatchNorm):
 
     def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True,
-                 use_global_stats: bool = False, **kwargs: Any):
+                 use_global_stats: bool = False, **kwargs: Unpack[BlockOptions]):
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, in_channels=in_channels, **kwargs)
         self._shown = {"eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
                        "use_global_stats": use_global_stats,
@@ -267,7 +272,7 @@ class Embedding(HybridBlock):
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None,
-                 sparse_grad: bool = False, **kwargs: Any):
+                 sparse_grad: bool = False, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._input_dim, self._output_dim = whole("Embedding", "input_dim",
                                                   input_dim), whole("Embedding", "output_dim", output_dim)
@@ -326,7 +331,7 @@ class InstanceNorm(_Norm):
 
     def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False,
                  beta_initializer: Any = "zeros",
-                 gamma_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
+                 gamma_initializer: Any = "ones", in_channels: int = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
         self._axis, self._epsilon = axis, epsilon

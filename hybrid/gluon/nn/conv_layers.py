@@ -1,12 +1,17 @@
 """Convolution and pooling layers."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import AttributeValueError
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .checks import several, whole
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import BlockOptions
 
 
 def check_layout(layer: str, layout: Any, n: int) -> None:
@@ -26,7 +31,7 @@ class _Conv(HybridBlock):
                  layout: str, in_channels: int = 0,
                  activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", output_padding: Any = None,
-                 **kwargs: Any):
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         me = type(self).__name__
         check_layout(me, layout, n)
@@ -85,7 +90,7 @@ def _conv(name: str, n: int, layout_default: str) -> type:
                  groups: int = 1,  # noqa: N807
                  layout: str = layout_default, activation: Any = None, use_bias: bool = True,
                  weight_initializer: Any = None,
-                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
+                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Unpack[BlockOptions]) -> None:
         _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels,
                        activation, use_bias, weight_initializer,
                        bias_initializer, **kwargs)
@@ -97,7 +102,7 @@ def _transposed(name: str, n: int, layout_default: str) -> type:
                  output_padding: Any = 0, dilation: Any = 1,  # noqa: N807
                  groups: int = 1, layout: str = layout_default, activation: Any = None, use_bias: bool = True,
                  weight_initializer: Any = None,
-                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
+                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Unpack[BlockOptions]) -> None:
         _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels,
                        activation, use_bias, weight_initializer,
                        bias_initializer, output_padding, **kwargs)
@@ -108,7 +113,7 @@ def _transposed(name: str, n: int, layout_default: str) -> type:
 class _Pooling(HybridBlock):
     def __init__(self, n: int, pool_size: Any, strides: Any, padding: Any, ceil_mode: bool, global_pool: bool,
                  pool_type: str, layout: str,
-                 count_include_pad: Any = None, **kwargs: Any):
+                 count_include_pad: Any = None, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         me = type(self).__name__
         check_layout(me, layout, n)
@@ -137,32 +142,77 @@ def _pool(name: str, n: int, kind: str, layout_default: str) -> type:
     if kind == "avg":
         def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False,
                      layout: str = layout_default,  # noqa: N807
-                     count_include_pad: bool = True, **kwargs: Any) -> None:
+                     count_include_pad: bool = True, **kwargs: Unpack[BlockOptions]) -> None:
             _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad,
                               **kwargs)
     else:
         def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0,
                      layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
-                     ceil_mode: bool = False, **kwargs: Any) -> None:
+                     ceil_mode: bool = False, **kwargs: Unpack[BlockOptions]) -> None:
             _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
     return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{n}-D {kind} pooling over windows."})
 
 
 def _global_pool(name: str, n: int, kind: str, layout_default: str) -> type:
-    def __init__(self: Any, layout: str = layout_default, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: Any, layout: str = layout_default, **kwargs: Unpack[BlockOptions]) -> None:  # noqa: N807
         _Pooling.__init__(self, n, 1, None, 0, True, True, kind, layout, **kwargs)
     return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{kind} over all positions."})
 
 
-Conv1D, Conv2D, Conv3D = (_conv(f"Conv{n}D", n, LAYOUTS[n]) for n in (1, 2, 3))
-Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n])
-                                                     for n in (1, 2, 3))
-MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
-AvgPool1D, AvgPool2D, AvgPool3D = (_pool(f"AvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
-GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n])
-                                                     for n in (1, 2, 3))
-GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n])
-                                                     for n in (1, 2, 3))
+if TYPE_CHECKING:                                        # the classes below, as type checkers see them
+    class _Conv_(_Conv):
+        def __init__(self, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1,
+                     groups: int = 1, layout: str = "", activation: str | None = None, use_bias: bool = True,
+                     weight_initializer: Any = None, bias_initializer: Any = "zeros", in_channels: int = 0,
+                     **kwargs: Unpack[BlockOptions]) -> None: ...
+
+    class _Transposed_(_Transposed):
+        def __init__(self, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, dilation: Any = 1, groups: int = 1, layout: str = "",
+                     activation: str | None = None, use_bias: bool = True, weight_initializer: Any = None,
+                     bias_initializer: Any = "zeros", in_channels: int = 0,
+                     **kwargs: Unpack[BlockOptions]) -> None: ...
+
+    class _MaxPool_(_Pooling):
+        def __init__(self, pool_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "",
+                     ceil_mode: bool = False, **kwargs: Unpack[BlockOptions]) -> None: ...
+
+    class _AvgPool_(_Pooling):
+        def __init__(self, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                     layout: str = "", count_include_pad: bool = True, **kwargs: Unpack[BlockOptions]) -> None: ...
+
+    class _GlobalPool_(_Pooling):
+        def __init__(self, layout: str = "", **kwargs: Unpack[BlockOptions]) -> None: ...
+
+    class Conv1D(_Conv_): ...
+    class Conv2D(_Conv_): ...
+    class Conv3D(_Conv_): ...
+    class Conv1DTranspose(_Transposed_): ...
+    class Conv2DTranspose(_Transposed_): ...
+    class Conv3DTranspose(_Transposed_): ...
+    class MaxPool1D(_MaxPool_): ...
+    class MaxPool2D(_MaxPool_): ...
+    class MaxPool3D(_MaxPool_): ...
+    class AvgPool1D(_AvgPool_): ...
+    class AvgPool2D(_AvgPool_): ...
+    class AvgPool3D(_AvgPool_): ...
+    class GlobalMaxPool1D(_GlobalPool_): ...
+    class GlobalMaxPool2D(_GlobalPool_): ...
+    class GlobalMaxPool3D(_GlobalPool_): ...
+    class GlobalAvgPool1D(_GlobalPool_): ...
+    class GlobalAvgPool2D(_GlobalPool_): ...
+    class GlobalAvgPool3D(_GlobalPool_): ...
+else:
+    Conv1D, Conv2D, Conv3D = (_conv(f"Conv{n}D", n, LAYOUTS[n]) for n in (1, 2, 3))
+    Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n])
+                                                         for n in (1, 2, 3))
+    MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
+    AvgPool1D, AvgPool2D, AvgPool3D = (_pool(f"AvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
+    GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n])
+                                                         for n in (1, 2, 3))
+    GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n])
+                                                         for n in (1, 2, 3))
+
 for _cls in (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose):
     _cls._alias = lambda self: "conv"                                # type: ignore[attr-defined]
 
@@ -171,14 +221,14 @@ class Pool2D(_Pooling):
     """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has."""
 
     def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW",
-                 ceil_mode: bool = False, **kwargs: Any):
+                 ceil_mode: bool = False, **kwargs: Unpack[BlockOptions]):
         super().__init__(2, kernel_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
 class ReflectionPad2D(HybridBlock):
     """Pads height and width of (N, C, H, W) with the mirror image."""
 
-    def __init__(self, padding: Any = 0, **kwargs: Any):
+    def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         p = (0, 0, 0, 0, *(padding,) * 4) if isinstance(padding, int) else tuple(padding)
         if len(p) != 8:

@@ -7,7 +7,7 @@ tile, without the matrix of weights in memory.
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ... import nd
 from ...base.errors import AttributeValueError
@@ -15,6 +15,11 @@ from ..hybrid_block import HybridBlock
 from .activations import GELU, Activation, SiLU
 from .basic_layers import Dense, Dropout, HybridSequential, LayerNorm
 from .checks import whole
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import BlockOptions
 
 FAR = 1e30                      # what is taken from the logit of a key that a query may not see
 
@@ -46,7 +51,8 @@ class RMSNorm(HybridBlock):
 class SwiGLU(HybridBlock):
     """W2 (silu(W1 x) * W3 x), the gated layer of Shazeer (2020): (…, units) -> (…, units) by way of hidden_size."""
 
-    def __init__(self, units: int, hidden_size: int, use_bias: bool = False, in_units: int = 0, **kwargs: Any):
+    def __init__(self, units: int, hidden_size: int, use_bias: bool = False, in_units: int = 0,
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         with self.name_scope():
             self.gate = Dense(hidden_size, use_bias=use_bias, flatten=False, in_units=in_units, prefix="gate_")
@@ -62,7 +68,7 @@ class SinusoidalPositions(HybridBlock):
     """x (batch, length, units) with sines and cosines of its positions added (Vaswani et al. 2017, section 3.5): for
     the first half of the units sin(t / base^(2 i / units)), for the second half the cosines."""
 
-    def __init__(self, units: int, base: float = 10000.0, dropout: float = 0.0, **kwargs: Any):
+    def __init__(self, units: int, base: float = 10000.0, dropout: float = 0.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._units, self._base = _even("SinusoidalPositions", "units", units), base
         self.dropout = Dropout(dropout) if dropout else None
@@ -78,7 +84,7 @@ class RotaryPositions(HybridBlock):
     """Queries or keys (batch, heads, length, depth) turned by their position (Su et al. 2021): element i of the first
     half and of the second half by the angle t / base^(2 i / depth). offset (1,): the position of the first one."""
 
-    def __init__(self, depth: int, base: float = 10000.0, **kwargs: Any):
+    def __init__(self, depth: int, base: float = 10000.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._depth, self._base = _even("RotaryPositions", "depth", depth), base
 
@@ -132,7 +138,7 @@ class MultiHeadAttention(HybridBlock):
 
     def __init__(self, units: int, num_heads: int, num_kv_heads: int | None = None, dropout: float = 0.0,
                  use_bias: bool = True, causal: bool = False, rotary: bool | float = False, in_units: int = 0,
-                 weight_initializer: Any = None, **kwargs: Any):
+                 weight_initializer: Any = None, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         shared = num_heads if num_kv_heads is None else num_kv_heads
         if whole("MultiHeadAttention", "units", units) % whole("MultiHeadAttention", "num_heads", num_heads):
@@ -220,7 +226,7 @@ def _kept(F: Any, old: Any, new: Any, used: Any, taken: Any) -> Any:
 class _Feed(HybridBlock):
     """Two dense layers with an activation between them."""
 
-    def __init__(self, units: int, hidden_size: int, activation: str, dropout: float, **kwargs: Any):
+    def __init__(self, units: int, hidden_size: int, activation: str, dropout: float, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         with self.name_scope():
             self.body = HybridSequential(prefix="")
@@ -250,7 +256,7 @@ class TransformerEncoderLayer(HybridBlock):
                  attention_dropout: float = 0.0,
                  activation: str = "relu", pre_norm: bool = False, norm: str = "layer", epsilon: float = 1e-5,
                  num_kv_heads: int | None = None, causal: bool = False, rotary: bool | float = False,
-                 use_bias: bool = True, **kwargs: Any):
+                 use_bias: bool = True, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         self._pre = pre_norm
         with self.name_scope():
@@ -288,7 +294,7 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
     def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0,
                  attention_dropout: float = 0.0,
                  activation: str = "relu", pre_norm: bool = False, norm: str = "layer", epsilon: float = 1e-5,
-                 causal: bool = True, **kwargs: Any):
+                 causal: bool = True, **kwargs: Unpack[BlockOptions]):
         super().__init__(units, hidden_size, num_heads, dropout, attention_dropout, activation, pre_norm, norm, epsilon,
                          causal=causal, **kwargs)
         with self.name_scope():
@@ -313,7 +319,7 @@ class TransformerEncoder(HybridBlock):
 
     def __init__(self, num_layers: int, units: int, hidden_size: int, num_heads: int, pre_norm: bool = False,
                  norm: str = "layer", epsilon: float = 1e-5, prefix: str | None = None, params: Any = None,
-                 **kwargs: Any):
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(prefix=prefix, params=params)
         with self.name_scope():
             self.layers = HybridSequential(prefix="")

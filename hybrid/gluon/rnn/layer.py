@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ... import nd
 from ...graph import symbol
@@ -15,6 +15,11 @@ from .cell import GRUCell, LSTMCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell
 from .modifier import DropoutCell
 from .sequence import TENSORS, first_state, open_batch
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..options import BlockOptions
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 _NAME = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
@@ -29,7 +34,7 @@ class _RNNLayer(HybridBlock):
                  projection_size: int | None,
                  h2r_weight_initializer: Any, lstm_state_clip_min: float | None, lstm_state_clip_max: float | None,
                  lstm_state_clip_nan: bool,
-                 dtype: Any, use_sequence_length: bool = False, **kwargs: Any):
+                 dtype: Any, use_sequence_length: bool = False, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
             raise AttributeValueError(f"{type(self).__name__}: layout must be TNC or NTC, got {layout!r}")
@@ -236,7 +241,8 @@ class RNN(_RNNLayer):
                  dropout: float = 0, bidirectional: bool = False,
                  i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
                  i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, dtype: Any = "float32", **kwargs: Any):
+                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, dtype: Any = "float32",
+                 **kwargs: Unpack[BlockOptions]):
         if activation not in ("relu", "tanh"):
             raise AttributeValueError(f"RNN: activation must be relu or tanh, got {activation!r}; other cells step "
                                       f"with RNNCell(...).unroll")
@@ -260,7 +266,7 @@ class LSTM(_RNNLayer):
                  projection_size: int | None = None, h2r_weight_initializer: Any = None,
                  state_clip_min: float | None = None,
                  state_clip_max: float | None = None, state_clip_nan: bool = False, dtype: Any = "float32",
-                 **kwargs: Any):
+                 **kwargs: Unpack[BlockOptions]):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer,
                          h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, "lstm", projection_size, h2r_weight_initializer,
@@ -275,7 +281,7 @@ class GRU(_RNNLayer):
                  bidirectional: bool = False, input_size: int = 0,
                  i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
                  i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", dtype: Any = "float32", **kwargs: Any):
+                 h2h_bias_initializer: Any = "zeros", dtype: Any = "float32", **kwargs: Unpack[BlockOptions]):
         super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size, i2h_weight_initializer,
                          h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, "gru", None, None, None, None, False, dtype,

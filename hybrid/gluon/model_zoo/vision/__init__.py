@@ -14,6 +14,7 @@ from typing import Any, Callable
 
 from . import (alexnet as _alexnet, densenet as _densenet, inception as _inception, mobilenet as _mobilenet,
                resnet as _resnet, squeezenet as _squeezenet, vgg as _vgg)
+from ...hybrid_block import HybridBlock
 from .alexnet import *  # noqa: F403  the families say what is public
 from .densenet import *  # noqa: F403
 from .inception import *  # noqa: F403
@@ -31,7 +32,7 @@ MODELS: dict[str, Callable[..., Any]] = {_SPELLED.get(name, name): globals()[nam
                                          if name[0].islower() and not name.startswith("get_")}
 
 
-def get_model(name: str, **kwargs: Any) -> Any:
+def get_model(name: str, **kwargs: Any) -> HybridBlock:
     """A network by its name, such as ``resnet50_v1`` or ``mobilenet0.5``. ValueError for other names.
 
     classes, pretrained, ctx, root: as of the functions of this module.

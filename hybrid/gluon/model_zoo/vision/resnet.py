@@ -174,7 +174,7 @@ resnet_block_versions = [{"basic_block": BasicBlockV1, "bottle_neck": Bottleneck
 
 
 def get_resnet(version: int, num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None,
-               **kwargs: Any) -> Any:
+               **kwargs: Any) -> HybridBlock:
     """ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers."""
     if num_layers not in resnet_spec:
         raise ValueError(f"ResNet has {', '.join(map(str, resnet_spec))} layers, not {num_layers}")
