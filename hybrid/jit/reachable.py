@@ -1,0 +1,352 @@
+"""The places that values lead to: attributes, items, variables of enclosing functions, and what is found there."""
+from __future__ import annotations
+
+import builtins
+import abc
+import functools
+import logging
+import operator
+import os
+import random
+import sys
+import threading
+from array import array as Buffer
+from collections import deque
+from contextvars import ContextVar
+from types import (BuiltinFunctionType, CodeType, FunctionType, GeneratorType, GetSetDescriptorType,
+                   MappingProxyType, MemberDescriptorType, MethodType,
+                   ModuleType)
+from typing import Any, Callable
+
+import numpy as np
+
+from ..buffers.array import NDArray
+from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, told
+from ..graph.symbol import Symbol
+from . import answers
+from .code_reads import _VALUES, _is_plain, _keeps_place, _moved, is_foreign_array, is_library
+
+_ALWAYS = frozenset({"forward", "hybrid_forward", "__call__"})       # of blocks: this library calls them
+_BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffer, MappingProxyType, np.ndarray,
+          ContextVar, os._Environ)
+_STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
+_KEPT = 256                     # results of a function with a cache that are compared
+_DEFAULTS = FunctionType.__dict__["__defaults__"]
+_KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
+_CODE = FunctionType.__dict__["__code__"]
+_CLASS = object.__dict__["__class__"]
+# what a module of a library has that code reads and a program depends on: no streams, locks and other services
+_CONSTANT = (FunctionType, BuiltinFunctionType, type, np.ufunc, functools.partial, int, float, complex, str, bytes,
+             type(None))
+
+
+def _told_property(value: Any, name: str) -> Any:
+    return told(getattr(value, name))
+
+
+def _described(descriptor: Any, value: Any, kind: type) -> Any:
+    return told(descriptor.__get__(value, kind))
+
+
+def _of_library(cls: type, name: str) -> bool:
+    """Whether what a class has under a name comes from a base that is a library's."""
+    return next((is_library(b.__module__) for b in cls.__mro__ if name in b.__dict__), True)
+
+
+class Reachable:
+    """The places that can be reached from values by the names that code was seen to use."""
+
+    def __init__(self, note_array: Callable[[NDArray, Place], Any]):
+        # told of each array and where it is, before the code reads it
+        self._note_array = note_array
+        self.names: set[str] = set(_ALWAYS)
+        self.asked: set[str] = set()                           # names given to getattr
+        self.every = False                                     # whether code reads attributes that no name tells of
+        self.places: dict[Any, Any] = {}
+        self.values: dict[Any, Any] = {}                       # what they held when they were found
+        self._codes: dict[int, CodeType] = {}                  # of the user's that ran
+        self._others: dict[int, CodeType] = {}
+        self._functions: dict[int, list[FunctionType]] = {}    # found, by their code
+        self._fresh: dict[int, Any] = {}                       # objects that the code itself makes
+        self._done: dict[int, Any] = {}
+        self._roots: list[Any] = []
+        self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
+        self.drew: list[str] = []                              # generators of random numbers that code drew from
+        self.types: list[tuple[str, str]] = []                 # (line, variable) of traced values given to type()
+        self.callers = ""                                      # the line that looks at what called the function
+        self.outside: dict[str, str] = {}                      # what of the machine it read: where
+        self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
+        self._resumable: dict[int, GeneratorType[Any, Any, Any]] = {}     # generators among them, by their frames' id
+        self._resumed: dict[int, str] = {}                     # those that ran on, and their lines
+        self._at = ""
+        self._opaque: dict[int, Any] = {}                      # objects whose state nothing shows
+        self._memos: list[Any] = []                            # functions with a cache
+        self._finished = False
+
+    # ---- places
+    def _put(self, place: Any) -> Any:
+        value = place.get()
+        if place.key not in self.places and not isinstance(value, Symbol):
+            self.places[place.key], self.values[place.key] = place, value
+            if isinstance(value, NDArray) and value._ag is None:
+                self._note_array(value, place)
+        return value
+
+    def _space(self, space: dict[str, Any], names: Any) -> None:
+        """Variables of a module."""
+        for name in sorted(names):
+            if name not in space and name in vars(builtins):
+                self._put(Place(space, name))                   # a global would take its place
+                self._put(Place(vars(builtins), name))
+            elif name in space and not (name in vars(builtins) and space[name] is vars(builtins)[name]):
+                value = space[name]
+                if not isinstance(value, ModuleType):
+                    self._put(Place(space, name))
+                self.walk(value)
+            elif name in self.asked and name not in vars(builtins):
+                self._put(Place(space, name))
+
+    def _of_library(self, value: Any, cls: type) -> None:
+        """What an object shows by other means than attributes."""
+        if cls.__module__ in answers.OPAQUE:
+            self._opaque[id(value)] = value
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
+            self.names |= self.asked
+        elif isinstance(value, BaseException) and "args" in self.names:
+            self._put(answers.Answer(value, "args", lambda: told(value.args)))
+
+    def _function(self, fn: FunctionType) -> None:
+        """A function that ran: variables of the enclosing function, default values."""
+        if id(fn) in self._fresh:
+            return
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+            if name != "__class__":
+                self.walk(self._put(Place(cell, name)))
+        self._put(Place(fn, _CODE))
+        if fn.__defaults__:
+            self.walk(self._put(Place(fn, _DEFAULTS)))
+        if fn.__kwdefaults__:
+            self.walk(self._put(Place(fn, _KWDEFAULTS)))
+
+    def walk(self, value: Any) -> None:
+        """Note what is read of a value."""
+        if _is_plain(value) or value is GONE or id(value) in self._done or id(value) in self._fresh:
+            return
+        self._done[id(value)] = value
+        if isinstance(value, ModuleType):
+            self._module(value)
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, FunctionType):
+            self._of_function(value)
+        elif isinstance(value, answers.MEMO):
+            self._memo(value)
+        elif isinstance(value, (MethodType, BuiltinFunctionType)):
+            self._ask(answers.setting(value, value.__name__))
+            self.walk(getattr(value, "__func__", None))
+            if not isinstance(value.__self__, ModuleType):
+                self.walk(value.__self__)
+        elif isinstance(value, functools.partial):
+            for part in (value.func, value.args, value.keywords):
+                self.walk(part)
+        elif isinstance(value, (staticmethod, classmethod)):
+            self.walk(value.__func__)
+        elif isinstance(value, property):
+            for f in (value.fget, value.fset):
+                self.walk(f)
+        elif _keeps_place(value):
+            if self.names & _STATES and isinstance(value, (random.Random, np.random.RandomState, np.random.Generator)):
+                self._put(answers.Answer(value, "state", functools.partial(_moved, value)))
+            if all(s is not value for s, _ in self._stood):
+                self._stood.append((value, _moved(value)))
+                if isinstance(value, GeneratorType) and value.gi_frame is not None:
+                    self._resumable[id(value.gi_frame)] = value
+        elif isinstance(value, _BOXES) or is_foreign_array(value):
+            self._box(value)
+        elif hasattr(type(value), "_signature_version"):
+            self._block(value)
+        elif type(value).__module__.split(".")[0] == "hybrid":
+            self.walk(attributes(value).get("_fn"))             # a hybridized function
+            self._numbers_of(value)
+        else:
+            self._object(value)
+
+    def _module(self, module: ModuleType) -> None:
+        if not is_library(module.__name__):
+            self._space(vars(module), self.names & vars(module).keys() | self.asked)
+            if "__getattr__" in vars(module):                   # what it gives for names that the module has not
+                for name in (self.names - vars(module).keys()) | {"__getattr__"}:
+                    self.walk(self._put(Place(vars(module), name)))
+            return
+        for name in sorted(self.names & vars(module).keys()):
+            value = vars(module)[name]
+            if isinstance(value, _CONSTANT):
+                self._put(Place(vars(module), name))
+            elif isinstance(value, ModuleType):
+                self.walk(value)
+            elif type(value) is list and module is sys:         # arguments of the process, folders of modules
+                self.walk(self._put(Place(vars(module), name)))
+            self._ask(answers.setting(value, name))
+        if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
+            kept = vars(module).get("_kept")
+            made = kept.among(self.names) if kept is not None else []
+            for name in sorted({*made, *(self.names - vars(module).keys()).intersection(dir(module))}):
+                self._put(Place(vars(module), name))
+        if module is os and self.names & {"environ", "getenv"}:
+            self.walk(os.environ)
+
+    def _imported(self, name: str) -> None:
+        """A module that code imports while it runs."""
+        module = sys.modules.get(name)
+        if isinstance(module, ModuleType):
+            if not is_library(name):
+                self._put(Place(sys.modules, name))
+            self.walk(module)
+
+    def _ask(self, place: Any) -> None:
+        if place is not None:
+            self._put(place)
+
+    def _memo(self, memo: Any) -> None:
+        """A function with a cache: what it keeps, which may change inside, and whether it forgets."""
+        if is_library(memo.__module__ or ""):
+            return
+        if all(m is not memo for m in self._memos):
+            self._memos.append(memo)
+        self.walk(memo.__wrapped__)
+        for result in answers.kept_results(memo):
+            self.walk(result)
+        if self._finished and answers.memory_of(memo):
+            self._put(answers.memory(memo, _KEPT))
+
+    def _of_function(self, fn: FunctionType) -> None:
+        if is_library(fn.__module__ or ""):
+            self._ask(answers.setting(fn, fn.__name__))
+            return
+        self._shape(fn, FunctionType)
+        self._functions.setdefault(id(fn.__code__), []).append(fn)
+        if id(fn.__code__) in self._codes or self.names & {"signature", "getfullargspec"}:
+            self._function(fn)
+        wrapper = is_library(fn.__globals__.get("__name__") or "")         # as of functools.singledispatch
+        for name in [n for n in vars(fn) if wrapper or self.every or n in self.names]:
+            if isinstance(name, str) and not name.startswith("_hybrid_") and name != "__wrapped__":
+                self.walk(self._put(Place(fn, name)))
+        for name in self.asked - vars(fn).keys():
+            self._put(Place(fn, name))
+        self.walk(getattr(fn, "__wrapped__", None))
+
+    def _box(self, value: Any) -> None:
+        """A container, or an array of another library."""
+        if type(value) is not tuple and type(value) is not frozenset:
+            self._put(Contents(value, getattr(self, "_keys", frozenset()) if isinstance(value, os._Environ)
+                               else frozenset()))
+        self._ask(answers.state_of(value))
+        if isinstance(value, (dict, MappingProxyType)):
+            for k, v in list(value.items()):
+                self.walk(k)
+                self.walk(v)
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            for v in value.ravel():
+                self.walk(v)
+        elif isinstance(value, (list, tuple, set, frozenset, deque)):
+            for v in list(value):
+                self.walk(v)
+        elif isinstance(value, ContextVar):
+            self.walk(value.get(None))
+        if type(value) not in (dict, list, tuple, set, frozenset, deque):
+            self._object(value) if attributes(value) else self._class(type(value))
+
+    def _class(self, cls: type) -> None:
+        if is_library(cls.__module__):
+            self._ask(answers.setting(cls, cls.__name__))
+            return
+        self._shape(cls, type)
+        if not is_library(type(cls).__module__):
+            self.walk(type(cls))
+        if isinstance(cls, abc.ABCMeta):
+            self._abstract(cls)
+        if "__subclasses__" in self.names:
+            self._put(answers.Answer(cls, "subclasses", lambda: tuple(map(id, cls.__subclasses__()))))
+        named = self.names | {n for b in cls.__mro__ for n, v in vars(b).items()
+                              if n.startswith("__") and isinstance(v, FunctionType) and id(v.__code__) in self._codes}
+        for name in named | {"__match_args__"} if self.every else named:
+            found = on_class(cls, name)
+            if found is GONE and (name in self.asked or hasattr(type(cls), "__getattr__")):
+                self._put(Place(cls, name))
+            if found is not GONE and not isinstance(found,
+                                                    (MemberDescriptorType,
+                                                     GetSetDescriptorType)) and not _of_library(cls, name):
+                self._put(Place(cls, name))
+                self.walk(found)
+
+    def _abstract(self, cls: type) -> None:
+        """A class that others can be registered with, or that is told by what its objects have."""
+        if self.names & {"isinstance", "issubclass"}:
+            self._put(answers.Answer(cls, "registered", abc.get_cache_token))
+            if getattr(cls, "_is_protocol", False):
+                self.asked |= {n for n in vars(cls) if not n.startswith("_")}
+                self.names |= self.asked
+
+    def _shape(self, value: Any, kind: type) -> None:
+        """A class or function whose name, text or bases code reads."""
+        for name in self.names.intersection(answers.SHAPES):
+            described = kind.__dict__.get(name)
+            if hasattr(described, "__get__"):
+                self._put(answers.Answer(value, name, functools.partial(_described, described, value, kind)))
+
+    def _block(self, block: Any) -> None:
+        """A network notes assignments to its attributes itself: what they hold is looked at."""
+        self._class(type(block))
+        if not hasattr(block, "forward"):                       # a Parameter, whose counter tells of its array alone
+            self._numbers_of(block)
+        elif self.names & answers.OF_OURS:
+            for value in list(attributes(block).values()):
+                if hasattr(type(value), "_signature_version"):
+                    self.walk(value)
+        if not is_library(type(block).__module__):
+            for name, value in list(attributes(block).items()):
+                if (name in self.names
+                    or self.every) and not name.startswith("_hybrid") and not hasattr(type(value), "_signature_version"):  # noqa: E501
+                    self.walk(value)
+
+    def _numbers_of(self, value: Any) -> None:
+        """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by
+        name."""
+        own, cls = attributes(value), type(value)
+        for name in self.names.intersection(own):
+            if isinstance(own[name], (*_VALUES, type(None))):
+                self._put(Place(value, name))
+        for name in self.names & answers.OF_OURS:
+            if isinstance(getattr(cls, name, None), property):
+                self._put(answers.Answer(value, name, functools.partial(_told_property, value, name)))
+
+    def _object(self, value: Any) -> None:
+        """An object of any other class."""
+        cls = type(value)
+        kind = OfThread if isinstance(value, threading.local) else Place
+        own = vars(value) if kind is OfThread else attributes(value)
+        self._class(cls)
+        if not is_library(cls.__module__):
+            self._put(Place(value, _CLASS))
+        self._ask(answers.state_of(value))
+        self.walk(answers.leads_to(value))
+        self._of_library(value, cls)
+        if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:
+            self._put(answers.level_of(value))
+        every = self.every or any(map(answers.shows_state, cls.__mro__[:-1]))      # UserDict, Queue, WeakSet
+        if self.every and own:
+            self._put(answers.Answer(value, "names", lambda: tuple(n for n in attributes(value)
+                                                                   if not str(n).startswith("_hybrid_"))))
+        for name in [n for n in own if every or n in self.names]:
+            if isinstance(name, str) and not name.startswith("_hybrid_"):
+                self.walk(self._put(kind(value, name)))
+        for name in self.names:
+            if name in own:
+                continue
+            found = on_class(cls, name)
+            if isinstance(found, MemberDescriptorType):
+                self.walk(self._put(Place(value, found)))
+            elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
+                if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
+                    self._put(kind(value, name))                # it may get one of its own
