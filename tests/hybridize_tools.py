@@ -38,6 +38,11 @@ def arr(*shape: int, dtype: str = "float32", seed: int = 0) -> NDArray:
     return nd.array(onp.asarray(raw, dtype=dtype), dtype=dtype)
 
 
+def multiplying(report: Any) -> int:
+    """How many kernels of a report compute a convolution or a product: a 1x1 convolution is shown as a product."""
+    return str(report).count("[convolution]") + str(report).count("[contraction]")
+
+
 def both(fn: Any, *args: Any, tol: float = 1e-5, **kwargs: Any) -> Any:
     """Call plain, then hybridized twice; all three agree."""
     want = fn(*args, **kwargs)

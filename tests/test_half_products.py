@@ -95,7 +95,7 @@ def test_a_net_and_what_becomes_of_its_parameters(half: str, tmp_path: Path) -> 
     text = str(net.report())
     assert "packed as" in text and "stand in them unchanged" in text
     kinds = [line.split("[")[1].split("]")[0] for line in text.splitlines() if line.startswith("  k")]
-    assert kinds.count("convolution") == 3
+    assert kinds.count("convolution") + kinds.count("contraction") == 3
     net.save_parameters(str(tmp_path / "net.params"))
     for k, p in net.collect_params().items():
         assert p.data().asnumpy().tobytes() == before[k].tobytes()

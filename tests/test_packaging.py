@@ -88,7 +88,7 @@ def test_dir_is_the_public_surface(name: str) -> None:
 
 def test_an_sdist_of_the_same_files_has_the_same_bytes(tmp_path: Path) -> None:
     """Whoever made it, when, and in which order."""
-    rewritten = runpy.run_path(str(ROOT / "packaging" / "same_bytes.py"))["rewritten"]
+    rewritten = runpy.run_path(str(ROOT / ".ci" / "same_bytes.py"))["rewritten"]
     made = []
     for k, names in enumerate((["b/one.py", "b/two.py"], ["b/two.py", "b/one.py"])):
         out = io.BytesIO()

@@ -6,6 +6,7 @@ functions are NumPy's own on copies (``fallback``).
 from __future__ import annotations
 
 import sys as _sys
+from types import ModuleType as _ModuleType
 from typing import Any
 
 import numpy as _np
@@ -155,16 +156,13 @@ _kept = _functions.Kept(globals(), _functions.registry.namespace("np"), _NP_BINA
 
 
 def __dir__() -> list[str]:
-    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED} - _PARTS
-    return sorted(n for n in found if not n.startswith("_"))
+    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED} - {"Any", "annotations"}
+    return sorted(n for n in found if not n.startswith("_") and not _written_in(n))
 
 
-# modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "array_api", "array_methods", "complex_parts", "composed", "creation", "dispatch",
-          "elementwise",
-          "extension",
-          "fallback",
-          "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
+def _written_in(name: str) -> Any:
+    """Whether a name is a module that functions of this package are written in, not one for users."""
+    return name not in __all__ and isinstance(globals().get(name), _ModuleType)
 
 
 __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d",
