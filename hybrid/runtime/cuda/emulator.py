@@ -1,4 +1,4 @@
-"""CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/include/cuda_on_cpu.h.
+"""CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/emulator/cuda_on_cpu.h.
 
 For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``,
 ``random`` or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are
