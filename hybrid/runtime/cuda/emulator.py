@@ -90,7 +90,7 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
 def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) -> Path:
     saved = cache.write(target.with_suffix(".cpp"), text.encode())
     folder = sources.kernels_folder()
-    includes = [f"-I{folder / 'include'}", f"-I{folder / 'cuda'}"]
+    includes = [f"-I{folder / name}" for name in ("include", "cuda", "emulator")]
     with scratch.work() as work:
         out = Path(work) / "module.so"
         done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,
