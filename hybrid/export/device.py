@@ -8,7 +8,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from hybrid.codegen.plain import SUPPORT, standard
+from hybrid.codegen.program.plain import SUPPORT, standard
 
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
