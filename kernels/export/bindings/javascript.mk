@@ -20,6 +20,7 @@ all: @name@.wasm @name@.weights
 @name@_threads.cjs: ../@name@.c ../@name@.h
 	$(EMCC) -std=gnu11 $(EMFLAGS) -pthread -Wno-pthreads-mem-growth $< $(EMCC_LINK) -s MODULARIZE=1 \
 	  -s EXPORT_NAME=@name@_threads -s ENVIRONMENT=web,worker,node -s 'PTHREAD_POOL_SIZE=Module["workers"]' -o @name@_threads.js
+	mv @name@_threads.worker.js @name@_threads.worker.cjs
 	mv @name@_threads.js $@
 
 @name@.weights: ../@name@.weights
