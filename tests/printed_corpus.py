@@ -19,7 +19,8 @@ from hybrid.runtime.cuda import program as cuda_program
 
 from . import cuda_forms, programs, sanit_programs
 
-MACHINES = {"avx512": (64, (17, 65)), "masks": (64, (3, 63)), "avx2": (32, (7, 31)), "plain": (16, (13,)), "none": (4, (5,))}
+MACHINES = {"avx512": (64, (17, 65)), "masks": (64, (3, 63)), "avx2": (32, (7, 31)), "plain": (16, (13,)),
+            "none": (4, (5,))}
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ def sources(built: Any) -> Iterator[str]:
 def c_texts() -> Iterator[tuple[str, str]]:
     """C of all programs for all machines."""
     for name, (vector, sizes) in MACHINES.items():
-        fixed = [c for group in sanit_programs.FIXED for c in sanit_programs.FIXED[group]()] if name == "masks" else []
+        fixed = [c for make in sanit_programs.FIXED.values() for c in make()] if name == "masks" else []
         cases = [(n, case) for n, case, _ in (*sanit_programs.sized(sizes), *fixed)]
         with machine(vector):
             for n, case in [*cases, *programs.cases().items()]:
@@ -57,7 +58,8 @@ def c_texts() -> Iterator[tuple[str, str]]:
 
 def cuda_texts() -> Iterator[tuple[str, str]]:
     """CUDA of all programs."""
-    found = {**{n: c[0] for n, c in programs.cases().items()}, "forms": cuda_forms.program(list(cuda_forms.FORMS.values()))[0],
+    found = {**{n: c[0] for n, c in programs.cases().items()},
+             "forms": cuda_forms.program(list(cuda_forms.FORMS.values()))[0],
              **{n: case[0] for n, case, _ in sanit_programs.sized((17,))}}
     for n, p in found.items():
         planned = plan(p, cuda_program.JOINING)
@@ -68,8 +70,8 @@ def exported_texts() -> Iterator[tuple[str, str]]:
     """C files of networks, with vectors and in standard C."""
     nn = mx.gluon.nn
     mx.random.seed(1)
-    nets = {"lenet": (nn.Conv2D(6, 5, activation="relu"), nn.MaxPool2D(2, 2), nn.Flatten(), nn.Dense(84, activation="tanh"),
-                      nn.LayerNorm(), nn.Dense(10))}
+    nets = {"lenet": (nn.Conv2D(6, 5, activation="relu"), nn.MaxPool2D(2, 2), nn.Flatten(),
+                      nn.Dense(84, activation="tanh"), nn.LayerNorm(), nn.Dense(10))}
     for name, layers in nets.items():
         net = nn.HybridSequential()
         net.add(*layers)
