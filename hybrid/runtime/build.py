@@ -239,7 +239,7 @@ def prepare_plan(whole: Planned) -> Planned:
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine, perhaps for one block of its batch."""
-    blocking, apart = (packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None,
+    blocking, apart = (packed.blocking(toolchain.vector_bytes(), toolchain.words()) if not program.memo.get("plain") else None,
                        program.memo.get("apart", set()))
     if blocking is not None:
         prints = blocking.prints
