@@ -16,7 +16,7 @@ from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
 from .block import Block, Key, loop_nest
 from .dialect import Dialect
-from .one_hot_gather import picked
+from hybrid.codegen.schedule.one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
 
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]

@@ -8,9 +8,9 @@ import numpy as np
 
 from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
-from hybrid.codegen.local import thread_bytes
-from hybrid.codegen.outlining import Outliner
-from hybrid.codegen.plain import SUPPORT, standard
+from hybrid.codegen.program.local import thread_bytes
+from hybrid.codegen.program.outlining import Outliner
+from hybrid.codegen.program.plain import SUPPORT, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node

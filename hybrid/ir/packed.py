@@ -1,5 +1,5 @@
 """Convolutions of channels-last data with weights that were packed beforehand: what the layout pass makes of
-contractions over windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py``).
+contractions over windows (``passes/layout.py``), and C prints in registers (``codegen/printers/convolutions``).
 
 Data (N, H, W, C), or of volumes (N, D, H, W, C) with a kernel (kd, kh, kw). Forms, with lanes L and a panel of P = n L
 filters:

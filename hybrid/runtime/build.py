@@ -9,12 +9,13 @@ from typing import Callable, Mapping, Sequence, TypeVar
 import numpy as np
 
 from hybrid.codegen import c as printer
-from hybrid.codegen import contraction, packed
-from hybrid.codegen.block_loop import block_loop
-from hybrid.codegen.tiling import Alone, Target
+from hybrid.codegen.printers.products import contraction
+from hybrid.codegen.printers.convolutions import packed
+from hybrid.codegen.program.block_loop import block_loop
+from hybrid.codegen.schedule.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.loops import work_of
-from hybrid.codegen.local import thread_bytes
+from hybrid.codegen.program.local import thread_bytes
 
 from ..base import config
 from ..ir import Node, Program, toposort

@@ -35,10 +35,20 @@ _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HY
 _PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
 
 
+def _with_below(folder: str) -> Iterator[str]:
+    """A folder and all packages in it; OSError where there is none."""
+    yield folder
+    with os.scandir(folder) as entries:
+        below = sorted(e.path for e in entries if e.name != "__pycache__" and e.is_dir())
+    for path in below:
+        yield from _with_below(path)
+
+
 def _own_folders() -> list[str]:
     """The folders of this library that a compiled program comes from."""
     root = os.path.dirname(os.path.abspath(ir.__file__ or "")) + "/.."
-    folders = [*(os.path.join(root, part) for part in _PARTS), *hybrid.codegen.__path__]
+    folders = [*(os.path.join(root, part) for part in _PARTS),
+               *(d for p in hybrid.codegen.__path__ for d in _with_below(p))]
     kernels = [d for base in hybrid.kernels.__path__
                for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
     return [*folders, *kernels]

@@ -29,7 +29,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 # for texts that include nothing, which use no library but libm: linking takes half the time
 ALONE = "-nostdlib"
-# in every text that can be compiled in units (hybrid.codegen.kernel_deduplication)
+# in every text that can be compiled in units (hybrid.codegen.program.kernel_deduplication)
 UNITS = "#if HY_UNIT == HY_UNITS - 1"
 X86 = ("x86_64", "amd64", "AMD64", "i686")
 # units at most, and characters that are worth one: each takes the time to start the compiler
