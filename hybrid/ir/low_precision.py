@@ -1,5 +1,5 @@
-"""Products of few bits: numbers of 16 or 8 bits, as many as fit a word of 32 bits beside one another along the depth. One
-instruction multiplies the words of two vectors number by number and adds the products up in 32 bits.
+"""Products of few bits: numbers of 16 or 8 bits, as many as fit a word of 32 bits beside one another along the depth.
+One instruction multiplies the words of two vectors number by number and adds the products up in 32 bits.
 """
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ filters:
   or 4 times as large, and longer to read. Planes of volumes are transformed and summed over the depth: weights (panels,
   kd C, 3, 3, P)
 - ``depthwise``: weights (*kernel, C rounded up to L)
-- ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G numbers in a
-  word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
+- ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
+  numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
 - ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
 """
 from __future__ import annotations

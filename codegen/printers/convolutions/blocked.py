@@ -242,7 +242,8 @@ class Direct(Packed):
         # few sums wait for themselves: each in parts
         while run % (parts * 2) == 0 and parts * 2 * len(sums) <= BUSY:
             parts *= 2
-        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const {self.number} *X, const {self.number} *W, {more}long "
+        T = self.number
+        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const {T} *X, const {T} *W, {more}long "
                f"px0_, long c0_, {self.pointers}) {{",
                "  " + " ".join(f"{self.sums} {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
         out.append(f"  for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{")
@@ -256,8 +257,8 @@ class Direct(Packed):
         out += ["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))
         out += [f"  {s} += {' + '.join(s + part(t) for t in range(1, parts))};" for s in sums if parts > 1]
         for j in vectors:
-            out += ["  " + s for s in self.finished(j, [(pixel, self.summed(f"s{i}_{j}")) for i, pixel in enumerate(pixels)],
-                                                    partial[j])]
+            results = [(pixel, self.summed(f"s{i}_{j}")) for i, pixel in enumerate(pixels)]
+            out += ["  " + s for s in self.finished(j, results, partial[j])]
         return [*out, "}"]
 
     def weight(self, vector: int, at: str) -> str:
@@ -291,10 +292,10 @@ class Direct(Packed):
         """Numbers that lie one after another in data and weights, and the loops around them."""
         if self.kh == self.kw == 1:
             return self.deep, [f"  const {self.number} *x = X;"]
-        line = self.across * self.step * self.dy
+        line, T = self.across * self.step * self.dy, self.number
         if self.dx == 1 and self.step == self.deep:
-            return self.kw * self.c, [f"  const {self.number} *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
-        return self.deep, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const {self.number} *x = X + i / {self.kw} * "
+            return self.kw * self.c, [f"  const {T} *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
+        return self.deep, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const {T} *x = X + i / {self.kw} * "
                            f"{line} + i % {self.kw} * {self.dx * self.step};"]
 
     # ---- all tiles
@@ -341,12 +342,13 @@ class Direct(Packed):
             image, to = f"((n * {self.layers} + z) * {self.h} + y)", f"(z * {held} + i - low)"
             each_line = (f"for (long l = 0; l < (high - low) * {self.layers}; l++) {{ const long z = l / (high - "
                          f"low), i = low + l % (high - low);")
-        copy = [f"{self.number} *to = from + {to} * {wide}l; const long y = i - {self.py}; const {self.number} *line = {self.x} + "
+        T, zero = self.number, self.beyond
+        copy = [f"{T} *to = from + {to} * {wide}l; const long y = i - {self.py}; const {T} *line = {self.x} + "
                 f"{image} * {self.wide * c}l;",
-                f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, {self.beyond}, {wide * 4}); continue; }}",
-                *([f"__builtin_memset(to, {self.beyond}, {self.px * step * 4});"] if self.px else []), row,
-                *([f"__builtin_memset(to + {(self.px + inside) * step}, {self.beyond}, {after * 4});"] if after else [])]
-        return [f"  {self.number} *from = ({self.number} *)scratch;",
+                f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, {zero}, {wide * 4}); continue; }}",
+                *([f"__builtin_memset(to, {zero}, {self.px * step * 4});"] if self.px else []), row,
+                *([f"__builtin_memset(to + {(self.px + inside) * step}, {zero}, {after * 4});"] if after else [])]
+        return [f"  {T} *from = ({T} *)scratch;",
                 f"  for (long n = 0; n < {self.batch // self.planes}; n++) for (long part = 0; part < {lines}; part "
                 f"+= {each}) {{",
                 f"    const long end = part + {each} < {lines} ? part + {each} : {lines}, y0 = {first}, low = y0 * "
@@ -397,7 +399,8 @@ class Direct(Packed):
         (sy, sx), c = self.steps, self.c
         at = "i" if not self.apart else (f"(i / {self.oh * self.ow} * {self.h} + i / {self.ow} % {self.oh} * {sy}) * "
                                          f"{self.wide} + i % {self.ow} * {sx}")
-        return [f"  {self.number} *from = ({self.number} *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
+        T = self.number
+        return [f"  {T} *from = ({T} *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
                 f"    const long end = part + {each} < {tiles} ? part + {each} : {tiles}, low = "
                 f"{self.column('part')}, high = {self.column('end')};",
                 *([f"    {self.parallel}"] if self.parallel else []),

@@ -61,7 +61,8 @@ def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking
     def panel(form: str, filters: int, pixels: int) -> int:
         vectors = -(-filters // lanes)
         few = next((n for n in (4, 3) if pixels <= most[n]), 0)
-        if form in ("direct", "words") and few:                # few sums a vector: more vectors, so that no sum waits for itself
+        # few sums a vector: more vectors, so that no sum waits for itself
+        if form in ("direct", "words") and few:
             return lanes * min(few, vectors)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
 

@@ -1,6 +1,6 @@
-"""Packed products and convolutions of bfloat16, and of uint8 with int8: the loops of ``Direct`` over words of 32 bits. A
-word of the data (2 or 4 channels of a pixel) is put into all lanes; one instruction multiplies it with a vector of words
-of weights and adds the products up, in float32 or in 32-bit integers (kernels/c/words.h).
+"""Packed products and convolutions of bfloat16, and of uint8 with int8: the loops of ``Direct`` over words of 32 bits.
+A word of the data (2 or 4 channels of a pixel) is put into all lanes; one instruction multiplies it with a vector of
+words of weights and adds the products up, in float32 or in 32-bit integers (kernels/c/words.h).
 """
 from __future__ import annotations
 
