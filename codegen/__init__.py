@@ -1,0 +1,1 @@
+"""The code generator: statements of kernels, and their text as C and CUDA."""

@@ -17,13 +17,13 @@ from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt,
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
-from .choose import Form, first_that_fits
-from .contraction import Contraction, sum_dtype, supported
-from .helper_functions import share_helpers
-from .tree_shaking import needed
-from .registers import support
-from .kernel_deduplication import LARGE, share, units
-from .tiling import Alone, Choose, Target
+from hybrid.codegen.schedule.choose import Form, first_that_fits
+from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
+from hybrid.codegen.program.helper_functions import share_helpers
+from hybrid.codegen.program.tree_shaking import needed
+from hybrid.codegen.printers.products.registers import support
+from hybrid.codegen.program.kernel_deduplication import LARGE, share, units
+from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter
 from .lanes import F32
@@ -33,15 +33,15 @@ from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, 
                     group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of)
 
 if TYPE_CHECKING:
-    from . import (
-        strided_access as across, attention, concat, convolution, packed, packed_pool, interleave as pairs, pool,
-        rowcall, rows, cumulate as running, scan, sort,
-    )
+    from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
+    from hybrid.codegen.printers.products import attention
+    from hybrid.codegen.printers.rows import (concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access)
+    from hybrid.codegen.schedule import convolution
 else:
-    across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort = map(
-            Later, (
-        "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows",
-        "running", "scan", "sort"))
+    packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
+    attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
+    concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access = (Later(f"printers.rows.{n}") for n in (
+        "concat", "cumulate", "interleave", "rowcall", "rows", "scan", "sort", "strided_access"))
 
 _SCALARS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"))
 _SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a program that this process loads
@@ -167,7 +167,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "sort":
         return print_sort(k, name, target)
     if kind == "running":
-        return running.print_running(k, name, target.vector // 4)
+        return cumulate.print_running(k, name, target.vector // 4)
     if kind == "call":
         args, names = pointer_names(k)
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
@@ -187,8 +187,8 @@ def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form]:
     loops: Form = "plain loops", lambda: print_loops(k, name, team)
     if target.vector <= SCALAR:
         return [loops]
-    return [("interleaved pairs", lambda: pairs.print_pairs(k, name, lanes, team)),
-            ("square tiles in registers", lambda: across.print_across(k, name, lanes, team)),
+    return [("interleaved pairs", lambda: interleave.print_pairs(k, name, lanes, team)),
+            ("square tiles in registers", lambda: strided_access.print_across(k, name, lanes, team)),
             ("vectors", lambda: rows.print_rows(k, name, lanes, team)), loops]
 
 

@@ -8,14 +8,15 @@ from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
 
-from . import rowcall, scan_cuda, sort
-from .cuda_contraction import FEW, print_contraction
-from .cuda_flat import print_concat, print_flat, print_moves
-from .cuda_many import MOST_POINTERS, print_many
-from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
-from .cuda_reduce import print_reduction
-from .cuda_rows import print_rows
-from .cuda_scatter import print_scatter
+from hybrid.codegen.printers.rows import rowcall, sort
+from hybrid.codegen.printers.cuda import scan as scan_cuda
+from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
+from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
+from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
+from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
+from hybrid.codegen.printers.cuda.reduce import print_reduction
+from hybrid.codegen.printers.cuda.rows import print_rows
+from hybrid.codegen.printers.cuda.scatter import print_scatter
 from .dialect import CUDA
 
 __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program"]

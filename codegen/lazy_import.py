@@ -10,10 +10,10 @@ from hybrid.base import forking
 
 
 class Later:
-    """A module of this package, which loads when something of it is wanted."""
+    """A module of hybrid.codegen, which loads when something of it is wanted."""
 
     def __init__(self, name: str):
-        self._name = f"{__package__}.{name}"
+        self._name = f"hybrid.codegen.{name}"
 
     def __getattr__(self, attribute: str) -> Any:
         with forking.IMPORTS:

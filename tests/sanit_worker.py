@@ -21,7 +21,7 @@ import numpy as np
 
 import hybrid.codegen
 from hybrid.base import dtype as dt
-from hybrid.codegen import epilogue
+from hybrid.codegen.printers.products import epilogue
 from hybrid.passes import layout, batch_in_lanes
 from hybrid.passes.memory import MemoryPlan, Span, rounded
 from hybrid.passes.pipeline import Planned
@@ -73,8 +73,8 @@ def prepare(c: Configuration) -> None:
     plan = build.plan
     build.plan = lambda *args: apart(plan(*args))
     if c.threads:
-        for found in pkgutil.iter_modules(hybrid.codegen.__path__):
-            module = import_module(f"hybrid.codegen.{found.name}")
+        for found in pkgutil.walk_packages(hybrid.codegen.__path__, "hybrid.codegen."):
+            module = import_module(found.name)
             if hasattr(module, "PARALLEL_WORK"):
                 module.PARALLEL_WORK = 1                     # type: ignore[attr-defined]
 

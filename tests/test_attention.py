@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd
-from hybrid.codegen import packed
+from hybrid.codegen.printers.convolutions import packed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan
 from hybrid.runtime import cpu, reference

@@ -9,7 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.codegen import scan
+from hybrid.codegen.printers.rows import scan
 from hybrid.gluon import nn
 from hybrid.passes import attention_gradient
 

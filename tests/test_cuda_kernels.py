@@ -9,7 +9,8 @@ import pytest
 
 from hybrid.base import dtype as dt
 from hybrid import ir, runtime
-from hybrid.codegen import cuda, cuda_contraction, cuda_mma, cuda_pieces
+from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import contraction as cuda_contraction, mma as cuda_mma, pieces as cuda_pieces
 from hybrid.passes.pipeline import plan
 from hybrid.base.device import gpu
 from hybrid.runtime import reference

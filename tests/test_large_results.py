@@ -9,7 +9,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.codegen import loops, rows
+from hybrid.codegen import loops
+from hybrid.codegen.printers.rows import rows
 from hybrid.runtime import toolchain
 
 from .cpu_kernels import vectors_of

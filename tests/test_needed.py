@@ -5,7 +5,7 @@ import re
 
 from hybrid.codegen import c as printer
 from hybrid.codegen import lanes
-from hybrid.codegen.tree_shaking import needed
+from hybrid.codegen.program.tree_shaking import needed
 
 TEXT = """// a union that stays
 union bits { float f; int i; };

@@ -12,7 +12,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
-from hybrid.codegen import blocked, packed_winograd
+from hybrid.codegen.printers.convolutions import blocked, packed_winograd
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.codegen import packed
+from hybrid.codegen.printers.convolutions import packed
 from hybrid.gluon import nn
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import blocked, packed_winograd
+from hybrid.codegen.printers.convolutions import blocked, packed_winograd
 from hybrid.ir import Node, Program
 from hybrid.ops.conv import convolve
 from hybrid.passes import layout

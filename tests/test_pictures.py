@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd
-from hybrid.codegen import packed_batch_in_lanes
+from hybrid.codegen.printers.convolutions import packed_batch_in_lanes
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.ir.winograd import array, matrices

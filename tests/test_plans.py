@@ -94,8 +94,8 @@ net.add(mx.gluon.nn.Conv2D(8, 3, in_channels=3, activation="relu"), mx.gluon.nn.
 net.initialize(mx.init.One())
 net.hybridize()
 x = mx.nd.arange(3 * 64).reshape((1, 3, 8, 8))
-print(net(x).asnumpy().tolist(), sorted(m for m in sys.modules if m in ("hybrid.codegen.c", "hybrid.runtime.build", "subprocess", "hybrid.codegen.attention",
-                                                                "hybrid.codegen.cumulate", "hybrid.codegen.cuda_pieces")))
+print(net(x).asnumpy().tolist(), sorted(m for m in sys.modules if m in ("hybrid.codegen.c", "hybrid.runtime.build", "subprocess", "hybrid.codegen.printers.products.attention",
+    "hybrid.codegen.printers.rows.cumulate", "hybrid.codegen.printers.cuda.pieces")))
 """  # noqa: E501
 
 

@@ -1,5 +1,5 @@
-"""Row kernels in C with several rows under way (codegen/software_pipelining.py): the same bits as row by row, whatever
-lies in the rows beside."""
+"""Row kernels in C with several rows under way (codegen/schedule/software_pipelining.py): the same bits as row by
+row, whatever lies in the rows beside."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -9,9 +9,9 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.codegen import rows
+from hybrid.codegen.printers.rows import rows
 from hybrid.codegen.lanes import LaneLoop
-from hybrid.codegen.software_pipelining import in_stages
+from hybrid.codegen.schedule.software_pipelining import in_stages
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.stmt import Assign, For, Let, Load, Name, Op, Stmt, Store
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import helper_functions, kernel_deduplication
+from hybrid.codegen.program import helper_functions, kernel_deduplication
 from hybrid.codegen.loops import Printed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import convolution
+from hybrid.codegen.schedule import convolution
 from hybrid.base.errors import CompileError
 from hybrid.ir import Program
 from hybrid.passes.differentiate import vjp_program

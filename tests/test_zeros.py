@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import packed_sparsity, sparsity
+from hybrid.codegen.printers.convolutions import packed_sparsity
+from hybrid.codegen.printers.products import sparsity
 from hybrid.ir import Node, Program
 from hybrid.runtime import cpu, threads
 

@@ -15,14 +15,51 @@ from typing import Any, Sequence
 # former name = present name, both below ``hybrid``
 FORMER: dict[str, str] = dict(row.split("=") for row in """
     array=buffers.array callback=mxnet.callback checkpoint=mxnet.checkpoint codec=base.codec
-    codegen.across=codegen.strided_access codegen.correlate=codegen.weight_gradient
-    codegen.direct=codegen.pixels_in_lanes codegen.dots=codegen.gemv codegen.helpers=codegen.helper_functions
-    codegen.image=codegen.padded_operand codegen.later=codegen.lazy_import codegen.needed=codegen.tree_shaking
-    codegen.packed_images=codegen.packed_small_images codegen.packed_pictures=codegen.packed_batch_in_lanes
-    codegen.packed_zeros=codegen.packed_sparsity codegen.pairs=codegen.interleave codegen.panels=codegen.packing
-    codegen.picked=codegen.one_hot_gather codegen.row_stages=codegen.software_pipelining
-    codegen.running=codegen.cumulate codegen.shared=codegen.kernel_deduplication
-    codegen.spread=codegen.shift_and_add codegen.turned=codegen.channels_in_lanes codegen.zeros=codegen.sparsity
+    codegen.across=codegen.printers.rows.strided_access codegen.anchored=codegen.printers.convolutions.anchored
+    codegen.attention=codegen.printers.products.attention codegen.attention_few=codegen.printers.products.attention_few
+    codegen.block_loop=codegen.program.block_loop codegen.blocked=codegen.printers.convolutions.blocked
+    codegen.channels_in_lanes=codegen.printers.convolutions.channels_in_lanes codegen.choose=codegen.schedule.choose
+    codegen.concat=codegen.printers.rows.concat codegen.contraction=codegen.printers.products.contraction
+    codegen.convolution=codegen.schedule.convolution codegen.correlate=codegen.printers.convolutions.weight_gradient
+    codegen.cuda_contraction=codegen.printers.cuda.contraction codegen.cuda_flat=codegen.printers.cuda.flat
+    codegen.cuda_many=codegen.printers.cuda.many codegen.cuda_mma=codegen.printers.cuda.mma
+    codegen.cuda_pieces=codegen.printers.cuda.pieces codegen.cuda_product=codegen.printers.cuda.product
+    codegen.cuda_reduce=codegen.printers.cuda.reduce codegen.cuda_rows=codegen.printers.cuda.rows
+    codegen.cuda_scatter=codegen.printers.cuda.scatter codegen.cuda_tile=codegen.printers.cuda.tile
+    codegen.cumulate=codegen.printers.rows.cumulate codegen.declarations=codegen.program.declarations
+    codegen.direct=codegen.printers.convolutions.pixels_in_lanes codegen.dots=codegen.printers.products.gemv
+    codegen.epilogue=codegen.printers.products.epilogue codegen.gemv=codegen.printers.products.gemv
+    codegen.helper_functions=codegen.program.helper_functions codegen.helpers=codegen.program.helper_functions
+    codegen.image=codegen.printers.convolutions.padded_operand codegen.interleave=codegen.printers.rows.interleave
+    codegen.kernel_deduplication=codegen.program.kernel_deduplication codegen.later=codegen.lazy_import
+    codegen.local=codegen.program.local codegen.needed=codegen.program.tree_shaking
+    codegen.one_hot_gather=codegen.schedule.one_hot_gather codegen.operand=codegen.printers.products.operand
+    codegen.outlining=codegen.program.outlining codegen.packed=codegen.printers.convolutions.packed
+    codegen.packed_batch_in_lanes=codegen.printers.convolutions.packed_batch_in_lanes
+    codegen.packed_depthwise=codegen.printers.convolutions.packed_depthwise
+    codegen.packed_images=codegen.printers.convolutions.packed_small_images
+    codegen.packed_pictures=codegen.printers.convolutions.packed_batch_in_lanes
+    codegen.packed_pool=codegen.printers.convolutions.packed_pool
+    codegen.packed_small_images=codegen.printers.convolutions.packed_small_images
+    codegen.packed_sparsity=codegen.printers.convolutions.packed_sparsity
+    codegen.packed_winograd=codegen.printers.convolutions.packed_winograd
+    codegen.packed_zeros=codegen.printers.convolutions.packed_sparsity codegen.packing=codegen.printers.products.packing
+    codegen.padded_operand=codegen.printers.convolutions.padded_operand codegen.pairs=codegen.printers.rows.interleave
+    codegen.panels=codegen.printers.products.packing codegen.picked=codegen.schedule.one_hot_gather
+    codegen.pixels_in_lanes=codegen.printers.convolutions.pixels_in_lanes codegen.plain=codegen.program.plain
+    codegen.pool=codegen.printers.convolutions.pool codegen.registers=codegen.printers.products.registers
+    codegen.row_reductions=codegen.printers.rows.row_reductions codegen.row_stages=codegen.schedule.software_pipelining
+    codegen.rowcall=codegen.printers.rows.rowcall codegen.rows=codegen.printers.rows.rows
+    codegen.running=codegen.printers.rows.cumulate codegen.scan=codegen.printers.rows.scan
+    codegen.scan_cuda=codegen.printers.cuda.scan codegen.shared=codegen.program.kernel_deduplication
+    codegen.shift_and_add=codegen.printers.convolutions.shift_and_add
+    codegen.software_pipelining=codegen.schedule.software_pipelining codegen.sort=codegen.printers.rows.sort
+    codegen.sparsity=codegen.printers.products.sparsity codegen.spread=codegen.printers.convolutions.shift_and_add
+    codegen.strided_access=codegen.printers.rows.strided_access codegen.tiling=codegen.schedule.tiling
+    codegen.transforms=codegen.printers.convolutions.transforms codegen.tree_shaking=codegen.program.tree_shaking
+    codegen.turned=codegen.printers.convolutions.channels_in_lanes
+    codegen.weight_gradient=codegen.printers.convolutions.weight_gradient
+    codegen.zeros=codegen.printers.products.sparsity
     collector=base.collector config=base.config contents=jit.fingerprint control_flow=nd.control_flow
     copies=nd.copies data_iter=mxnet.data_iter device=base.device dispatch=autograd.dispatch
     dtype=base.dtype dynamic=nd.dynamic engine=mxnet.engine entry=jit.compiled_call errors=base.errors

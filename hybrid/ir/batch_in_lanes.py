@@ -1,5 +1,6 @@
 """Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), picture b L + l in lane l
-of block b. What small nets of few channels become (``passes/pictures.py``); ``codegen/packed_batch_in_lanes.py`` prints
+of block b. What small nets of few channels become (``passes/pictures.py``); ``packed_batch_in_lanes.py`` of
+codegen/printers/convolutions prints
 it.
 
 With groups of g filters: weights (groups, kh, C, kw, g), or transformed along lines for F(m, kw), (groups, m + kw - 1,

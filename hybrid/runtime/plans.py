@@ -35,10 +35,20 @@ _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HY
 _PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
 
 
+def _with_below(folder: str) -> Iterator[str]:
+    """A folder and all packages in it; OSError where there is none."""
+    yield folder
+    with os.scandir(folder) as entries:
+        below = sorted(e.path for e in entries if e.name != "__pycache__" and e.is_dir())
+    for path in below:
+        yield from _with_below(path)
+
+
 def _own_folders() -> list[str]:
     """The folders of this library that a compiled program comes from."""
     root = os.path.dirname(os.path.abspath(ir.__file__ or "")) + "/.."
-    folders = [*(os.path.join(root, part) for part in _PARTS), *hybrid.codegen.__path__]
+    folders = [*(os.path.join(root, part) for part in _PARTS),
+               *(d for p in hybrid.codegen.__path__ for d in _with_below(p))]
     kernels = [d for base in hybrid.kernels.__path__
                for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
     return [*folders, *kernels]
@@ -105,9 +115,10 @@ def program_text(program: Program) -> str:
 
 
 @lru_cache(maxsize=8)
-def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
+def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int,
+            words: frozenset[str]) -> str:
     return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags),
-                        toolchain.cpu_features(), str(vector), np.__version__,
+                        toolchain.cpu_features(), str(vector), repr(sorted(words)), np.__version__,
                         sys.version, repr(variables))
 
 
@@ -116,7 +127,7 @@ def surroundings() -> str | None:
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes())
+    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words())
 
 
 def variables() -> tuple[tuple[str, str], ...]:

@@ -29,7 +29,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 # for texts that include nothing, which use no library but libm: linking takes half the time
 ALONE = "-nostdlib"
-# in every text that can be compiled in units (hybrid.codegen.kernel_deduplication)
+# in every text that can be compiled in units (hybrid.codegen.program.kernel_deduplication)
 UNITS = "#if HY_UNIT == HY_UNITS - 1"
 X86 = ("x86_64", "amd64", "AMD64", "i686")
 # units at most, and characters that are worth one: each takes the time to start the compiler
@@ -286,6 +286,34 @@ def vector_bytes() -> int:
     """Width of a vector register."""
     features = cpu_features() if _machine() in X86 else ""
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
+
+
+WORDS = {"bfloat16": ("avx512_bf16", "__AVX512BF16__"), "uint8": ("avx512_vnni", "__AVX512VNNI__")}
+
+
+def words() -> frozenset[str]:
+    """Types that the processor multiplies by words of 32 bits, as far as the compiler knows the instructions
+    (kernels/c/words.h)."""
+    cc = compiler()
+    if cc is None or vector_bytes() < 64 or is_clang():
+        return frozenset()
+    return _words(cc, flags(cc))
+
+
+@lru_cache(maxsize=8)
+def _words(cc: str, flags: tuple[str, ...]) -> frozenset[str]:
+    features = cpu_features().split()
+    there = [name for name, (feature, _) in WORDS.items() if feature in features]
+
+    def known() -> str:
+        with scratch.work() as d:
+            found = []
+            for name in there:
+                Path(d, "w.c").write_text(f"#ifndef {WORDS[name][1]}\n#error none\n#endif\n")
+                if not _ask([*compilers.command(cc), *flags, "-fsyntax-only", f"{d}/w.c"], 2, d)[0]:
+                    found.append(name)
+        return " ".join(found)
+    return frozenset(_remembered(cc, f"words by {flags}", known).split()) if there else frozenset()
 
 
 @lru_cache(maxsize=8)

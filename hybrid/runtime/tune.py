@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping
 
 import numpy as np
 
-from hybrid.codegen.tiling import Alone
+from hybrid.codegen.schedule.tiling import Alone
 
 from ..base import config
 from ..base.device import aligned_bytes

@@ -65,7 +65,7 @@ HY_OWN void __kmpc_fork_call(void *place, int count, void *function, ...) {
   __builtin_va_end(rest);
   hy_team(hy_forked, &f, (unsigned)hy_wanted);
 }
-/* each use ends in a semicolon, so that what a program does not name is kept (codegen/tree_shaking.py) */
+/* each use ends in a semicolon, so that what a program does not name is kept (codegen/program/tree_shaking.py) */
 #define HY_STATIC(name, T) HY_OWN void name(void *place, int me, int how, int *last, T *from, T *to, T *step, T by, T chunk) { \
   T n = (T)hy_part_count(), k = (T)hy_part_number(), all = (*to - *from) / by + 1, each = all / n, more = all % n; \
   T first = k * each + (k < more ? k : more), size = each + (k < more); \

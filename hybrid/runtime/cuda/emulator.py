@@ -1,4 +1,4 @@
-"""CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/include/cuda_on_cpu.h.
+"""CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/emulator/cuda_on_cpu.h.
 
 For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``,
 ``random`` or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are
@@ -90,7 +90,7 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
 def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) -> Path:
     saved = cache.write(target.with_suffix(".cpp"), text.encode())
     folder = sources.kernels_folder()
-    includes = [f"-I{folder / 'include'}", f"-I{folder / 'cuda'}"]
+    includes = [f"-I{folder / name}" for name in ("include", "cuda", "emulator")]
     with scratch.work() as work:
         out = Path(work) / "module.so"
         done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,

@@ -12,22 +12,21 @@ def kernels_folder() -> Path:
     """The folder of kernel sources: ``hybrid/kernels`` when installed, ``kernels`` beside ``hybrid`` in a checkout."""
     package = Path(__file__).resolve().parents[2]
     for folder in (package / "kernels", package.parent / "kernels"):
-        if (folder / "include" / "cuda_on_cpu.h").is_file():
+        if (folder / "emulator" / "cuda_on_cpu.h").is_file():
             return folder
-    raise HybridError(f"the kernel sources are missing: no {package / 'kernels' / 'include' / 'cuda_on_cpu.h'}; "
+    raise HybridError(f"the kernel sources are missing: no {package / 'kernels' / 'emulator' / 'cuda_on_cpu.h'}; "
                       "install the package again")
 
 
 @cache
 def device_headers() -> dict[str, str]:
-    """Headers that a CUDA text may include, by name (not the emulator's own)."""
+    """Headers that a CUDA text may include, by name."""
     folder = kernels_folder()
     files = [*sorted((folder / "include").glob("*.h")), *sorted((folder / "cuda").glob("*.cuh"))]
-    return {f.name: f.read_text() for f in files if f.name != "cuda_on_cpu.h" and not f.name.startswith("emu_")}
+    return {f.name: f.read_text() for f in files}
 
 
 @cache
 def emulator_headers() -> dict[str, str]:
     """The headers that make g++ understand CUDA C, by name."""
-    folder = kernels_folder() / "include"
-    return {f.name: f.read_text() for f in (folder / "cuda_on_cpu.h", *sorted(folder.glob("emu_*.h")))}
+    return {f.name: f.read_text() for f in sorted((kernels_folder() / "emulator").glob("*.h"))}

@@ -1,0 +1,1 @@
+"""Printers of convolutions and pooling in C."""

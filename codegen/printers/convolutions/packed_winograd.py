@@ -1,0 +1,289 @@
+"""Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed; then for each
+panel of filters its weights are, some channels at a time, multiplied in (m + 2)² products of matrices, and the sums
+transformed back, where the kernel's epilogue follows. Transformed weights and sums of a panel are a thread's own and
+stay in its second cache. Of volumes, the tiles of a strip are transformed in all planes, and each tap of the depth
+multiplies those so many planes further on.
+"""
+from __future__ import annotations
+
+from hybrid.ir.winograd import TILES, square, tiles
+
+from hybrid.codegen.program import local
+from .blocked import BUSY, PIXELS, Packed, split
+from hybrid.codegen.loops import Printed
+from .transforms import backward, forward
+
+STRIP = 1 << 20                  # bytes of transformed data of a strip
+PANEL = 5 << 16                  # bytes of a panel's transformed weights
+SUMS = 1 << 18                   # bytes of a panel's sums
+FEWEST = 56                      # tiles of a strip: fewer do not pay for weights that are transformed again
+
+
+class Winograd(Packed):
+    """Prints one convolution."""
+
+    def print(self) -> Printed:
+        """The kernel."""
+        self.prepare()
+        self.panels, *_, self.width = self.weights
+        L = self.lanes
+        self.nv = self.width // L
+        self.m = TILES[self.dot.attrs["form"]]
+        self.at, self.g, self.bt = square(self.dot.attrs["form"])
+        self.side = self.m + 2
+        self.points = self.side ** 2
+        self.th, self.tw = tiles(self.oh, self.dy, self.m), tiles(self.ow, self.dx, self.m)
+        self.tiles = self.th * self.tw * (1 if self.volume else self.batch)
+        self.deep_planes = self.planes + (self.kd - 1) * self.dz         # that a strip has transformed
+        # numbers from tile to tile: never a power of two
+        self.vs = -(-self.c // L) * L + L
+        most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
+        self.strips, self.strip, self.longer = split(self.tiles, most)
+        self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
+        self.chunks, depth, deeper = split(self.c, max(PANEL // (4 * self.points * self.width), 8))
+        self.chunk = depth + (deeper > 0)                                # channels at a time
+        # numbers from point to point of transformed weights
+        self.us = self.chunk * self.width + L
+        room = self.strip + (self.longer > 0)
+        self.skips = self.volume and self._skips()
+        # parts of a strip that no run of tiles goes across: planes that leave taps out
+        self.apart = self.planes if self.skips else 1
+        self.row = self.planes // self.apart                             # planes of such a part
+        self.chunks *= self.kd
+        self.sizes = sorted({s + extra for n in {self.strip, room} for _, s,
+                             more in [split(n * self.row, self.cells)] for extra in ((0, 1) if more else (0,))})
+        # runs of tiles whose sums are there at once
+        self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
+        self.several = min(self.several, max(split(n * self.row, self.cells)[0] * self.apart
+                                             for n in {self.strip, room}))
+        self.ms = self.several * self.sizes[-1] * self.width + L
+        # bytes of the next channels' weights that a step of products asks for
+        self.slice = -(-36 * self.width // (self.points * self.several))
+        self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
+        self.scratch = self.v_bytes + self.zeros + 256
+        self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
+        return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(),
+                             *self.filters_forward(), *self.plain(),
+                             *self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
+                             *(self.backward("_last", self.rest) if self.rest and self.panels > 1 else []),
+                             self.head(), *self.body(), "}"])
+
+    def _skips(self) -> bool:
+        """Whether planes are multiplied one by one, without those taps that meet no data: where that is less work, and
+        each plane has a tap."""
+        met = [sum(0 <= z - self.pz + t * self.dz < self.layers for t in range(self.kd)) for z in range(self.planes)]
+
+        def cost(tiles: int) -> int:
+            runs, size, more = split(tiles, self.cells)
+            return (runs - more) * max(size * self.nv, BUSY) + more * max((size + 1) * self.nv, BUSY)
+        return min(met) > 0 and cost(self.strip) * sum(met) < cost(self.strip * self.planes) * self.kd
+
+    def micro(self, pixels: int) -> list[str]:
+        """Some tiles times a panel, in registers; added to earlier channels' sums."""
+        L = self.lanes
+        each = [(i, j) for i in range(pixels) for j in range(self.nv)]
+        return [f"static __attribute__((noinline)) void {self.name}_{pixels}(const float *x, const float *W, float "
+                f"*to, long depth, long add, const char *soon) {{",
+                "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i, j in each),
+                *(["  if (add) { " + " ".join(f"s{i}_{j} = HYV_LOAD(to + {i * self.width + j * L});" for i,
+                                              j in each) + " }"] if self.chunks > 1 else []),
+                f"  for (long q = 0; q < depth; q++, W += {self.width}) {{",
+                f"    __builtin_prefetch(soon + q * {self.slice}, 0, 2);",
+                "    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in range(self.nv)),
+                *(f"    {{ const hy_v a = HYV_B(x[q + {i * self.vs}]); "
+                  f"{' '.join(f's{i}_{j} += a * w{j};' for j in range(self.nv))} }}" for i in range(pixels)),
+                "  }", "  " + " ".join(f"HYV_STORE(to + {i * self.width + j * L}, s{i}_{j});" for i, j in each), "}"]
+
+    def filters_forward(self) -> list[str]:
+        """G g Gᵀ of some channels of a panel."""
+        L, n = self.lanes, self.side
+        out = [f"static __attribute__((noinline)) void {self.name}_filters(const float *g, float *to, long depth) {{",
+               f"  for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) for (long j = 0; j < "
+               f"{self.width}; j += {L}) {{", f"    hy_v t[{3 * n}];"]
+        for i in range(3):                                               # along lines
+            out += ["    { " + " ".join(f"const hy_v d{j} = HYV_LOAD(g + {(i * 3 + j) * self.width} + j);"
+                                        for j in range(3)), *("      " + s for s in forward(self.g)),
+                    "      " + " ".join(f"t[{i * n + j}] = v{j};" for j in range(n)) + " }"]
+        for j in range(n):
+            out += ["    { " + " ".join(f"const hy_v d{i} = t[{i * n + j}];" for i in range(3)),
+                    *("      " + s for s in forward(self.g)),
+                    "      " + " ".join(f"HYV_STORE(to + {(i * n + j) * self.us} + j, v{i});" for i in range(n)) + " }"]
+        return [*out, "  }", "}"]
+
+    def forward(self) -> list[str]:
+        """Bᵀ d B of one tile, all channels."""
+        L, n = self.lanes, self.side
+        whole, rest = self.c // L * L, self.c % L
+
+        def block(load: str) -> list[str]:
+            out = [f"hy_v t[{self.points}];"]
+            for i in range(n):                                       # along lines
+                out += ["{ " + " ".join(f"const hy_v d{j} = {load.format(i * n + j)};" for j in range(n)),
+                        *("  " + s for s in forward(self.bt)),
+                        "  " + " ".join(f"t[{i * n + j}] = v{j};" for j in range(n)) + " }"]
+            for j in range(n):
+                out += ["{ " + " ".join(f"const hy_v d{i} = t[{i * n + j}];" for i in range(n)),
+                        *("  " + s for s in forward(self.bt)),
+                        "  " + " ".join(f"HYV_STORE(to + {i * n + j} * step + c, v{i});" for i in range(n)) + " }"]
+            return out
+        out = [f"static __attribute__((noinline)) void {self.name}_in(const float *const *s, float *to, long step) {{"]
+        if whole:
+            out += [f"  for (long c = 0; c < {whole}; c += {L}) {{",
+                    *("    " + line for line in block("HYV_LOAD(s[{}] + c)")), "  }"]
+        if rest:
+            out += [f"  {{ const long c = {whole}; const hy_m mk = HYV_FIRST({rest});",
+                    *("    " + line for line in block("HYV_LOADM(mk, s[{}] + c)")), "  }"]
+        return [*out, "}"]
+
+    def backward(self, suffix: str, partial: list[int]) -> list[str]:
+        """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
+        L, whole = self.lanes, partial.count(0)
+        out = [f"static __attribute__((noinline)) void {self.name}_out{suffix}(const float *m, long px0_, long right, "
+               f"long below, long c0_, {self.pointers}) {{"]
+        if whole:
+            out += [f"  for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{",
+                    *("    " + s for s in self._vector(0)), "  }"]
+        for rest in (p for p in partial if p > 0):
+            out += ["  {", *("    " + s for s in self._vector(rest)), "  }"]
+        return [*out, "}"]
+
+    def plain(self) -> list[str]:
+        """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN to
+        pixels that do not read them: where any sum is no finite number."""
+        m, L, panel = self.m, self.lanes, 9 * self.kd * self.c * self.width
+        taps, read, border = "", "b", "1"
+        if self.volume:
+            taps = (f"for (long t = 0; t < {self.kd}; t++) {{ const long z = b % {self.planes} - {self.pz} + t * "
+                    f"{self.dz}; ")
+            border = f"z >= 0 && z < {self.layers}"
+            read = f"(b / {self.planes} * {self.layers} + z)"
+        return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
+                f"float "
+                f"*x, const float *W) {{",
+                f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};",
+                f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
+                f"  for (long p = 0; p < {m * m}; p++, to += {L}) {{",
+                f"    hy_v sum = {{0}}; {taps or '{ const long t = 0; '}",
+                "    for (long k = 0; k < 9; k++) {",
+                f"      const long v = oy + (p / {m} + k / 3) * {self.dy} - {self.py}, u = ox + (p % {m} + k % 3) * "
+                f"{self.dx} - {self.px};",
+                f"      const int inside = {border} && v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
+                f"      const float *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
+                f"      for (long q = 0; q < {self.c}; q++)",
+                f"        sum += HYV_B(inside ? a[q] : 0) * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
+                "    } }", "    HYV_STORE(to, sum);", "  }", "}"]
+
+    def _vector(self, partial: int) -> list[str]:
+        n, m = self.side, self.m
+        out = [f"hy_v e[{n * m}], y[{m * m}];"]
+        for i in range(n):
+            out += ["{ " + " ".join(f"const hy_v m{j} = HYV_LOAD(m + {(n * i + j) * self.ms});" for j in range(n)),
+                    *("  " + s for s in backward(self.at)),
+                    "  " + " ".join(f"e[{i * m + j}] = z{j};" for j in range(m)) + " }"]
+        for j in range(m):
+            out += ["{ " + " ".join(f"const hy_v m{i} = e[{i * m + j}];" for i in range(n)),
+                    *("  " + s for s in backward(self.at)),
+                    "  " + " ".join(f"y[{i * m + j}] = z{i};" for i in range(m)) + " }"]
+        every = range(m * m)
+        out += [f"{{ const hy_v y_ = {' + '.join(f'y[{k}]' for k in every)};",
+                "if (HYV_ANY(HYV_NAN(y_ - y_, y_ - y_))) {",
+                f"  hy_v plain[{m * m}];",
+                f"  {self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w});",
+                "  " + " ".join(f"y[{k}] = plain[{k}];" for k in every), "} }"]
+        at = {(i, j): f"px0_ + {i * self.dy * self.ow + j * self.dx}" for i in range(m) for j in range(m)}
+        if self.oh % (m * self.dy) == 0 and self.ow % (m * self.dx) == 0:
+            return [*out, *self.finished(0, [(px, f"y[{i * m + j}]") for (i, j), px in at.items()], partial)]
+        for (i, j), px in at.items():
+            test = " && ".join([*([f"below > {i * self.dy}"] if i or self.dy > 1 else []),
+                                *([f"right > {j * self.dx}"] if j or self.dx > 1 else [])])
+            out += [*([f"if ({test}) {{"] if test else []), *self.finished(0, [(px, f"y[{i * m + j}]")], partial),
+                    *(["}"] if test else [])]
+        return out
+
+    def body(self) -> list[str]:
+        """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
+        longest = (self.strip + (self.longer > 0)) * self.deep_planes
+        omp, n = self.parallel, self.side
+        oy, ox = self._first(f"t / {self.tw} % {self.th}", self.dy), self._first(f"t % {self.tw}", self.dx)
+        place = read = f"const long t = first + i, b = t / {self.th * self.tw}, oy = {oy}, ox = {ox};"
+        planes = inside = every = ""
+        if self.volume:
+            place, read = (f"const long t = first + i % count, {b}, oy = {oy}, ox = {ox};" for b in (
+                f"b = n * {self.planes} + i / count", f"z = i / count - {self.pz}, b = n * {self.layers} + z"))
+            planes, inside, every = (f" * {self.deep_planes}", f"z >= 0 && z < {self.layers} && ",
+                                     f"for (long n = 0; n < {self.dot.shape[0]}; n++) ")
+        return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
+                f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
+                f"  {every}for (long strip = 0; strip < {self.strips}; strip++) {{",
+                f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), "
+                f"count = {self.strip} + (strip < {self.longer});",
+                *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{",
+                f"      {read} const float *s[{self.points}];",
+                f"      for (long a = 0; a < {self.points}; a++) {{",
+                f"        const long y = oy + a / {n} * {self.dy} - {self.py}, x = ox + a % {n} * {self.dx} - "
+                f"{self.px};",
+                f"        s[a] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * "
+                f"{self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
+                f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
+                *("    " + s for s in self._runs()),
+                *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
+                *("      " + s for s in self._panel(place, longest)), "    }", "  }"]
+
+    def _first(self, tile: str, dilate: int) -> str:
+        """The first line or column of a tile; with a dilation, of one of those that lie between each other."""
+        return f"{tile} * {self.m}" if dilate == 1 else f"{tile} / {dilate} * {self.m * dilate} + {tile} % {dilate}"
+
+    def _runs(self) -> list[str]:
+        """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how
+        many parts threads make of them."""
+        (runs, size, more), *other = [split(n * self.row, self.cells)
+                                      for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
+        share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
+        values = [f"count == {self.strip} ? {b} : {a}" if b != a else str(a) for a,
+                  b in zip((runs, size, more), other[0])] if other else [str(runs), str(size), str(more)]
+        if self.skips:
+            return [f"const long each = {values[0]}, runs = each * {self.apart}, size = {values[1]}, more = "
+                    f"{values[2]}, share = {share};",
+                    "const long parts = share < runs ? share : runs;"]
+        return [f"const long runs = {values[0]}, size = {values[1]}, more = {values[2]}, share = {share};",
+                "const long parts = share < runs ? share : runs;"]
+
+    def _panel(self, place: str, longest: int) -> list[str]:
+        """A panel of filters over a part of a strip's tiles. Where the runs do not divide, panels in turn have more of
+        them in their first and in their last part."""
+        W, q, add = f"{self.w} + o * {9 * self.kd * self.c * self.width}l", "q", "q"
+        if self.volume:                                                  # taps of the depth, and channels of each
+            q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
+        transformed = f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);"
+        out = (f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - "
+               f"ox, {self.oh} - oy, o * {self.width}, {self.passed});")
+        back = (out % "" if not self.rest or self.panels == 1
+                else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}")
+        sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, {add}, soon);" for s in self.sizes]
+        each, past = ("r % each",
+                      lambda r: f"{r} / each * count + {r} % each * size + ({r} % each < more ? {r} % each : more)") if self.skips else (  # noqa: E501
+            "r", lambda r: f"{r} * size + ({r} < more ? {r} : more)")
+        further = f" + tap * {self.dz} * count" if self.volume else ""
+        beyond = [f"      const long z = r / each - {self.pz} + tap * {self.dz}; if (z < 0 || z >= {self.layers}) "
+                  f"continue;"] if self.skips else []
+        return ["const long o = u / parts, part = u % parts, odd = o % parts, begin = (part * runs + odd) / parts, "
+                "end = ((part + 1) * runs + odd) / parts;",
+                local.array("float", "U", self.points * (self.us + self.ms)),
+                f"float *M = U + {self.points * self.us};",
+                f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
+                f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
+                f"  const long low = {past('r0')}, high = {past('r1')};",
+                f"  {f'for (long tap = 0; tap < {self.kd}; tap++) ' if self.volume else ''}for (long q = 0; q < "
+                f"{self.c}; q += {self.chunk}) {{",
+                f"    const long deep = q + {self.chunk} < {self.c} ? {self.chunk} : {self.c} - q;",
+                f"    {transformed}" if self.chunks > 1 else f"    if (r0 == begin) {transformed}",
+                f"    for (long p = 0; p < {self.points}; p++) for (long r = r0, at = low, run; r < r1; r++, at += "
+                f"run) {{",
+                f"      run = size + ({each} < more);", *beyond,
+                f"      const char *soon = (const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * "
+                f"{self.several} + r - r0) * deep * {self.slice};",
+                f"      const float *v = V + p * {longest * self.vs}l + {f'(at{further})' if further else 'at'} * "
+                f"{self.vs} + q, *w = U + p * {self.us};",
+                f"      float *to = M + p * {self.ms} + (at - low) * {self.width};", "      " + " else ".join(sizes),
+                "    }", "  }",
+                f"  for (long i = low; i < high; i++) {{ {place} {back} }}", "}"]

@@ -1,0 +1,332 @@
+"""Convolutions in C without gathering windows: tiles of filters times neighbouring pixels, which are read where they
+are.
+
+A vector holds neighbouring pixels of a line; filters are broadcast from memory. The picture is padded in working memory
+first. Depthwise convolutions, few channels and filters of one pixel are this form too.
+"""
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.kernel import Kernel
+
+from . import padded_operand
+from hybrid.codegen.program import local
+from .anchored import Anchored
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
+from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.emit import Block
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.printers.products.operand import Matmul, matmul, root_index
+from hybrid.codegen.lanes import Refused, lane_loop
+from hybrid.codegen.vector import VectorEmitter
+
+OWN_IMAGE = 1 << 18            # bytes of a picture that each thread has for itself
+UNROLL = 32                     # depth up to which a filter is written out
+
+
+@dataclass
+class Tile:
+    """``mr`` filters, ``r`` lines of ``c`` pixels in ``nv`` vectors a line."""
+    mr: int
+    r: int
+    c: int
+    nv: int
+    cost: float
+
+
+class Direct(Anchored):
+    """Prints one convolution: what its parts are, the tile, the text."""
+
+    def __init__(self, k: Kernel, name: str, target: Target):
+        super().__init__(k, k.dot, name, target)
+        self.d = C
+        self.tile: Any = None
+        self.before: list[str] = []
+
+    def print(self) -> Printed:
+        """The kernel; Refused where it is not of this form."""
+        self.prepare()
+        return self.finish()
+
+    def prepare(self) -> None:
+        """Find the parts and the best tile; Refused where there is none."""
+        self.m, self.image = self._roles()
+        self._check()
+        self.tile = self.choose()
+
+    def finish(self) -> Printed:
+        """The text."""
+        source = "\n".join([self.micro(), *self.body()])
+        return Printed(self.name, source, self.args, "contraction", self.scratch, True, vectors=True)
+
+    # ---- what is convolved
+    def _roles(self) -> tuple[Matmul, padded_operand.Image | None]:
+        """Filters as rows, pixels as columns; the picture is in memory, or will be."""
+        for swap in (False, True):
+            side = self.dot.args[0] if swap else self.dot.args[1]
+            if not _windows(side):
+                continue
+            below = padded_operand.unread(side, self.reads)
+            stored = self.reads if below is None else {**self.reads, below: "image"}
+            m = matmul(self.dot, stored, swap)
+            if m.a.address is None or m.b.address is None or m.a.base is below:
+                raise Refused("operands that are not read from memory")
+            img = None
+            if below is not None:
+                at = padded_operand.index_of(m.b.node, m.b.index, below)
+                img = padded_operand.image(below, at,
+                                           frozenset([*m.batch, *m.columns[:-2 if len(m.columns) > 2 else -1]]))
+            return m, img
+        raise Refused("no windows")
+
+    def _check(self) -> None:
+        m = self.m
+        if not m.columns or not m.depth:
+            raise Refused("no columns or no depth")
+        self.x = m.columns[-1]
+        fixed = {v for i in self.image.at[:self.image.fixed] for v in variables(i)} if self.image is not None else set()
+        self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in fixed else None
+        outer = [*m.batch, *m.columns[:-2 if self.y else -1]]
+        around = fixed if self.image is not None else set(outer)
+        self.outer = [v for v in outer if v in around]              # loops around the picture, and those that share one
+        self.rest = [v for v in outer if v not in around]
+        self.rows = m.rows[0] if m.rows else Var("m0", 1)
+        at = root_index(self.k, m.dot_index)
+        if len(m.rows) > 1 or coefficient(linear(self.k.root.shape, at), self.x) != 1:
+            raise Refused("filters of several axes, or pixels that are no neighbours in the result")
+        step = m.b.stride(self.x)
+        if step not in (1, 2) or any(m.b.stride(v) is None or m.a.stride(v) is None
+                                     for v in [*m.depth]) or m.a.stride(self.rows) is None:
+            raise Refused("steps that are no constants")
+        if self.y is not None and m.b.stride(self.y) is None:
+            raise Refused("lines that are no constant apart")
+        self.step = step
+        self.depth = math.prod(v.extent for v in m.depth)
+        self.straight = self.depth <= UNROLL and self.rows.extent <= 2          # written out: depthwise
+        if self.step == 2 and (self.image is None or self.x.extent < 4):
+            raise Refused("every second pixel of a picture that is not in working memory")
+
+    # ---- the tile
+    def choose(self) -> Any:
+        """The cheapest tile by a count of vector operations."""
+        rows, xs, ys = self.rows.extent, self.x.extent, self.y.extent if self.y else 1
+        # long straight code is slow to compile
+        most = min(self.target.accumulators, max(128 // self.depth, 4) if self.straight else 99)
+        best: Tile | None = None
+        for nv in range(1, min(4, -(-xs // self.lanes)) + 1):
+            c = nv * self.lanes
+            if xs < c:
+                if nv > -(-xs // self.lanes):
+                    continue
+                c = xs
+            for r in range(1, min(ys, 8) + 1):
+                if r * nv > most:
+                    break
+                mr = -(-rows // -(-rows // (most // (r * nv))))
+                cost = self._cost(rows, xs, ys, mr, r, c, nv)
+                if best is None or cost < best.cost:
+                    best = Tile(mr, r, c, nv, cost)
+        if best is None:
+            raise Refused("no tile fits the registers")
+        return best
+
+    def _cost(self, rows: int, xs: int, ys: int, mr: int, r: int, c: int, nv: int) -> float:
+        tiles = -(-rows // mr) * -(-ys // r) * -(-xs // c)
+        loads: float = r * nv * (2 if self.step == 1 else 5)              # most of them cross a line of the cache
+        if self.straight and len(self.m.depth) > 1 and self.step == 1:           # lines share what they read
+            loads = loads * (r + 2) / (3 * r) if r > 1 else loads
+        return tiles * (self.depth * max(mr * r * nv, loads + mr / 2, 4) + mr * r * nv * 5 + 12)
+
+    def gathered(self) -> float:
+        """The cost of tiles of gathered windows (contraction.py) by the same count."""
+        rows, pixels = self.rows.extent, self.x.extent * (self.y.extent if self.y else 1)
+        vectors = pixels / self.lanes
+        gather = 4 if self.step == 1 and self.x.extent >= self.lanes else 10
+        # short lines without a border: copied as they are
+        if self.image is None and self.step == 1 and self.x.extent < self.lanes and rows >= 8:
+            return self.depth * vectors * (rows * 1.05 + 8) + rows * vectors * 6
+        return self.depth * vectors * (max(rows, 4) * (1.35 if rows >= 8 else 2) + gather) + rows * vectors * 6
+
+    # ---- text
+    def micro(self) -> str:
+        t, m, L = self.tile, self.m, self.lanes
+        acc = [(i, line, j) for i in range(t.mr) for line in range(t.r) for j in range(t.nv)]
+        inline = "inline __attribute__((always_inline))" if self.straight else "__attribute__((noinline))"
+        out = [f"static {inline} void {self.name}_tile(const float *A, const float *B, float *to) {{",
+               "  " + " ".join(f"hy_v c{i}_{line}_{j} = {{0}};" for i, line, j in acc)]
+        sa, sb = [m.a.stride(v) or 0 for v in m.depth], [m.b.stride(v) or 0 for v in m.depth]
+        if self.straight:
+            for at in _positions([v.extent for v in m.depth]):
+                filters, pixels = (sum(i * s for i, s in zip(at, strides)) for strides in (sa, sb))
+                out.append("  { " + " ".join(self._step(f"A + {filters}", f"B + {pixels}")) + " }")
+        else:
+            for v in m.depth:
+                out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)")
+            a, b = (" + ".join(f"{v.name} * {s}l" for v, s in zip(m.depth, strides)) for strides in (sa, sb))
+            out += ["  {", f"    const float *a_ = A + {a}, *b_ = B + {b};",
+                    *("    " + s for s in self._step("a_", "b_")), "  }"]
+        out += ["  " + " ".join(f"HYV_STORE(to + {((i * t.r + line) * t.nv + j) * L}, c{i}_{line}_{j});" for i, line,
+                                j in acc), "}"]
+        return "\n".join(out)
+
+    def _step(self, a: str, b: str) -> list[str]:
+        """One step of the depth: pixels, then each filter's products."""
+        t, L = self.tile, self.lanes
+        lines = (self.m.b.stride(self.y) or 0) if self.y else 0
+        out = []
+        for line in range(t.r):
+            for j in range(t.nv):
+                at = f"{b} + {line * lines + j * L * self.step}"
+                partial = self.image is None and t.c < (j + 1) * L
+                load = (f"HYV_LOADM(HYV_FIRST({t.c - j * L}), {at})" if partial else f"HYV_LOAD({at})"
+                        if self.step == 1 else f"HYV_EVEN(HYV_LOAD({at}), HYV_LOAD({at} + {L}))")
+                out.append(f"const hy_v x{line}_{j} = {load};")
+        sm = self.m.a.stride(self.rows) or 0
+        for i in range(t.mr):
+            products = " ".join(f"c{i}_{line}_{j} += w * x{line}_{j};" for line in range(t.r) for j in range(t.nv))
+            out.append(f"{{ const hy_v w = HYV_B(*({a} + {i * sm})); {products} }}")
+        return out
+
+    def body(self) -> list[str]:
+        count = math.prod(v.extent for v in self.outer)
+        work = count * math.prod(v.extent
+                                 for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y
+                else 1) * self.depth
+        parallel = work >= PARALLEL_WORK
+        # each thread its own pictures
+        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)
+        head = [self.head()]
+        loop, before = self._outer_loops(own)
+        filled: list[str] = []
+        if self.image is not None:
+            border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
+                                        PARALLEL if parallel and not own else "")
+            before, filled = self._memory(before, border), inside
+        inner = self.tiles(parallel and not own)
+        body = [*before, *loop, *("  " + s for s in [*filled, *inner])]
+        return [*head, *("  " + s for s in body), *["  }"] * self.closing, "}"]
+
+    def _outer_loops(self, parallel: bool) -> tuple[list[str], list[str]]:
+        """The loop over pictures and groups, and what stands before it."""
+        self.closing = 0
+        count = math.prod(v.extent for v in self.outer)
+        if count == 1:
+            return [], []
+        self.closing = 1
+        out = [f"for (long g = 0; g < {count}; g++) {{",
+               *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1]))]
+        if parallel:
+            self.closing = 2
+            return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)",
+                                                                       "{"]
+        return out, []
+
+    def _memory(self, before: list[str], border: list[str]) -> list[str]:
+        """Where the picture is: a thread's own, where it is small and there are several, else in working memory."""
+        assert self.image is not None
+        size = self.image.nbytes
+        if before or math.prod(v.extent for v in self.outer) > 1 and size <= OWN_IMAGE:
+            return [*before, local.array("float", "image", size // 4), *border]
+        at, self.scratch = self.scratch, self.scratch + size
+        return [*before, f"float *image = (float *)((char *)scratch + {at});", *border]
+
+    def base(self, address: Ix, base: str, names: dict[Var, Ix]) -> str:
+        return f"({base} + ({text(substitute(address, names))}))"
+
+    def pixels(self, zero: dict[Var, Ix]) -> str:
+        """Address of the first pixel of a picture."""
+        img, m = self.image, self.m
+        assert m.b.address is not None and m.b.base is not None
+        return self.base(linear(img.shape, img.at[img.fixed:]), "image",
+                         zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
+
+    def tiles(self, parallel: bool) -> list[str]:
+        """All tiles of a picture."""
+        m, t, L = self.m, self.tile, self.lanes
+        rt, yt, xt = -(-self.rows.extent // t.mr), -(-(self.y.extent if self.y else 1) // t.r), -(-self.x.extent // t.c)
+        assert m.a.address is not None and m.b.address is not None and m.a.base is not None and m.b.base is not None
+        zero = {v: Ix() for v in [*m.depth, self.x, self.rows, *([self.y] if self.y else [])]}
+        a = self.base(m.a.address, self.reads[m.a.base], zero)
+        b = self.pixels(zero)
+        sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
+        rest = math.prod(v.extent for v in self.rest)
+        out = [PARALLEL] if parallel and rest * rt * yt * xt > 1 else []
+        out += [f"for (long u = 0; u < {rest * rt * yt * xt}; u++) {{",
+                f"  const long rt = u % {rt}, xt = u / {rt} % {xt}, yt = u / {rt * xt} % {yt};",
+                *(f"  {s}" for s in decode(f"(u / {rt * xt * yt})", [v for v in self.rest if v.extent > 1])),
+                f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, "
+                f"y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",
+                f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
+                f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
+        epilogue = self._epilogue()
+        return [*self.before, *out, *("  " + s for s in epilogue), "}"]
+
+    def _epilogue(self) -> list[str]:
+        """The kernel's root from the sums of a tile."""
+        t, L, m = self.tile, self.lanes, self.m
+        q = Var("q_", t.c)
+        ym = self.y
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
+        e.kind["sum@"] = "v"
+        outer = Block(None, frozenset([*self.outer, *self.rest]))
+        blocks = [outer, outer.child([self.rows])]
+        blocks.append(blocks[-1].child([ym] if ym else []))
+        blocks.append(blocks[-1].child([q]))
+        lane_x = {self.x: Ix(0, ((Var("x0", max(self.x.extent, 2)), 1),)) + var(q)}
+        blocks[0].vars = blocks[0].vars | {Var("x0", max(self.x.extent, 2))}
+        at = root_index(self.k, tuple(substitute(i, lane_x) for i in m.dot_index))
+        value = e.value(self.k.root, at, blocks[-1])
+        last = blocks[-1]
+        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        where = f"acc + (i_m * {t.r} + {'i_y' if ym else '0'}) * {t.nv * L} + q_"
+        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.lines], L, 1)
+        head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
+        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]),
+                "}"] if ym else [*blocks[2].lines, *body]
+        body = self.filter_loop(str(t.mr), blocks[1].lines, body)
+        return [*outer.lines, *body]
+
+    def filter_loop(self, count: str, lines: list[str], body: list[str]) -> list[str]:
+        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles."""
+        name = self.rows.name
+        head = [f"const long {name} = m0_ + i_m;"] if self.rows.extent > 1 else []
+        made = [found[1] for line in lines if (found := re.match(r"(?:const )?float (\w+) = ", line))]
+        costly = any(word in line for line in lines for word in ("sqrt", " / ", "hy_"))
+        if costly and len(made) == len(lines) and not self.rest and self.rows.extent > 1:
+            inside = " ".join(body)
+            used = [n for n in made if re.search(rf"\b{n}\b", inside)]
+            self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in used)};",
+                           f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{",
+                           *("  " + s for s in lines),
+                           *(f"  {n}_of[{name}] = {n};" for n in used), "}"]
+            lines = [f"const float {n} = {n}_of[{name}];" for n in used]
+        return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *lines, *body]), "}"]
+
+
+def _windows(n: Node) -> bool:
+    """Whether an operand is made of windows."""
+    while n.prim in ("reshape", "permute", "expand", "slice", "window"):
+        if n.prim == "window":
+            return True
+        n = n.args[0]
+    return False
+
+
+def start(tile: str, size: int, extent: int) -> str:
+    """First element of a tile; the last tile overlaps the one before."""
+    return (f"{tile} * {size}" if extent % size == 0
+            else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})")
+
+
+def _positions(extents: list[int]) -> list[tuple[int, ...]]:
+    out: list[tuple[int, ...]] = [()]
+    for d in extents:
+        out = [(*at, i) for at in out for i in range(d)]
+    return out

@@ -1,0 +1,126 @@
+"""Pooling in C: windows of a picture that is copied, with its border, to a thread's stack first. A vector holds
+neighbouring results of a line; with a step of two, every second element of two vectors is taken.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.access import ELEMENTWISE
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.kernel import Kernel
+
+from . import padded_operand
+from hybrid.codegen.program import local
+from hybrid.codegen.schedule.tiling import decode
+from hybrid.codegen.dialect import C
+from .pixels_in_lanes import OWN_IMAGE, start
+from hybrid.codegen.emit import Block, identity
+from hybrid.codegen.loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
+from hybrid.codegen.lanes import F32, Refused, lane_loop
+from hybrid.codegen.vector import VectorEmitter
+
+TAPS = 32                       # elements of a window up to which it is written out
+
+
+def print_pool(k: Kernel, name: str, width: int) -> Printed:
+    """C of a kernel that reduces windows; Refused where it is none."""
+    if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or width < 4 or k.root.ndim < 2:
+        raise Refused("no reduction of float32 with one result")
+    found = [n for n in k.members if n.prim == "reduce"]
+    if len(found) != 1 or found[0].shape != k.root.shape or not _elementwise(k, found[0]):
+        raise Refused("several reductions, or functions of more than the reduction's result")
+    return _Pool(k, found[0], name, width).print()
+
+
+def _elementwise(k: Kernel, reduce: Node) -> bool:
+    """Whether all above the reduction is a function of it, element by element."""
+    uses = k.members[reduce]
+    return all(u.idx == k.members[k.root][0].idx and not u.inside
+               for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
+
+
+class _Pool:
+    def __init__(self, k: Kernel, reduce: Node, name: str, width: int):
+        self.k, self.reduce, self.name, self.width = k, reduce, name, width
+        self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        self.loops = [Var(f"i{a}", d) for a, d in enumerate(k.root.shape)]
+        self._windows()
+
+    def _windows(self) -> None:
+        """The picture and the address of a window's element in it."""
+        x, axes = self.reduce.args[0], self.reduce.attrs["axes"]
+        sizes = [x.shape[a] for a in axes]
+        chain, n = False, x
+        while n not in self.reads and n.prim in ("window", "reshape", "permute"):
+            chain, n = chain or n.prim == "window", n.args[0]
+        if not chain or math.prod(sizes) > TAPS or axes != tuple(range(x.ndim - len(axes), x.ndim)):
+            raise Refused("no windows, or large ones")
+        if n.dtype != F32 or n not in self.reads and n.prim != "pad" and n.prim not in ELEMENTWISE:
+            raise Refused("windows of a value that is computed, or of another type")
+        self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
+        at = padded_operand.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
+        self.image = padded_operand.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))
+        self.address = linear(self.image.shape, at[self.image.fixed:])
+        self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
+        self.inner = [v for v in self.loops if v not in self.outer and (v.extent > 1 or v is self.loops[-1])]
+        self.step = coefficient(self.address, self.loops[-1])
+        if (self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner
+            or self.image.nbytes > OWN_IMAGE):
+            raise Refused("other steps than one and two, or a large picture")
+        if any(coefficient(self.address, v) is None for v in [*self.inner, *self.taps]):
+            raise Refused("steps that are no constants")
+
+    def print(self) -> Printed:
+        """The kernel."""
+        count = math.prod(v.extent for v in self.outer)
+        border, inside = padded_operand.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
+        body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{",
+                *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
+                *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
+        own = local.array("float", "image", self.image.nbytes // 4)
+        threads = "hy_threads" if work_of(self.k) >= PARALLEL_WORK and count > 1 else "1"
+        lines = [f"#pragma omp parallel num_threads({threads})", "{", *("  " + s for s in [own, *border, *body]), "}"]
+        source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in lines), "}"])
+        return Printed(self.name, source, self.args, self.k.kind, vectors=True)
+
+    def _lines(self) -> list[str]:
+        """All lines of a picture's results."""
+        x = self.loops[-1]
+        c = min(x.extent, self.width)
+        q = Var("q_", c)
+        first = Var("x0", max(x.extent, 2))
+        e = VectorEmitter(C, self.reads, given={self.reduce: lambda idx: "acc"}, count=3000, width=self.width,
+                          lanes={q})
+        e.kind["acc"] = "v"
+        outer = Block(None, frozenset(self.outer) | {first})
+        line = outer.child([v for v in self.inner if v is not x])
+        last = line.child([q])
+        place = tuple(substitute(var(v), {x: var(first) + var(q)}) for v in self.loops)
+        root = e.value(self.k.root, place, last)
+        last.body.append(e.store(self.names[self.k.root], self.k.root, place, root))
+        body = [*self._sum(first), *lane_loop(q, last.lines, self.width, 1)]
+        tiles = -(-x.extent // c)
+        body = [*line.lines, f"for (long xt = 0; xt < {tiles}; xt++) {{",
+                f"  const long x0 = {start('xt', c, x.extent)};", *("  " + s for s in body), "}"]
+        for v in self.inner[:-1]:
+            body = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{", *("  " + s for s in body), "}"]
+        return [*outer.lines, *body]
+
+    def _sum(self, first: Var) -> list[str]:
+        """The reduced windows of one vector of results."""
+        e = VectorEmitter(C, {})
+        op = self.reduce.attrs["op"]
+        step = {"sum": "(acc + {0})", "prod": "(acc * {0})", "max": "HYV_MAXN(acc, {0})",
+                "min": "HYV_MINN(acc, {0})"}[op]
+        out = [f"hy_v acc = HYV_B({identity(e, op, F32)});"]
+        for at in np.ndindex(*(v.extent for v in self.taps)):
+            names = {**{v: Ix(int(i)) for v, i in zip(self.taps, at)}, self.loops[-1]: var(first)}
+            where = f"image + ({text(substitute(self.address, names))})"
+            load = (f"HYV_LOAD({where})" if self.step == 1
+                    else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.width}))")
+            out.append(f"acc = {step.format(load)};")
+        return out

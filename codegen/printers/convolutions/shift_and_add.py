@@ -1,0 +1,269 @@
+"""Convolutions of padded pictures in C without multiplying the padding: each pixel's products with all filters are
+added where they belong (the data gradient of a convolution, small pictures with a border).
+
+Vectors hold pixels of the picture, numbered through; a tile is the filters of one line of the kernel. Its sums are
+moved by 0, 1, … places and added to the lines of the result, which stays in a thread's memory until it is whole.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from hybrid.ir.index import Ix, Var, linear, text, var, variables
+from hybrid.ir.kernel import Kernel
+
+from hybrid.codegen.program import local
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
+from hybrid.codegen.dialect import C, PARALLEL
+from .pixels_in_lanes import OWN_IMAGE, Direct
+from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.printers.products.operand import root_index
+from hybrid.codegen.lanes import Refused, lane_loop
+from hybrid.codegen.vector import VectorEmitter
+
+
+@dataclass
+class SpreadTile:
+    """``group`` filters together, ``nv`` vectors of pixels, ``tiles`` of them in a picture."""
+    group: int
+    nv: int
+    tiles: int
+    cost: float
+
+
+@dataclass
+class Axis:
+    """A spatial axis: the loop over results, the kernel's loop, sizes of picture, kernel, result; how results are
+    shifted."""
+    out: Var | None
+    tap: Var | None
+    source: int
+    taps: int
+    dilation: int
+    shift: int
+
+    @property
+    def results(self) -> int:
+        """How many results there are."""
+        return self.out.extent if self.out else 1
+
+
+class Spread(Direct):
+    """Prints one kernel; ``tile.cost`` says whether it is worth it."""
+
+    def __init__(self, k: Kernel, name: str, target: Target):
+        super().__init__(k, name, target)
+        self.tile: Any = None
+
+    def prepare(self) -> None:
+        """Find the parts and the tile; Refused where it is not of this form."""
+        if self.lanes != 16:
+            raise Refused("masks at run time")
+        self.m, self.image = self._roles()
+        self._check()
+        if self.image is None or self.image.node.prim != "pad" or self.image.node.attrs["value"] or self.step != 1:
+            raise Refused("no padded picture, or a stride")
+        self.around = [v for v in [*self.m.batch, *self.m.columns] if v not in (self.x, self.y)]
+        self._axes()
+        self.tile = self.choose()
+
+    def _axes(self) -> None:
+        assert self.image is not None
+        wide = self.image.node
+        self.source, at, taps = wide.args[0], self.image.at, set()
+        self.at: list[Ix] = list(at)
+        self.spatial: dict[str, Axis] = {}
+        for a, x in enumerate(at):
+            lo, hi = wide.attrs["lo"][a], wide.attrs["hi"][a]
+            found = {v for v in (self.x, self.y) if v is not None and v in variables(x)}
+            if not found:
+                if lo or hi:
+                    raise Refused("padding of other axes")
+                continue
+            name = "x" if self.x in found else "y"
+            rest = [(v, c) for v, c in x.terms if v not in found]
+            if len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1 or len(
+                    rest) > 1 or any(v not in self.m.depth for v, _ in rest):
+                raise Refused("pixels that are no sum of a place and a place in the kernel")
+            tap, dilation = rest[0] if rest else (None, 1)
+            count = tap.extent if isinstance(tap, Var) else 1
+            self.spatial[name] = Axis(next(iter(found)), tap if isinstance(tap, Var) else None, self.source.shape[a],
+                                      count, dilation, (count - 1) * dilation - lo)
+            taps |= {tap}
+            self.at[a] = var(Var(f"s{name}", self.source.shape[a]))
+        if "x" not in self.spatial:
+            raise Refused("no lines")
+        self.spatial.setdefault("y", Axis(None, None, 1, 1, 1, 0))
+        self.channels = [v for v in self.m.depth if v not in taps]
+        if any(variables(x) & taps for a, x in enumerate(self.at)):                       # type: ignore[operator]
+            raise Refused("a place in the kernel that is of several axes")
+
+    # ---- the tile
+    def choose(self) -> SpreadTile:
+        """As many filters and pixels as the registers hold."""
+        x, y, rows = self.spatial["x"], self.spatial["y"], self.rows.extent
+        pixels, depth = x.source * y.source, math.prod(v.extent for v in self.channels)
+        vectors, best = -(-pixels // self.lanes), None
+        for nv in range(1, 5):
+            tiles = -(-vectors // nv)
+            groups = [g for g in range(1, rows + 1) if rows % g == 0 and g * nv * x.taps <= self.target.accumulators]
+            if not groups:
+                continue
+            g = groups[-1]
+            each, lines = x.taps * g * nv, -(-x.results // self.lanes)
+            cost = rows // g * y.taps * (tiles * (depth * max(each, nv * 2 + x.taps * g / 2, 8) + each * 2
+                                                  + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
+            cost += rows * y.results * lines * 3 + depth * vectors * 3
+            if best is None or cost < best.cost:
+                best = SpreadTile(g, nv, tiles, cost)
+        if best is None:
+            raise Refused("no tile fits the registers")
+        self.line = -(-x.results // self.lanes) * self.lanes
+        self.panel = best.tiles * best.nv * self.lanes                                  # pixels of a channel
+        if max(rows * y.results * self.line, depth * self.panel) * 4 > OWN_IMAGE:
+            raise Refused("a picture that does not fit on the stack")
+        return best
+
+    # ---- text
+    def _stride(self, v: Var | None) -> int:
+        return (self.m.a.stride(v) or 0) if v is not None else 0
+
+    def micro(self) -> str:
+        """The tile: products of all channels, summed."""
+        t, L, x = self.tile, self.lanes, self.spatial["x"]
+        rows = [(g, j) for g in range(t.group) for j in range(x.taps)]
+        acc = [(r, j) for r in range(len(rows)) for j in range(t.nv)]
+        steps = self._pixel_steps()
+        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *to) {{",
+               "  " + " ".join(f"hy_v c{r}_{j} = {{0}};" for r, j in acc)]
+        out += [f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)" for v in self.channels]
+        a = " + ".join(["A", *(f"{v.name} * {self._stride(v)}l" for v in self.channels)])
+        b = " + ".join(["B", *(f"{v.name} * {s}l" for v, s in zip(self.channels, steps))])
+        out += ["  {", f"    const float *a = {a}, *b = {b};",
+                "    " + " ".join(f"const hy_v x{j} = HYV_LOAD(b + {j * L});" for j in range(t.nv))]
+        for r, (g, tap) in enumerate(rows):
+            at = g * self._stride(self.rows) + (x.taps - 1 - tap) * self._stride(x.tap)
+            out.append(f"    {{ const hy_v w = HYV_B(a[{at}]); "
+                       + " ".join(f"c{r}_{j} += w * x{j};" for j in range(t.nv)) + " }")
+        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(to + {r * self.panel + j * L}, c{r}_{j});" for r,
+                                                       j in acc), "}"])
+
+    def _in_place(self) -> Ix | None:
+        """The address of the picture's elements where a channel's pixels are read in memory as they are."""
+        if self.source not in self.reads:
+            return None
+        at = linear(self.source.shape, self.at)
+        sizes = [self.spatial[n].source for n in "yx"]
+        ones = [dict(at.terms).get(Var(f"s{n}", d)) for n, d in zip("yx", sizes)]
+        plain = math.prod(sizes) == self.panel and (sizes[0] == 1
+                                                    or ones[0] == sizes[1]) and (sizes[1] == 1 or ones[1] == 1)
+        return at if plain and all(isinstance(v, Var) for v, _ in at.terms) else None
+
+    def _pixel_steps(self) -> list[int]:
+        at = self._in_place()
+        if at is not None:
+            return [dict(at.terms).get(v, 0) for v in self.channels]
+        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel  # type: ignore[misc]  # noqa: E501
+                for v in self.channels]
+
+    def _pixels(self) -> tuple[list[str], str]:
+        """Statements that put the picture's pixels together, and where they are."""
+        at = self._in_place()
+        if at is not None:
+            gone = {*self.channels, *(Var(f"s{n}", self.spatial[n].source) for n in "yx")}
+            base = Ix(at.const, tuple((v, c) for v, c in at.terms if v not in gone))
+            return [], f"({self.reads[self.source]} + {text(base)})"
+        sizes, depth = [self.spatial[n].source for n in "yx"], math.prod(v.extent for v in self.channels)
+        out = [local.array("float", "panel", depth * self.panel)]
+        if math.prod(sizes) < self.panel:
+            out.append(f"for (long c = 0; c < {depth}; c++) for (long z = {math.prod(sizes)}; z < {self.panel}; z++) "
+                       f"panel[c * {self.panel} + z] = 0;")
+        sy, sx = (Var(f"s{n}", d) for n, d in zip("yx", sizes))
+        to = f"panel + {text(flat(self.channels) * self.panel + var(sy) * sizes[1] + var(sx))}"
+        try:
+            e: Emitter = VectorEmitter(C, self.reads, count=5000, width=self.lanes, lanes={sx})
+            if sx.extent < 4:
+                raise Refused("short lines")
+            blocks, value = self._read(e, sy, sx)
+            blocks[-1].body.append(f"HYV_STORE@({to}, {e.floats(value)});")            # type: ignore[attr-defined]
+            body = lane_loop(sx, blocks[-1].lines, self.lanes, 1)
+        except Refused:
+            e = Emitter(C, self.reads, count=5000)
+            blocks, value = self._read(e, sy, sx)
+            blocks[-1].body.append(f"*({to}) = {value};")
+            body = loop_nest([sx], blocks[-1].lines)
+        loops = [*self.channels, sy]
+        for depth_, v in reversed(list(enumerate(loops))):
+            body = [*blocks[depth_].lines, *loop_nest([v],
+                                                      [*(blocks[depth_ + 1].lines if depth_ == len(loops) - 1 else []),
+                                                       *body])]
+        return [*out, *body], "panel"
+
+    def _read(self, e: Emitter, sy: Var, sx: Var) -> tuple[list[Block], str]:
+        blocks = [Block(None, frozenset(self.around))]
+        for v in (*self.channels, sy, sx):
+            blocks.append(blocks[-1].child([v]))
+        return blocks, e.value(self.source, tuple(self.at), blocks[-1])
+
+    def body(self) -> list[str]:
+        """The loop over pictures, and within it filters, lines of the kernel, tiles of pixels."""
+        t, x, y, rows = self.tile, self.spatial["x"], self.spatial["y"], self.rows.extent
+        count = math.prod(v.extent for v in self.around)
+        work = count * rows * x.taps * y.taps * x.source * y.source * math.prod(v.extent for v in self.channels)
+        size = rows * y.results * self.line
+        fill, pixels = self._pixels()
+        assert self.m.a.address is not None and self.m.a.base is not None
+        weights = self.base(self.m.a.address, self.reads[self.m.a.base], {v: Ix() for v in [*self.m.depth, self.rows]})
+        inner = [local.array("float", "sums", size), f"for (long z = 0; z < {size}; z++) sums[z] = 0;", *fill,
+                 f"for (long mb = 0; mb < {rows}; mb += {t.group}) for (long i = 0; i < {y.taps}; i++) {{",
+                 "  " + local.array("float", "acc", x.taps * t.group * self.panel),
+                 f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * "
+                 f"{self._stride(y.tap)}l;",
+                 f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, "
+                 f"acc + t);",
+                 *("  " + s for s in self._add()), "}", *self._root()]
+        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count > 1 else []
+        head = [self.head(), *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
+        return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }",
+                "}"]
+
+    def _add(self) -> list[str]:
+        """The tile's sums, moved, added to the lines of the result."""
+        t, x, y, L = self.tile, self.spatial["x"], self.spatial["y"], self.lanes
+        shift = f"i * {y.dilation} - ({y.shift})"
+        out = [f"const long dy = {shift}, first = dy < 0 ? -dy : 0, last = {y.results} - dy < {y.source} ? "
+               f"{y.results} - dy : {y.source};",
+               f"for (long f = 0; f < {t.group}; f++) for (long s = first; s < last; s++) {{",
+               f"  float *to = sums + ((mb + f) * {y.results} + s + dy) * {self.line}; const float *a = acc + f * "
+               f"{x.taps * self.panel} + s * {x.source};"]
+        for at in range(0, self.line, L):
+            parts = []
+            for tap in range(x.taps):
+                move = tap * x.dilation - x.shift
+                low, high = max(0, move - at), min(L, x.source + move - at, x.results - at)
+                if low < high:
+                    parts.append(f"v += HYV_LOADM(HYV_RANGE({low}, {high}), a + {tap * self.panel + at - move});")
+            if parts:
+                out.append(f"  {{ hy_v v = HYV_LOAD(to + {at}); {' '.join(parts)} HYV_STORE(to + {at}, v); }}")
+        return [*out, "}"]
+
+    def _root(self) -> list[str]:
+        """The kernel's root from the whole sums."""
+        x, y = self.spatial["x"].out, self.spatial["y"].out
+        assert x is not None
+        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={x})
+        e.kind["sum@"] = "v"
+        blocks = [Block(None, frozenset(self.around))]
+        for v in (self.rows, y, x):
+            blocks.append(blocks[-1].child([v] if v else []))
+        at = root_index(self.k, self.m.dot_index)
+        value = e.value(self.k.root, at, blocks[-1])
+        blocks[-1].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
+        body = [*blocks[2].lines,
+                *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});",
+                               *blocks[-1].lines], self.lanes, 1)]
+        body = [*blocks[1].lines, *(loop_nest([y], body) if y else body)]
+        return [*blocks[0].lines, *loop_nest([self.rows], body)]

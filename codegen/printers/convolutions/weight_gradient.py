@@ -1,0 +1,352 @@
+"""Weight gradients of convolutions in C: sums over pictures, lines and pixels of a gradient times the picture, moved by
+the place in the kernel. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line, lanes
+beyond the picture are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in
+vectors until all pictures are done; then the lanes are added up and the kernel's root is computed.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
+from hybrid.ir.kernel import Kernel
+
+from . import padded_operand
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
+from hybrid.codegen.dialect import C
+from .pixels_in_lanes import start
+from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.loops import Printed, pointer_names
+from hybrid.codegen.printers.products.operand import Operand, matmul
+from hybrid.codegen.lanes import F32, Refused
+
+USED = 0.4                     # of a vector's lanes, at least
+FIRST_CACHE = 24 << 10         # bytes of lines that a tile reads again and again
+LINES = 4                       # short lines that one vector may hold
+LINE = 16                      # vectors in a line up to which it is written out
+STEPS = 64                      # vectors of pixels a tile takes at least, if there are so many pictures
+SUMS = 8 << 20                  # bytes of working memory for sums
+
+
+@dataclass
+class Axis:
+    """A spatial axis: loop over pixels, loop over the kernel, steps of both, size of the picture, border before it."""
+    pixel: Var | None
+    tap: Var | None
+    stride: int
+    dilation: int
+    size: int
+    border: int
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels the gradient has."""
+        return self.pixel.extent if self.pixel else 1
+
+    @property
+    def taps(self) -> int:
+        """The kernel's size."""
+        return self.tap.extent if self.tap else 1
+
+    def range(self, tap: int) -> tuple[int, int]:
+        """The pixels whose place in the picture lies inside for this place in the kernel."""
+        move = tap * self.dilation - self.border
+        first = max(0, -(move // self.stride))
+        return first, max(first, min(self.pixels, (self.size - 1 - move) // self.stride + 1))
+
+
+class Correlation:
+    """Prints one kernel; ``cost`` says whether it is worth it."""
+
+    def __init__(self, k: Kernel, name: str, target: Target):
+        assert k.dot is not None
+        self.k, self.name, self.dot = k, name, k.dot
+        self.lanes = target.lanes(F32)
+        self.accumulators = target.accumulators
+        self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+
+    def prepare(self) -> None:
+        """Find the parts and the tile; Refused where it is not of this form."""
+        if self.lanes != 16:
+            raise Refused("masks at run time")
+        self._roles()
+        self._axes()
+        self._choose()
+
+    # ---- what is correlated
+    def _roles(self) -> None:
+        for swap in (False, True):
+            side = self.dot.args[0] if swap else self.dot.args[1]
+            below = padded_operand.unread(side, self.reads)
+            if below is not None and (below.prim != "pad" or below.attrs["value"] or below.args[0] not in self.reads):
+                continue
+            m = matmul(self.dot, self.reads if below is None else {**self.reads, below: "image"}, swap)
+            if (m.a.address is None or m.b.address is None or m.a.base is below or m.b.base is None or m.a.base is None
+                or not m.depth):
+                continue
+            wide: Node = m.b.base
+            self.at = padded_operand.index_of(m.b.node, m.b.index, wide)
+            self.lo = wide.attrs["lo"] if wide is below else (0,) * wide.ndim
+            self.hi = wide.attrs["hi"] if wide is below else (0,) * wide.ndim
+            self.picture = wide.args[0] if wide is below else wide
+            self.m = m
+            if m.a.stride(m.depth[-1]) == 1 and len(m.rows) <= 1 and self.at and m.depth[-1] in variables(self.at[-1]):
+                return
+        raise Refused("no lines of neighbours in both operands")
+
+    def _axes(self) -> None:
+        m, ends = self.m, len(self.at) - 1
+        if any(not isinstance(v, Var) for x in self.at for v, _ in x.terms):
+            raise Refused("places that are no sums")
+        line = self._axis(ends)
+        if line is None:
+            raise Refused("no kernel along the lines")
+        self.x = line
+        if self.x.pixel != m.depth[-1] or self.x.stride not in (1,
+                                                                2) or self.x.taps == 1 or -(
+                -self.x.pixels // self.lanes) > LINE:
+            raise Refused("no kernel along the lines, or long ones")
+        if self.x.pixels < self.x.taps:
+            raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
+        found = self._axis(ends - 1) if ends else None
+        self.y = found or Axis(None, None, 1, 1, 1, 0)
+        special = [v for a in (self.x, self.y) for v in (a.pixel, a.tap) if v is not None]
+        for a, x in enumerate(self.at):
+            if a == ends or found is not None and a == ends - 1:
+                continue
+            if variables(x) & set(special) or self.lo[a] or self.hi[a]:
+                raise Refused("a border of other axes")
+        self.pictures = [v for v in m.depth if v not in special]
+        columns = [v for v in m.columns if v not in special]
+        self.channel = columns[-1] if columns else Var("c_", 1)
+        self.around = [*m.batch, *columns[:-1]]
+        self.row = m.rows[0] if m.rows else Var("m_", 1)
+        if any(v not in [*m.depth] for v in (self.x.pixel, self.y.pixel)
+               if v) or any(v not in m.columns for v in (self.x.tap, self.y.tap) if v):
+            raise Refused("other roles of the axes")
+        if any(m.a.stride(v) is None for v in [*m.depth, self.row]):
+            raise Refused("steps that are no constants")
+
+    def _axis(self, a: int) -> Axis | None:
+        """A spatial axis: a sum of a loop over pixels and one over the kernel; None where it is not one."""
+        x, depth, columns = self.at[a], set(self.m.depth), set(self.m.columns)
+        pixel = [(v, c) for v, c in x.terms if v in depth]
+        tap = [(v, c) for v, c in x.terms if v in columns]
+        if (len(pixel) > 1 or len(tap) > 1 or len(pixel) + len(tap) != len(x.terms) or x.const or not pixel
+            or any(c < 1 for _, c in x.terms)):
+            return None
+        (p, s), (t, d) = pixel[0], tap[0] if tap else (None, 1)
+        if not tap and not (self.lo[a] or self.hi[a]):
+            return None
+        return Axis(p, t, s, d, self.picture.shape[a], self.lo[a])                      # type: ignore[arg-type]
+
+    # ---- the tile
+    def _choose(self) -> None:
+        """Filters times channels: as many sums as the registers hold."""
+        rows, channels, taps = self.row.extent, self.channel.extent, self.x.taps
+        # lines that follow each other
+        whole = self.y.pixel is not None and self.m.a.stride(self.y.pixel) == self.x.pixels
+        self.lines = min(LINES, self.lanes // self.x.pixels or 1) if whole and self.x.stride == 1 else 1
+        best = math.inf
+        for mr in range(1, min(rows, 8) + 1):
+            for cg in range(1, min(channels, 8) + 1):
+                sums = mr * cg * taps
+                if sums > self.accumulators or sums + mr + 1 > 32:
+                    break
+                loads = mr + cg * taps * (self.lines if self.x.stride == 1 else 2.5)
+                # most loads cross a line of the cache
+                cost = -(-rows // mr) * -(-channels // cg) * (max(sums, 2 * loads, 8) + 0.3 * loads)
+                if cost < best:
+                    best, self.mr, self.cg = cost, mr, cg
+        if best == math.inf:
+            raise Refused("a long line of the kernel")
+        self.vectors = -(-self.x.pixels // self.lanes)
+        if self.lines * self.x.pixels < USED * self.vectors * self.lanes:
+            raise Refused("lines that leave most of a vector empty")
+        copies = math.prod(v.extent for v in self.around)
+        self.row_tiles, self.channel_tiles = -(-rows // self.mr), -(-channels // self.cg)
+        self.tile = self.mr * self.cg * taps
+        self.count = copies * self.row_tiles * self.channel_tiles * self.y.taps
+        pictures, steps = math.prod(v.extent for v in self.pictures), -(-self.y.pixels // self.lines) * self.vectors
+        self.block = max(1, min(self.pictures[-1].extent if self.pictures else 1, -(-STEPS // steps)))
+        # lines that stay in the first cache
+        height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
+        self.height = min(self.y.pixels, max(height,
+                                             -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels  # noqa: E501
+        if self.count * self.tile * self.lanes * 4 > SUMS:
+            raise Refused("more sums than working memory")
+        self.cost = copies * self.y.taps * pictures * (steps * best
+                                                       + self.row_tiles * self.channel_tiles * self.tile * 2 / self.block)  # noqa: E501
+
+    # ---- text
+    def _address(self, o: Operand, keep: set[Var]) -> Ix:
+        assert o.address is not None
+        return substitute(o.address, {v: Ix() for v in variables(o.address)  # type: ignore[misc]
+                                      if v not in keep})
+
+    def micro(self) -> str:
+        """The tile: lines first to last of some pictures."""
+        x, L, pixels = self.x, self.lanes, self.x.pixels
+        sums = [(i, c, t) for i in range(self.mr) for c in range(self.cg) for t in range(x.taps)]
+        a_row, b_channel = self._steps(self.m.a.address, self.row), self._steps(self.place, self.channel)
+        n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
+        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *sums, "
+               f"long pictures, long first, long last) {{",
+               "  " + " ".join(f"hy_v s{i}_{c}_{t} = HYV_LOAD(sums + {((i * self.cg + c) * x.taps + t) * L});" for i,
+                               c, t in sums),
+               f"  for (long n = 0; n < pictures; n++) for (long y = first; y < last; y += {self.lines}) {{",
+               f"    const float *a = A + n * {self._steps(self.m.a.address, n)}l + y * "
+               f"{self._steps(self.m.a.address, y)}l;",
+               f"    const float *b = B + n * {self._steps(self.place, n)}l + y * {self._steps(self.place, y)}l;"]
+        out += ["    " + s for s in self._masks()]
+        for x0 in range(0, pixels, L):
+            mask = ("HYV_LOADM(mk, {})" if self.lines > 1 else f"HYV_LOADM(HYV_FIRST({pixels - x0}), {{}})"
+                    if x0 + L > pixels else "HYV_LOAD({})")
+            out.append("    { " + " ".join(f"const hy_v a{i} = {mask.format(f'a + {i * a_row + x0}')};"
+                                           for i in range(self.mr)))
+            for c in range(self.cg):
+                for t in range(x.taps):
+                    products = " ".join(f"s{i}_{c}_{t} += a{i} * v;" for i in range(self.mr))
+                    out.append(f"      {{ const hy_v v = {self._pixels(c * b_channel, t, x0)}; {products} }}")
+            out.append("    }")
+        return "\n".join([*out, "  }",
+                          "  " + " ".join(f"HYV_STORE(sums + {((i * self.cg + c) * x.taps + t) * L}, s{i}_{c}_{t});"
+                                          for i, c, t in sums), "}"])
+
+    def _masks(self) -> list[str]:
+        """Which lanes count where a vector holds several lines, of which the last ones may be beyond the end."""
+        x = self.x
+        if self.lines == 1:
+            return []
+        out = [f"const long lines = last - y < {self.lines} ? last - y : {self.lines}; const hy_m mk = HYV_RANGE(0, "
+               f"lines * {x.pixels});"]
+        for line in range(self.lines):
+            for tap in range(x.taps):
+                first, last = (line * x.pixels + v for v in x.range(tap))
+                out.append(f"const hy_m m{line}_{tap} = {line} < lines ? HYV_RANGE({first}, {last}) : HYV_RANGE(0, 0);")
+        return out
+
+    def _pixels(self, at: int, tap: int, x0: int) -> str:
+        """A vector of the picture's pixels for one place of the kernel, zero beyond the picture and beyond the line."""
+        x, L = self.x, self.lanes
+        if self.lines > 1:
+            out, step = "", self._steps(self.place, self.y.pixel)
+            for line in range(self.lines):
+                where = f"b + ({at + line * (step - x.pixels) + tap * x.dilation - x.border})"
+                out = f"HYV_LOADO(m{line}_{tap}, {where}, {out})" if out else f"HYV_LOADM(m0_{tap}, {where})"
+            return out
+        first, last = (v - x0 for v in x.range(tap))
+        first, last = max(first, 0), min(last, L)
+        if first >= last:
+            return "(hy_v){}"
+        move = at + x0 * x.stride + tap * x.dilation - x.border
+        parts = []
+        for part in range(x.stride):                            # every second pixel is of two vectors
+            low, high = first * x.stride - part * L, (last - 1) * x.stride + 1 - part * L
+            low, high = max(low, 0), min(high, L)
+            where = f"b + ({move + part * L})"
+            parts.append("(hy_v){}" if low >= high else f"HYV_LOAD({where})" if (low, high) == (0, L)
+                         else f"HYV_LOADM(HYV_RANGE({low}, {high}), {where})")
+        return parts[0] if x.stride == 1 else f"HYV_EVEN({parts[0]}, {parts[1]})"
+
+    @staticmethod
+    def _steps(address: Ix | None, v: Var | None) -> int:
+        return 0 if v is None or address is None else dict(address.terms).get(v, 0)
+
+    def print(self) -> Printed:
+        """The kernel."""
+        at = [substitute(i, {self.x.tap: Ix()} if self.x.tap else {}) for i in self.at]
+        # of the border's first pixel; the tile adds the place in the line
+        self.place = linear(self.picture.shape, at)
+        source = "\n".join([self.micro(), *self.body()])
+        return Printed(self.name, source, self.args, "contraction",
+                       self.count * self.tile * self.lanes * 4 + self.dot.size * 4, True, vectors=True)
+
+    def body(self) -> list[str]:
+        """Blocks of pictures, tiles; then all sums of lanes; then the root."""
+        m, y, L = self.m, self.y, self.lanes
+        n = self.pictures[-1] if self.pictures else None
+        outer = self.pictures[:-1]
+        groups = math.prod(v.extent for v in outer)
+        blocks = -(-(n.extent if n else 1) // self.block)
+        work = self.dot.size * self.vectors * L * y.pixels * math.prod(v.extent for v in self.pictures)
+        tiles = math.prod(v.extent for v in self.around) * self.row_tiles
+        threads = "hy_threads" if work >= PARALLEL_WORK and tiles > 1 else "1"
+        keep = {*self.around, *outer}
+        assert m.a.address is not None and m.a.base is not None
+        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        line = self.picture.shape[-1] if y.pixel is not None else 0
+        tile = self.tile * L
+        inner = [f"const long c = {start('ct', self.cg, self.channel.extent)};"]
+        for tap in range(y.taps):
+            first, last = y.range(tap)
+            move = (tap * y.dilation - y.border) * line
+            if self.height < y.pixels:
+                first = f"low > {first} ? low : {first}"  # type: ignore[assignment]
+                last = f"high < {last} ? high : {last}"  # type: ignore[assignment]
+            to = f"sums + ((t * {self.channel_tiles} + ct) * {y.taps} + {tap}) * {tile}l"
+            inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, "
+                         f"pictures, {first}, {last});")
+        channels = [f"for (long ct = 0; ct < {self.channel_tiles}; ct++) {{", *("  " + s for s in inner), "}"]
+        if self.height < y.pixels:
+            channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
+                        f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
+        body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
+                f"  const long rt = t % {self.row_tiles}, r = {start('rt', self.mr, self.row.extent)};",
+                *("  " + s for s in decode(f"(t / {self.row_tiles})", [v for v in self.around if v.extent > 1])),
+                f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
+                f"{self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
+                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",  # noqa: E501
+                *("  " + s for s in channels), "}"]
+        head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
+                f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
+                *decode(f"(block / {blocks})", [v for v in outer if v.extent > 1])]
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(arg.dtype)} *p{i}" for i,
+                 arg in enumerate(self.args)]
+        return [f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{",
+                f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
+                f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
+                f"  #pragma omp parallel num_threads({threads})",
+                f"  for (long block = 0; block < {groups * blocks}; block++) {{",
+                *("    " + s for s in [*head, *body]), "  }",
+                *("  " + s for s in [*self._joined(), *self._root()]), "}"]
+
+    def _joined(self) -> list[str]:
+        """The lanes of all sums added up, into the contraction's own order."""
+        y, x, r, c = self.y, self.x, self.row, self.channel
+        loops = [*self.around, Var("rt", self.row_tiles), Var("ct", self.channel_tiles), Var("ky", y.taps),
+                 Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
+        names = {r: var(Var("row", max(r.extent, 2))) if r.extent > 1 else Ix(),
+                 c: var(Var("chan", max(c.extent, 2))) if c.extent > 1 else Ix()}
+        for axis, tap in ((y, "ky"), (x, "kx")):
+            if axis.tap is not None:
+                names[axis.tap] = var(Var(tap, axis.taps))
+        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
+        return loop_nest(loops,
+                         [f"const long row = {start('rt', self.mr, r.extent)} + i, chan = "
+                          f"{start('ct', self.cg, c.extent)} + j;",
+                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])  # noqa: E501
+
+    def _root(self) -> list[str]:
+        """The kernel's root from the contraction."""
+        k, root = self.k, self.k.root
+
+        def build(loops: list[Var], idx: list[Ix]) -> tuple[Emitter, list[str]]:
+            e = Emitter(C, {**self.reads, self.dot: "whole"}, extra={n: self.names[n] for n in k.extra}, count=1000)
+            blocks = [Block(None, frozenset())]
+            for v in loops:
+                blocks.append(blocks[-1].child([v]))
+            blocks[-1].body.append(e.store(self.names[root], root, tuple(idx), e.value(root, tuple(idx), blocks[-1])))
+            body = blocks[-1].lines
+            for depth in reversed(range(len(loops))):
+                simd = ["#pragma omp simd"] if depth == len(loops) - 1 and not any("for (" in s for s in body) else []
+                body = [*blocks[depth].lines, *simd, *loop_nest([loops[depth]], body)]
+            return e, body
+        one = Var("z", max(root.size, 2))
+        flat_one = build([one], unlinear(var(one), root.shape)) if root.ndim and root.size > 1 else None
+        if flat_one is not None and not flat_one[0].divisions:
+            return flat_one[1]
+        loops = [Var(f"z{a}", d) for a, d in enumerate(root.shape)]
+        return build(loops, [var(v) for v in loops])[1]

@@ -1,0 +1,179 @@
+"""Contractions in CUDA: matrix-vector products with the depth shared by a warp or a block, tiles in shared memory with
+sums in registers, tensor cores for half types (cuda_mma.py).
+"""
+from __future__ import annotations
+
+from typing import Sequence
+
+from hybrid.ir.index import Ix, Var, substitute, unlinear, var
+from hybrid.ir.kernel import Kernel
+
+from .flat import print_flat
+from .mma import print_mma, takes_mma
+from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
+from .product import Product, columns_first, share_depth
+from .rows import Team, team_loop
+from .tile import Fill, tile_cost
+from hybrid.codegen.emit import Block
+
+FEW = 4                         # rows up to which a product is done as dot products
+SHORT = 32                      # depth up to which a thread adds up a few rows by itself
+WARPS = THREADS // 32
+TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 2), (1, 1))      # sums of a thread
+
+
+def print_contraction(k: Kernel, name: str) -> PrintedCuda:
+    """CUDA of a contraction kernel."""
+    for swap in (False, True):
+        p = Product(k, name, swap)
+        if p.rows <= FEW:
+            if p.depth <= SHORT:
+                return print_flat(k, name)
+            if p.depth_major("b") or p.columns == 1:
+                return _dots(p)
+            return _across(p)
+    p = Product(k, name, columns_first(k))
+    return print_mma(p) if takes_mma(p) else _tiles(p)
+
+
+# ---- a few rows
+def _row(p: Product, r: int) -> dict[Var, Ix]:
+    """The row variables of row r."""
+    return dict(zip(p.m.rows, unlinear(Ix(r), [v.extent for v in p.m.rows])))
+
+
+def _add(p: Product, to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
+    """Statements that add one product to each row's sum."""
+    value = to.value(p.m.b.node, tuple(substitute(i, at) for i in p.m.b.index), inner)
+    for r in range(p.rows):
+        index = tuple(substitute(substitute(i, at), _row(p, r)) for i in p.m.a.index)
+        inner.body.append(f"acc[{r}] += {to.value(p.m.a.node, index, inner)} * {value};")
+
+
+def _of_row(p: Product, number: str) -> list[str]:
+    """The sum of one row, where the row's number is not a constant."""
+    return [f"{p.T} mine = acc[0];", *(f"if ({number} == {r}) mine = acc[{r}];" for r in range(1, p.rows))]
+
+
+def _dots(p: Product) -> PrintedCuda:
+    """One warp computes one column for all rows; lanes walk the depth."""
+    e = emitter(p.k, p.names)
+    block = Block(None, frozenset([*p.m.batch, *p.m.columns]))
+    items = [p.dot.args[0].dtype.itemsize, p.dot.args[1].dtype.itemsize]
+    team, count = Team(32, THREADS), p.batch * p.columns
+    loop = team_loop(e, block, p.m.depth or [Var("k0", 1)], team, items, lambda to, inner, at: _add(p, to, inner, at))
+    body = [*team.head(count, p.kind), f"{p.kind} u = row / {p.columns}, cc = row % {p.columns};",
+            *p.decode("u", p.m.batch), *p.decode("cc", p.m.columns),
+            f"{p.T} acc[{p.rows}] = {{}};", *block.lines, *loop,
+            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) acc[r] = hy_warp_reduce(acc[r], hy_sum_op());",
+            f"{p.kind} rr = lane;", f"if (rr >= {p.rows}) return;", *_of_row(p, "rr"),
+            *p.last("rr", "cc", "mine", None)]
+    return p.printed(body, team.blocks(count), THREADS)
+
+
+def _across(p: Product) -> PrintedCuda:
+    """32 neighbouring columns a block; its warps share the depth."""
+    groups = -(-p.columns // 32)
+    blocks = groups * p.batch
+    parts = share_depth(blocks, p.depth, 256)
+    step = -(-p.depth // parts)
+    parts = -(-p.depth // step)
+    e = emitter(p.k, p.names)
+    block = Block(None, frozenset([*p.m.batch, *p.m.columns]))
+    q = Var("q", p.depth)
+    inner = block.child([q])
+    _add(p, e, inner, dict(zip(p.m.depth, unlinear(var(q), [v.extent for v in p.m.depth]))))
+    kind, part = p.kind, None if parts == 1 else f"({p.kind})part"
+    body = [f"{kind} lane = ({kind})(threadIdx.x % 32), warp = ({kind})(threadIdx.x / 32);",
+            f"unsigned part = blockIdx.x % {parts}u, group = blockIdx.x / {parts}u;",
+            f"{kind} u = ({kind})(group / {groups}u), cc = ({kind})(group % {groups}u) * 32 + lane, low = "
+            f"({kind})part * {step};",
+            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};", f"bool inside = cc < {p.columns};",
+            f"if (!inside) cc = {p.columns - 1};",
+            "HY_ASSUME(u >= 0 && cc >= 0 && low >= 0 && warp >= 0);", *p.decode("u", p.m.batch),
+            *p.decode("cc", p.m.columns),
+            f"{p.T} acc[{p.rows}] = {{}};", *block.lines,
+            "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{",
+            *("  " + s for s in inner.lines), "}",
+            f"__shared__ {p.T} shared[{p.rows}][{WARPS}][32];",
+            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) shared[r][warp][lane] = acc[r];", "__syncthreads();",
+            f"{kind} rr = warp;", f"if (rr >= {p.rows} || !inside) return;", f"{p.T} mine = shared[rr][0][lane];",
+            "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) mine += shared[rr][w][lane];",
+            *p.last("rr", "cc", "mine", part)]
+    return p.printed(body, blocks * parts, THREADS, parts)
+
+
+# ---- tiles
+def _pick(p: Product) -> tuple[int, int]:
+    """Sums of a thread (rows, columns) that finish first."""
+    most = 8 if p.sum_dtype.itemsize <= 4 else 4
+    return min((t for t in TILES if max(t) <= most),
+               key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1])))
+
+
+def _place(count: int, size: int, thread: str, i: str) -> str:
+    """Where in a tile's side the i-th of a thread's sums stands: stretches of up to four, so that they are read as
+    vectors."""
+    return f"{i} / 4 * {size // 2} + {thread} * 4 + {i} % 4" if count == 8 else f"{thread} * {count} + {i}"
+
+
+def _read(count: int, size: int, thread: str, shared: str, to: str, T: str) -> list[str]:
+    """Statements that read a thread's values of one depth."""
+    step = min(count, 16 // 4 if T in ("float", "int", "unsigned") else 2, 4)
+    if step == 1:
+        return [f"{to}[{i}] = {shared}[{_place(count, size, thread, str(i))}];" for i in range(count)]
+    return [f"*(hy_pack<{T}, {step}> *)({to} + {i}) = *(const hy_pack<{T}, {step}> *)({shared} + "
+            f"{_place(count, size, thread, str(i))});"
+            for i in range(0, count, step)]
+
+
+def _tiles(p: Product) -> PrintedCuda:
+    """256 threads compute a tile over slices in shared memory, each a few rows and columns; the next slice is on its
+    way meanwhile."""
+    tm, tn = _pick(p)
+    bm, bn, bk = 16 * tm, 16 * tn, 8 if tm * tn > 16 else 16
+    rt, ct = -(-p.rows // bm), -(-p.columns // bn)
+    parts = share_depth(p.batch * rt * ct, p.depth, 256)
+    step = -(-p.depth // (parts * bk)) * bk
+    parts = -(-p.depth // step)
+    fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
+    T, kind = p.T, p.kind
+    part = None if parts == 1 else f"({kind})part"
+    body = [f"__shared__ __align__(16) {T} As[2][{bk}][{bm + 4}], Bs[2][{bk}][{bn + 4}], S[16][{bn + 4}];",
+            f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
+            f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
+            f"{kind} r0 = ({kind})(tile / {ct}u) * {bm}, c0 = ({kind})(tile % {ct}u) * {bn}, low = ({kind})part * "
+            f"{step};",
+            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
+            "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);",
+            *p.decode("u", p.m.batch), "int tx = threadIdx.x % 16, ty = threadIdx.x / 16, buffer = 0;",
+            f"{T} acc[{tm}][{tn}] = {{}};",
+            *(s for f in fills for s in f.declare(T)), "#pragma unroll 1", f"for ({kind} k0 = low;; k0 += {bk}) {{",
+            "  if (k0 < high) {",
+            *("    " + s for f in fills for s in f.load("high")), "  }", "  if (k0 > low) {", "    #pragma unroll",
+            f"    for (int q = 0; q < {bk}; q++) {{",
+            f"      __align__(16) {T} x[{tm}], y[{tn}];",
+            *("      " + s for s in _read(tm, bm, "ty", "As[buffer][q]", "x", T)),
+            *("      " + s for s in _read(tn, bn, "tx", "Bs[buffer][q]", "y", T)), "      #pragma unroll",
+            f"      for (int i = 0; i < {tm}; i++)",
+            "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }",
+            "    buffer ^= 1;", "  }",
+            "  if (k0 >= high) break;", *("  " + s for f,
+                                          to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
+            "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
+    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts)
+
+
+def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
+    """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
+    return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();",
+            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)",
+            "    if (i == turn) {", "      #pragma unroll",
+            f"      for (int j = 0; j < {tn}; j++) S[ty][{_place(tn, bn, 'tx', 'j')}] = acc[i][j];", "    }",
+            "  __syncthreads();", "  #pragma unroll 1",
+            f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
+            f"    int line = e / {bn}, column = e % {bn};",
+            f"    {p.kind} rr = r0 + ({_place(tm, bm, 'line', 'turn')}), cc = c0 + column;",
+            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]
+
+

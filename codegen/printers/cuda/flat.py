@@ -1,0 +1,102 @@
+"""CUDA kernels in which a thread computes a few neighbouring elements by itself: elementwise, short reductions,
+concatenation, copies.
+"""
+from __future__ import annotations
+
+from typing import Sequence
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, unlinear
+from hybrid.ir.kernel import Kernel
+
+from . import pieces as cuda_pieces
+from .pieces import (SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, Scratch, emitter, function, index_type,
+                          joined, names_of, widths)
+from hybrid.codegen.emit import Block, Reducer
+
+MOST_NODES = 512                # nodes times elements a thread takes: registers
+MOVES = 100                     # copies in one launch
+
+
+def thread_number(kind: str, count: int) -> list[str]:
+    """A number for each thread; those beyond the count leave."""
+    return [f"{kind} t = ({kind})blockIdx.x * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;",
+            "HY_ASSUME(t >= 0);"]
+
+
+def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at: Ix,
+          lift: tuple[int, int]) -> list[str]:
+    """Statements for the elements that one thread owns of node n; lift: (axis, offset) of the part in a
+    concatenation."""
+    outer = Block(None, frozenset([q]))
+    inner = outer.child([e.lane]) if e.lane else outer
+    idx = tuple(unlinear(at, n.shape))
+    value = e.value(n, idx, inner)
+    axis, offset = lift
+    place = tuple(i + offset if a == axis else i for a, i in enumerate(idx))
+    inner.body.append(e.store(names[k.root], k.root, place, value))
+    return [*outer.lines, *e.lanes(inner.lines)] if e.lane else inner.lines
+
+
+def elements(k: Kernel, names: dict[Node, str], n: Node, reducer: Reducer | None = None,
+             lift: tuple[int, int] = (0, 0)) -> tuple[int, list[str]]:
+    """Threads wanted, and the statements of thread t, for node n stored in the kernel's root."""
+    lanes = [1]
+    if n.size >= cuda_pieces.VECTOR_FROM and k.kind in ("elementwise", "concat"):
+        items = [k.root.dtype.itemsize, *(m.dtype.itemsize for m in k.reads if m.size == n.size)]
+        lanes = [w for w in widths(n.size, *items) if w * len(k.members) <= MOST_NODES] + lanes
+    for w in lanes:
+        lane = Var("j", w)
+        q, at = joined("t", [Var("all", n.size)], lane)
+        e = emitter(k, names, reducer, lane)
+        if w > 1:
+            trial = e.trial()
+            _emit(k, trial, names, n, q, at, lift)
+            if trial.loose:
+                continue
+        return q.extent, _emit(k, e, names, n, q, at, lift)
+    raise AssertionError("one element a thread always fits")
+
+
+def print_flat(k: Kernel, name: str, reducer: Reducer | None = None, scratch: str = "") -> PrintedCuda:
+    """Elementwise kernels and short reductions. reducer, scratch: for what other launches left in working memory."""
+    args, names = names_of(k)
+    count, lines = elements(k, names, k.root, reducer)
+    body = [*thread_number(index_type(k), count), *lines]
+    given: list[Node | Scratch] = [*args, *([SCRATCH] if scratch else [])]
+    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch),
+                       [Launch(name, -(-count // THREADS), THREADS, given)])
+
+
+def print_concat(k: Kernel, name: str) -> PrintedCuda:
+    """A range of blocks for each part."""
+    args, names = names_of(k)
+    kind, axis, at = index_type(k), k.root.attrs["axis"], 0
+    body, blocks = ["unsigned b = blockIdx.x;"], 0
+    for part in k.root.args:
+        if part.size:
+            count, lines = elements(k, names, part, lift=(axis, at))
+            own = -(-count // THREADS)
+            body += [f"if (b < {own}u) {{", f"  {kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
+                     f"  if (t >= {count}) return;",
+                     "  HY_ASSUME(t >= 0);", *("  " + s for s in lines), "  return;", "}", f"b -= {own}u;"]
+            blocks += own
+        at += part.shape[axis]
+    return PrintedCuda(function(name, args, 1, body), [Launch(name, blocks, THREADS, args)])
+
+
+def print_moves(moves: Sequence[tuple[Node, Node]]) -> list[PrintedCuda]:
+    """Copies of whole arrays (from, to), many in one launch."""
+    out = []
+    moves = [m for m in moves if m[0].size]
+    for first in range(0, len(moves), MOVES):
+        part = moves[first:first + MOVES]
+        body, blocks = ["unsigned b = blockIdx.x;"], 0
+        for i, (source, _) in enumerate(part):
+            own = -(-source.nbytes // (THREADS * 16))
+            body += [f"if (b < {own}u) return hy_copy(p{i}, p{len(part) + i}, {source.nbytes}, b);", f"b -= {own}u;"]
+            blocks += own
+        args = [*(target for _, target in part), *(source for source, _ in part)]
+        name = f"moves{first}"
+        out.append(PrintedCuda(function(name, args, len(part), body), [Launch(name, blocks, THREADS, args)]))
+    return out

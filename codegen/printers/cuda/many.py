@@ -1,0 +1,40 @@
+"""Independent elementwise kernels in one launch, each with a range of blocks of its own: the update of all parameters
+of a network is one launch, not one a parameter.
+"""
+from __future__ import annotations
+
+from typing import Sequence
+
+from hybrid.ir.kernel import Kernel
+
+from .flat import elements
+from .pieces import THREADS, Launch, PrintedCuda, function, index_type
+
+MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
+
+
+def _choose(parts: Sequence[tuple[int, list[str]]], first: int, blocks: str) -> list[str]:
+    """Statements that go to the part whose range of blocks this one is in, by halves."""
+    if len(parts) == 1:
+        return [f"const unsigned b = blockIdx.x - {first}u;", *parts[0][1]]
+    half = len(parts) // 2
+    middle = first + sum(count for count, _ in parts[:half])
+    return [f"if ({blocks} < {middle}u) {{", *("  " + s for s in _choose(parts[:half], first, blocks)), "} else {",
+            *("  " + s for s in _choose(parts[half:], middle, blocks)), "}"]
+
+
+def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
+    """One function for several elementwise kernels."""
+    stores = list(dict.fromkeys(n for k in kernels for n in k.stores))
+    args = list(dict.fromkeys([*stores, *(n for k in kernels for n in k.reads)]))
+    names = {n: f"p{i}" for i, n in enumerate(args)}
+    parts = []
+    for k in kernels:
+        count, lines = elements(k, {n: names[n] for n in (*k.stores, *k.reads)}, k.root)
+        kind = index_type(k)
+        parts.append((-(-count // THREADS), [f"{kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
+                                             f"if (t >= {count}) return;",
+                                             "HY_ASSUME(t >= 0);", *lines]))
+    body = _choose(parts, 0, "blockIdx.x")
+    return PrintedCuda(function(name, args, len(stores), body),
+                       [Launch(name, sum(count for count, _ in parts), THREADS, args)])

@@ -1,0 +1,231 @@
+"""Pieces that all CUDA kernels share: arguments, functions, launches, and an emitter that moves several elements at
+once."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Iterator, Sequence
+
+import numpy as np
+
+from hybrid.base.dtype import is_half
+from hybrid.ir import Node
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Expr, Op, Stmt
+
+from hybrid.codegen.dialect import CUDA, Dialect
+from hybrid.codegen.emit import Block, Emitter, Key, Reducer
+
+THREADS = 256                   # of a block, where nothing else is said
+PROCESSORS = 132                # multiprocessors that a launch should keep busy (an H100 or H200; an A100 has 108)
+VECTOR_FROM = 1 << 18           # elements from which threads take several each; below, more threads hide more latency
+WIDE = 2**31 - 2**20            # elements from which 32-bit indices (and a last step beyond) are not enough
+
+
+class Raw(Dialect):
+    """CUDA in which half types stay the 16 bits that they are in memory."""
+
+    def compute(self, d: np.dtype) -> str:
+        """C type of a value in a register."""
+        return self.storage(d)
+
+
+RAW = Raw(**{**vars(CUDA), "half_load": {"float16": "{0}", "bfloat16": "{0}"},
+             "half_store": {"float16": "{0}", "bfloat16": "{0}"}})
+
+
+class Scratch:
+    """Stands for a kernel's working memory among its arguments."""
+
+
+SCRATCH = Scratch()
+
+
+@dataclass(frozen=True)
+class At:
+    """A place some bytes into a stored value, or into the working memory."""
+    base: Node | Scratch
+    offset: int
+
+
+@dataclass
+class Launch:
+    """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory."""
+    name: str
+    blocks: int
+    threads: int
+    args: Sequence[Node | Scratch | At]
+    shared: int = 0
+
+
+@dataclass
+class PrintedCuda:
+    """Text of one fused kernel (one or more functions), its launches, and the bytes of working memory they want."""
+    source: str
+    launches: list[Launch]
+    scratch: int = 0
+
+
+def names_of(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
+    """Arguments of a kernel and their C names: stores first, then reads."""
+    args = list(dict.fromkeys([*k.stores, *k.reads]))
+    return args, {n: f"p{i}" for i, n in enumerate(args)}
+
+
+def index_type(k: Kernel) -> str:
+    """32-bit indices where every value that the kernel touches, stored or not, has fewer than 2^31 elements."""
+    values = [*k.members, *(a for m in k.members for a in m.args), *k.reads, *k.stores]
+    return "long long" if any(n.size >= WIDE for n in values) else "int"
+
+
+def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
+             scratch: str = "") -> str:
+    """Text of a __global__ function. scratch: C type of its working memory, the last parameter."""
+    parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
+    parts += [f"{scratch} *scratch"] if scratch else []
+    return "\n".join([f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(parts)}) {{',
+                      *("  " + line for line in body), "}"])
+
+
+@dataclass
+class CudaEmitter(Emitter):
+    """Emits for threads that own several neighbouring elements each, counted by the innermost variable ``lane``.
+
+    What lies in memory as the lanes do is loaded and stored whole. ``packed`` and ``loose`` count the accesses that
+    could and could not be.
+    """
+    lane: Var | None = None
+    packs: dict[tuple[Node, Ix], str] = field(default_factory=dict)
+    out: dict[str, tuple[str, Node, Ix]] = field(default_factory=dict)
+    packed: int = 0
+    loose: int = 0
+
+    @contextmanager
+    def counted_by(self, lane: Var) -> Iterator[None]:
+        """Scope of a loop whose innermost variable is ``lane``."""
+        before = self.lane, self.packs, self.out
+        self.lane, self.packs, self.out = (lane if lane.extent > 1 else None), {}, {}
+        try:
+            yield
+        finally:
+            self.lane, self.packs, self.out = before
+
+    def trial(self) -> CudaEmitter:
+        """A copy whose emissions are thrown away."""
+        return replace(self, packs={}, out={}, extra={}, written=set(self.extra), packed=0, loose=0)
+
+    def _whole(self, n: Node, x: Ix, known: frozenset) -> bool:
+        """Whether the lanes' elements at address x are one aligned stretch, whose start is known outside."""
+        assert self.lane is not None
+        width = self.lane.extent
+        steps = [c for a, c in x.terms if a != self.lane]
+        return (coefficient(x, self.lane) == 1 and n.dtype.itemsize * width <= 32 and not x.const % width
+                and not any(c % width for c in steps) and variables(x) - {self.lane} <= known)
+
+    def _start(self, x: Ix) -> Ix:
+        assert self.lane is not None
+        return substitute(x, {self.lane: Ix()})
+
+    def _count(self, x: Ix, whole: bool) -> None:
+        if whole:
+            self.packed += 1
+        elif self.lane in variables(x):
+            self.loose += 1
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        x, outer = linear(n.shape, idx), block.parent
+        if self.lane is None or self.lane not in variables(x):
+            return super()._load(n, idx, guard, block)
+        whole = not guard and outer is not None and self.lane not in outer.vars and self._whole(n, x, outer.vars)
+        self._count(x, whole)
+        if not whole or outer is None:
+            return super()._load(n, idx, guard, block)
+        key = (n, self._start(x))
+        if key not in self.packs:
+            self.packs[key] = self.name("v")
+            T = f"hy_pack<{CUDA.storage(n.dtype)}, {self.lane.extent}>"
+            outer.body.append(f"{T} {self.packs[key]} = *(const {T} *)({self.stored[n]} + {text(key[1])});")
+        cell = f"{self.packs[key]}.x[{self.lane.name}]"
+        return self.let(block, n.dtype, self.d.half_load[n.dtype.name].format(cell) if is_half(n.dtype) else cell)
+
+    def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
+        """A store statement; into a pack where the lanes' elements are neighbours."""
+        if self.lane is None:
+            return super().store(pointer, n, idx, value)
+        x = linear(n.shape, idx)
+        whole = self._whole(n, x, variables(x))
+        self._count(x, whole)
+        if not whole:
+            return super().store(pointer, n, idx, value)
+        name = self.name("o")
+        self.out[name] = (pointer, n, self._start(x))
+        if is_half(n.dtype):
+            value = Op(CUDA.half_store[n.dtype.name], (value,))
+        return f"{name}.x[{self.lane.name}] = {value};"
+
+    def lanes(self, lines: list[str]) -> list[str]:
+        """Statements for every lane, with the packs that they fill stored at the end."""
+        if self.lane is None:
+            return lines
+        before, after = [], []
+        for name, (pointer, n, start) in self.out.items():
+            T = f"hy_pack<{CUDA.storage(n.dtype)}, {self.lane.extent}>"
+            before.append(f"{T} {name};")
+            after.append(f"*({T} *)({pointer} + {text(start)}) = {name};")
+        self.out = {}
+        return [*before, "#pragma unroll",
+                f"for (int {self.lane.name} = 0; {self.lane.name} < {self.lane.extent}; {self.lane.name}++) {{",
+                *("  " + s for s in lines), "}", *after]
+
+    def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        """Four neighbours share one block of Philox: it is computed where the number of the block is known."""
+        x = linear(n.shape, idx)
+        number, word = div(x, 4), mod(x, 4)
+        home = self._home((number,), (), block)
+        key: Key = (n, (number,), ())
+        b: Block | None = home
+        while b is not None and key not in b.memo:
+            b = b.parent
+        if b is None:
+            seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
+            home.memo[key] = self.name("w")
+            home.body.append(f"hy_words {home.memo[key]} = hy_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned "
+                              f"long long)({text(number)}));")
+            b = home
+        return self.let(block, n.dtype, f"hy_word({b.memo[key]}, {text(word)})")
+
+
+def emitter(k: Kernel, names: dict[Node, str], reducer: Reducer | None = None, lane: Var | None = None) -> CudaEmitter:
+    """An emitter for a kernel: what it reads is in memory, what it stores on the way is written."""
+    stores = set(k.stores)
+    return CudaEmitter(CUDA, {n: p for n, p in names.items() if n not in stores}, reducer=reducer,
+                       extra={n: names[n] for n in k.extra},
+                       index=index_type(k), lane=lane if lane is not None and lane.extent > 1 else None)
+
+
+def widths(total: int, *itemsizes: int) -> list[int]:
+    """How many elements a thread may take at once, most first: 16 bytes of the widest, if that divides the whole."""
+    first = min(8, 16 // max(itemsizes))
+    return [w for w in (8, 4, 2) if w <= first and total % w == 0]
+
+
+def decode(name: str, vs: Sequence[Var], kind: str) -> list[str]:
+    """Variables from a row-major number."""
+    out, stride = [], 1
+    for i, v in reversed(list(enumerate(vs))):
+        if v.extent > 1:
+            out.append(f"{kind} {v.name} = "
+                       f"{name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
+        stride *= v.extent
+    return out[::-1]
+
+
+def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:
+    """One loop over several variables, in steps of the lanes: its variable, and the number of an element."""
+    total = 1
+    for v in vs:
+        total *= v.extent
+    q = Var(prefix, total // lane.extent)
+    return q, var(q) * lane.extent + var(lane)

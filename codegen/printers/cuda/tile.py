@@ -1,0 +1,100 @@
+"""Slices of a contraction's operands on their way into shared memory, and what a tile costs."""
+from __future__ import annotations
+
+from hybrid.ir.index import Var, var
+
+from .pieces import PROCESSORS, THREADS, widths
+from .product import Element, Product, share_depth
+from hybrid.codegen.dialect import CUDA
+
+
+LAUNCH = 2500                   # of a second launch, in products of a thread
+
+
+def tile_cost(p: Product, rows: int, columns: int, work: float) -> float:
+    """Time of a launch, in products of a thread. work: of a tile, for each step of the depth, loads included."""
+    blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
+    parts = share_depth(blocks, p.depth, 256)
+    turns = -(-blocks * parts // PROCESSORS)
+    return turns * (work * p.depth / parts
+                    + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
+
+
+class Fill:
+    """How 256 threads bring a slice (``size`` rows or columns, ``bk`` deep) of an operand from memory through
+    registers.
+
+    Threads take neighbours in memory, along the depth or along the side, several at once where they load as one.
+    """
+
+    def __init__(self, p: Product, side: str, size: int, bk: int, raw: bool = False):
+        self.p, self.side, self.size, self.bk, self.raw = p, side, size, bk, raw
+        self.by_depth = p.depth_major(side)
+        self.register = f"r{side}"
+        self.each = size * bk // THREADS
+        self.lane, self.element = self._choose()
+        self.width = self.lane.extent
+
+    def _choose(self) -> tuple[Var, Element]:
+        p, group = self.p, self.p.group(self.side)
+        known = frozenset([*p.m.batch, *group, *p.m.depth])
+        straight = self.raw and p.operand(self.side).address is not None
+        along, most = (p.m.depth, self.bk) if self.by_depth else (group, self.size)
+        if len(along) == 1:
+            for w in widths(along[0].extent, p.operand(self.side).node.dtype.itemsize):
+                lane, first = Var("j", w), Var("step", along[0].extent // w)
+                found = p.element(self.side, known | {first}, lane, {along[0]: var(first) * w + var(lane)}, straight)
+                if found.whole and most % w == 0 and self.each % w == 0:
+                    return lane, found
+        return Var("j", 1), p.element(self.side, known, None, None, straight)
+
+    def declare(self, T: str) -> list[str]:
+        """The registers."""
+        return [f"{T} {self.register}[{self.each}];"]
+
+    def _walk(self) -> list[str]:
+        """Place of a thread's i-th load in the slice: s along the side, d along the depth."""
+        w = self.width
+        if self.by_depth:
+            place = f"int d = e % {self.bk // w} * {w}, s = e / {self.bk // w};"
+        else:
+            place = f"int s = e % {self.size // w} * {w}, d = e / {self.size // w};"
+        return ["#pragma unroll", f"for (int i = 0; i < {self.each // w}; i++) {{",
+                f"  int e = (int)threadIdx.x + i * {THREADS};", f"  {place}"]
+
+    def load(self, high: str) -> list[str]:
+        """Statements that load the slice that begins at depth k0 into registers, zero outside."""
+        p, w, r = self.p, self.width, self.register
+        start, extent = ("r0", p.rows) if self.side == "a" else ("c0", p.columns)
+        group, depth = p.group(self.side), p.m.depth
+        decoded = [*([] if w > 1 and not self.by_depth else p.decode("at", group)),
+                   *([] if w > 1 and self.by_depth else p.decode("kk", depth))]
+        if w > 1:
+            decoded.append(f"{p.kind} step = {'kk' if self.by_depth else 'at'} / {w};")
+        value = self.element.value
+        if self.raw and p.operand(self.side).address is None:
+            value = CUDA.half_store[p.dot.dtype.name].format(value)
+        one = [*self.element.own, f"{r}[i * {w} + j] = {value};"]
+        lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
+        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
+                "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
+                f"  if (at < {extent} && kk < {high}) {{",
+                *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
+
+    def keep_by_depth(self, to: str) -> list[str]:
+        """Statements that write the registers to shared memory as [depth][side]."""
+        w = self.width
+        cell = f"{to}[d + j][s]" if self.by_depth else f"{to}[d][s + j]"
+        return [*self._walk(), "  #pragma unroll",
+                f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
+
+    def keep_by_side(self, to: str) -> list[str]:
+        """The same as [side][depth]."""
+        w, r = self.width, self.register
+        if self.by_depth and w > 1:
+            T = f"hy_pack<unsigned short, {w}>"
+            return [*self._walk(), f"  *({T} *)&{to}[s][d] = *(const {T} *)({r} + i * {w});", "}"]
+        cell = f"{to}[s][d + j]" if self.by_depth else f"{to}[s + j][d]"
+        return [*self._walk(), "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {cell} = {r}[i * {w} + j];", "}"]
+
+

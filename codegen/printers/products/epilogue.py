@@ -1,0 +1,198 @@
+"""The end of a contraction's tile: the kernel's results from the sums, element by element or as vectors."""
+from __future__ import annotations
+
+
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
+from hybrid.ir.kernel import Kernel
+
+from hybrid.codegen.dialect import C
+from hybrid.codegen.emit import Block, Emitter, loop_nest
+from .operand import Matmul, root_index
+from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
+from hybrid.codegen.lanes import F32, Refused, copied_text, lane_loop, masked_text
+from hybrid.codegen.vector import VectorEmitter
+from hybrid.codegen.vector_forms import one_plus
+
+FAR = 128 << 10                 # bytes that an epilogue reads, from which they are asked for beforehand
+
+
+class Epilogue:
+    """What a Contraction prints after a tile's sums."""
+    k: Kernel
+    dot: Node
+    names: dict[Node, str]
+    reads: dict[Node, str]
+    lanes: int
+    T: str
+    V: str
+    begin: dict[Var | None, str]
+    vectors: bool
+
+    def _span_loop(self, v: Var, spans: dict[Var, tuple[int, str]], body: list[str], last: bool) -> list[str]:
+        if v not in spans:
+            return loop_nest([v], body)
+        extent, start = spans[v]
+        pragma = ["#pragma omp simd"] if last and extent >= 4 and not any("for (" in s for s in body) else []
+        head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
+        return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
+
+    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object,
+                  rows: tuple[str, str] | None = None,
+                  spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
+        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())},  # type: ignore[operator]
+                    extra={n: self.names[n] for n in self.k.extra}, count=3000)
+        every = {**flat_spans, **(spans or {})}
+        at = root_index(self.k, m.dot_index)
+        first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
+        blocks = [first]
+        loops: list[Var | None] = []
+        if rows:
+            blocks.append(blocks[-1].child(m.rows))
+            loops.append(None)
+        for v in every:
+            blocks.append(blocks[-1].child([v]))
+            loops.append(v)
+        value = e.value(self.k.root, at, blocks[-1])
+        blocks[-1].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        body = blocks[-1].lines
+        for i in reversed(range(len(loops))):
+            loop = loops[i]
+            if loop is None:
+                assert rows is not None
+                head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
+                body = [*blocks[i].lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {rows[0]}; i_m++) {{",
+                        *("  " + s for s in head + body), "}"]
+            else:
+                body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
+        return body
+
+    def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+        """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in
+        memory:
+        then the tile is turned first. Nothing where it is not of float32 neighbours.
+        """
+        if not self._in_vectors():
+            return []
+        store = self._stored_at(m)
+        try:
+            if coefficient(store, x) == 1:
+                return self._along_columns(m, t, x, y, width)
+            if y is None and len(m.rows) == 1 and 4 <= t.mr <= self.lanes and coefficient(store, m.rows[0]) == 1:
+                return self._along_rows(m, t, x, width)
+        except Refused:
+            pass
+        return []
+
+    def _in_vectors(self) -> bool:
+        return self.dot.dtype == F32 and self.k.root.dtype == F32 and self.lanes >= 4
+
+    def _stored_at(self, m: Matmul) -> Ix:
+        """Where an element of the product is stored."""
+        return linear(self.k.root.shape, root_index(self.k, m.dot_index))
+
+    def _emitter(self, lane: Var) -> VectorEmitter:
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000,
+                          width=self.lanes, lanes={lane}, one_plus=one_plus(self.k))
+        e.kind["sum@"] = "v"
+        return e
+
+    def _root_value(self, e: VectorEmitter, at: Index, block: Block) -> None:
+        value = e.value(self.k.root, at, block)
+        block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        self.vectors = True
+
+    def _some_lanes(self, q: Var, lines: list[str], skipped: str, whole: bool) -> list[str]:
+        """All lanes of a variable but the first ``skipped``, which is known at run time only: often none, and whole
+        vectors if ``whole``. Masks are left to the tiles that need them, they cost a third of an optimizer's update.
+        """
+        if skipped == "0":
+            return lane_loop(q, lines, self.lanes, 1)
+        if whole:
+            return [f"for (long q_ = {skipped}; q_ < {q.extent}; q_ += {self.lanes}) {{",
+                    *("  " + s for s in copied_text(lines, 0)), "}"]
+        if self.lanes != 16:
+            raise Refused("masks at run time")
+        rest = [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
+                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);",
+                *("  " + s for s in masked_text(lines)),
+                "}"]
+        return [f"if ({skipped} == 0) {{", *("  " + s for s in lane_loop(q, lines, self.lanes, 1)), "} else {",
+                *("  " + s for s in rest), "}"]
+
+    def _whole(self, extent: int, size: int) -> bool:
+        """Whether tiles of a size overlap in an axis by whole vectors."""
+        return size % self.lanes == 0 and extent % self.lanes == 0
+
+    def _reads(self, m: Matmul, t: Tile, x: Var) -> list[tuple[str, int]]:
+        """What the epilogue reads along the columns of a tile: where its first row begins, and elements from row to
+        row. Only large arrays, if there are few of them: they are asked for while the tile is summed.
+        """
+        if not self._in_vectors() or len(m.rows) != 1 or len(m.columns) != 1 or coefficient(self._stored_at(m), x) != 1:
+            return []
+        try:
+            found = self._loaded(m, t, x)
+        except Refused:
+            return []
+        if sum(n.nbytes for n, _, _ in found) < FAR or len(found) * -(-t.c * 4 // 64) > t.mr * t.nv // 4:
+            return []
+        return [(f"{at} + m_first * {step}l", step) for _, at, step in found]
+
+    def _loaded(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, str, int]]:
+        """The arrays that the epilogue reads along the columns of a tile: where their rows begin, and elements from row
+        to row."""
+        e, q, _ = self._columns_value(m, t, x, None)
+        row = m.rows[0]
+        return [(n, f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step)
+                for n, at in dict.fromkeys(e.loads) if (step := coefficient(at, row))]
+
+    def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
+        """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and
+        vectors."""
+        q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
+        e = self._emitter(q)
+        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
+        rows = top.child(m.rows)
+        lines = rows.child([y] if y else [])
+        last = lines.child([q])
+        self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)),
+                         last)
+        return e, q, [top, rows, lines, last]
+
+    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+        _, q, (top, rows, lines, last) = self._columns_value(m, t, x, y)
+        cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
+        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines],
+                                                self.begin.get(x, "0"),
+                                                self._whole(x.extent, t.c))]
+        if y:
+            body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
+        head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
+        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.count}; i_m++) {{",
+                *("  " + s for s in [*head, *rows.lines, *body]), "}"]
+
+    def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
+        q, first, row = Var("q_", t.mr), Var("m_first", max(m.rows[0].extent, 2)), m.rows[0]
+        e = self._emitter(q)
+        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
+        column = top.child([x])
+        last = column.child([q])
+        self._root_value(e, root_index(self.k, tuple(substitute(i, {row: var(first) + var(q)}) for i in m.dot_index)),
+                         last)
+        L = self.lanes
+        turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
+                  f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
+        lines = [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines]
+        if t.uneven:
+            body = ["{ const long q_ = 0; const hy_m mk = HYV_RANGE(0, m_rows);",
+                    *("  " + s for s in masked_text(lines)),
+                    "}"]
+        else:
+            body = self._some_lanes(q, lines, self.begin.get(None, "0"), self._whole(m.rows[0].extent, t.mr))
+        return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
+
+    def _rounded(self, value: str) -> str:
+        """A sum as the value it stands for: that of a half dtype, if it has one."""
+        return str(C.rounded(self.dot.dtype, value))

@@ -1,0 +1,131 @@
+"""Concatenation in C: line by line, every part of a line after the other. Parts that are in memory are copied, others
+computed in loops."""
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, linear, text, var
+from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.stmt import lines
+
+from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names,
+                                  signature)
+
+# bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a
+# loop
+COPIED = 1 << 16
+PIECE = 1 << 18                # bytes that are copied at once where threads share a copy
+
+
+def print_concat(k: Kernel, name: str) -> Printed:
+    """C of a concatenation."""
+    p = _Concat(k)
+    source = "\n".join([signature(name, p.args, 1), *("  " + line for line in p.body()), "}"])
+    return Printed(name, source, p.args, "concat")
+
+
+class _Concat:
+    """outer: the loops over all axes before the one along which the parts lie; places: where each part begins."""
+
+    def __init__(self, k: Kernel):
+        self.k, self.root, self.axis = k, k.root, k.root.attrs["axis"]
+        self.args, self.names = pointer_names(k)
+        self.outer = [Var(f"i{a}", d) for a, d in enumerate(self.root.shape[:self.axis])]
+        self.lines = math.prod(v.extent for v in self.outer)
+        self.places: list[tuple[Node, int]] = []
+        at = 0
+        for part in self.root.args:
+            if part.size:
+                self.places.append((part, at))
+            at += part.shape[self.axis]
+
+    def body(self) -> list[str]:
+        """The statements."""
+        if self.lines == 1:
+            return [s for part, at in self.places for s in self._alone(part, at)]
+        blocks = [Block(None, frozenset())]
+        for v in self.outer:
+            blocks.append(blocks[-1].child([v]))
+        inner: list[str] = []
+        for i, (part, at) in enumerate(self.places):
+            inner += self._copied(part, at) or self._within(part, at, blocks, i)
+        nest = inner
+        parallel, single = self.root.size * 2 >= PARALLEL_WORK, all(self._run(part) == 1 for part, _ in self.places)
+        first = next(v for v in self.outer if v.extent > 1)
+        for depth in reversed(range(len(self.outer))):
+            v = self.outer[depth]
+            nest = [*blocks[depth + 1].lines, *nest]
+            simd = " simd" if single and v is self.outer[-1] else ""
+            pragma = PARALLEL.replace(" for",
+                                      f" for{simd}") if parallel and v is first else f"#pragma omp{simd}" if simd else ""  # noqa: E501
+            nest = [*([pragma] if pragma else []), *loop_nest([v], nest)]
+        return [*blocks[0].lines, *nest]
+
+    def _run(self, part: Node) -> int:
+        """Elements of a part that are neighbours in memory."""
+        return math.prod(part.shape[self.axis:])
+
+    def _target(self, at: int) -> Ix:
+        """Where a part of a line begins."""
+        zero = [Ix()] * (self.root.ndim - self.axis - 1)
+        return linear(self.root.shape, (*(var(v) for v in self.outer), Ix(at), *zero))
+
+    def _stored(self, part: Node) -> str | None:
+        n = strip_reshape(part)
+        return self.names.get(n) if n is not self.root and n.dtype == self.root.dtype else None
+
+    def _copied(self, part: Node, at: int) -> list[str]:
+        p, run, size = self._stored(part), self._run(part), self.root.dtype.itemsize
+        if p is None or run * size < COPIED:
+            return []
+        source = linear(part.shape, (*(var(v) for v in self.outer), *[Ix()] * (part.ndim - self.axis)))
+        return [f"hy_copy({self.names[self.root]} + {text(self._target(at))}, {p} + {text(source)}, {run * size});"]
+
+    def _within(self, part: Node, at: int, around: list[Block], number: int) -> list[str]:
+        """Loops over a part of a line. around: blocks of the outer loops, where stands what does not depend on the
+        place within the line."""
+        groups = [[a] for a in range(self.axis)] + [g for g in self._groups(part, at, self.axis) if g[0] >= self.axis]
+        _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
+        if self._run(part) == 1:
+            return [s for b in blocks for s in b.lines]
+        return ["{", *("  " + s for s in lines(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0)))),
+                "}"]
+
+    def _groups(self, part: Node, at: int, barrier: int) -> list[list[int]]:
+        """Axes that can be one loop."""
+        plain = [[i] for i in range(part.ndim)]
+        if part.ndim < 2:
+            return plain
+        fewest = self._build(part, at, plain)[0].divisions
+        return merged_axes(part.shape, lambda g: self._build(part, at, g)[0].divisions <= fewest, barrier)
+
+    def _build(self, part: Node, at: int, groups: list[list[int]], around: Sequence[Block] = (),
+               count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:
+        """A part's statements, the blocks of its own loops, and all loops."""
+        loops, idx = group_loops(part.shape, groups)
+        e = Emitter(C, {n: p for n, p in self.names.items() if n is not self.root}, count=count)
+        blocks = [Block(around[-1], around[-1].vars)] if around else [Block(None, frozenset())]
+        for v in loops[self.axis if around else 0:]:
+            blocks.append(blocks[-1].child([v]))
+        value = e.value(part, idx, blocks[-1])
+        target = tuple(i + at if a == self.axis else i for a, i in enumerate(idx))
+        blocks[-1].body.append(e.store(self.names[self.root], self.root, target, value))
+        return e, blocks, loops
+
+    def _alone(self, part: Node, at: int) -> list[str]:
+        """A part of a result with one line."""
+        p, nbytes = self._stored(part), part.nbytes
+        target = f"{self.names[self.root]} + {text(self._target(at))}"
+        if p is not None and nbytes >= COPIED:
+            if part.size * 2 < PARALLEL_WORK:
+                return [f"hy_copy({target}, {p}, {nbytes});"]
+            left = f"{nbytes} - c < {PIECE} ? {nbytes} - c : {PIECE}"
+            return [PARALLEL,
+                    f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
+                    f"+ c, {left});"]
+        _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
+        return ["{", *("  " + line for line in lines(close(blocks, loops, loop_pragma(loops, part.size * 2)))), "}"]

@@ -1,0 +1,154 @@
+"""Kernels in C whose results come in blocks: the gradient of pooling, a picture made larger. An axis whose index is
+divided by a constant becomes a loop over blocks, written out inside; of the innermost axis, neighbouring pairs are read
+and written as two vectors, one of their first elements and one of their second.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Sequence
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, var, variables
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
+
+from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.block import Block, loop
+from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
+from hybrid.codegen.lane_reductions import TAPS
+from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.vector import VectorEmitter
+
+# what joins two vectors
+STEP = {"sum": "({0} + {1})", "prod": "({0} * {1})", "max": "HYV_MAXN({0}, {1})", "min": "HYV_MINN({0}, {1})"}
+SHORT = 3                      # turns of a loop over the elements of a block
+WRITTEN_OUT = 8                # elements of a block up to which it is written out
+
+
+@dataclass
+class PairEmitter(VectorEmitter):
+    """Vectors of every second element: both vectors of a pair are read together."""
+    pairs: dict[tuple[Node, Ix, Guard], tuple[Name, Name]] = field(default_factory=dict)
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        lane, at = self.lane(idx, guard), linear(n.shape, idx)
+        if lane is None or coefficient(at, lane) != 2:
+            return super()._load(n, idx, guard, block)
+        if n.dtype != F32 or n.shape[-1] % 2 or guard or any(c % 2 for _, c in at.terms):
+            raise Refused("pairs that are not whole, within a border, or that begin anywhere")
+        odd = at.const % 2
+        key = (n, at + -odd, guard)
+        if key not in self.pairs:
+            first, last = (self.bind(block, "v", Load(Name(self.stored[n]), key[1], f"PAIR_{end}"))
+                           for end in ("FIRST", "LAST"))
+            self.pairs[key] = first, last
+        return self.bind(block, "v", Op("HYV_ODD({0}, {1})" if odd else "HYV_EVEN({0}, {1})", self.pairs[key]))
+
+    def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n.prim != "reduce" or self.lane(idx, guard) is None or n.dtype != F32:
+            return super()._compute(n, idx, guard, block)
+        return self._written_out(n, idx, guard, block)
+
+    def _written_out(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        """A reduction of a few elements, each read where its pair is."""
+        x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
+        sizes = [x.shape[a] for a in axes]
+        if math.prod(sizes) > TAPS or not math.prod(sizes):
+            raise Refused("a long reduction")
+        total: Expr = Literal("")
+        for spot in np.ndindex(*sizes):
+            free, fixed = iter(idx), dict(zip(axes, spot))
+            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
+                                                    for a in range(x.ndim)), block, guard))
+            total = self.bind(block, "v", Op(STEP[op], (total, value))) if total else value
+        return str(total)
+
+
+def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
+    """C of a kernel whose results come in blocks; Refused where they do not. team: for threads that are all in the
+    function already."""
+    if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
+        raise Refused("reductions of rows")
+    if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
+        raise Refused("not one result of float32")
+    return _Blocks(k, name, width).print(team)
+
+
+class _Blocks:
+    def __init__(self, k: Kernel, name: str, width: int):
+        self.k, self.name, self.width = k, name, width
+        self.args, self.names = pointer_names(k)
+        self.sizes = [self._size(v) for v in k.loops]
+        self.loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
+        # the axis whose elements lie in lanes; all after it are written out
+        self.across = len(k.loops) - 1
+        if self.across and self.loops[-1].extent == 1:
+            self.across -= 1
+        if (not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes[self.across:]) != 2
+            or math.prod(self.sizes) > WRITTEN_OUT or self.loops[self.across].extent < 2):
+            raise Refused("no blocks, large ones, or other ones than pairs")
+
+    def _size(self, v: Var) -> int:
+        """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where
+        neither is."""
+        if 1 < v.extent <= SHORT and any(n.prim == "argreduce"
+                                         and all(v not in variables(i) for u in uses for i in u.idx) for n,
+                                         uses in self.k.members.items()):
+            return v.extent
+        found: set[int] = set()
+        stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
+        while stack:
+            for a, _ in stack.pop().terms:
+                if isinstance(a, (Quot, Rem)):
+                    if coefficient(a.x, v) == 1:
+                        found.add(a.d)
+                    stack.append(a.x)
+        if not found:
+            return 1
+        size = min(found)
+        if any(d % size for d in found) or v.extent % size:
+            raise Refused("blocks that do not fit")
+        return size
+
+    def print(self, team: bool) -> Printed:
+        """The kernel; Refused where it cannot be."""
+        k, root, loops = self.k, self.k.root, self.loops
+        lane = loops[self.across]
+        e = PairEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={lane})
+        blocks = [Block(None, frozenset())]
+        for v in loops[:self.across + 1]:
+            blocks.append(blocks[-1].child([v]))
+        for at in np.ndindex(*self.sizes[:-1]):
+            first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
+                             for last in (0, 1))
+            pair = tuple(e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second))
+            blocks[-1].body.append(Store(Name(self.names[root]), linear(root.shape, first), Op("{0}, {1}", pair),
+                                         "PAIR_STORE"))
+        body = [*blocks[-2].body, *self._lanes(lane, blocks[-1].body)]
+        around = loops[:self.across]
+        parallel = next((v for v in around if v.extent > 1), None)
+        if team and parallel is None:
+            raise Refused("one line, which one of several threads does")
+        for depth in reversed(range(len(around))):
+            v = around[depth]
+            threads = "" if v is not parallel else TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+            body = [*blocks[depth].body, *([loop(v, body, threads)] if v.extent > 1 else body)]
+        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
+
+    def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:
+        """All pairs of a row: whole vectors, then what is left."""
+        whole = v.extent // self.width * self.width
+        out: list[Stmt] = []
+        if whole:
+            out.append(For(v.name, Ix(), Ix(whole), tuple(copies(body, 0)), self.width))
+        rest = v.extent - whole
+        if rest:
+            masks = {MASK: rest, f"{MASK}_a": min(2 * rest, self.width), f"{MASK}_b": max(2 * rest - self.width, 0)}
+            out.append(Scope((Let("long", Name(v.name), Ix(whole), True),
+                              *(Let("hy_m", Name(m), Op(f"HYV_FIRST({n})", ()), True) for m, n in masks.items()),
+                              *masked(body))))
+        return out

@@ -1,0 +1,184 @@
+"""Sorting kernels: the order of each row's keys. C, all stable: a network over rows side by side, one in each lane of a
+vector; for few or long rows by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of
+each row are read, they alone are found. CUDA: a block sorts a row by a bitonic network (Batcher 1968) over (key, index)
+pairs, which are all different, so that the order is the same.
+"""
+from __future__ import annotations
+
+from hybrid.base import dtype as dt
+from hybrid.ir import Node
+from hybrid.ir.index import Var, unlinear, var
+from hybrid.ir.kernel import Kernel
+
+from hybrid.codegen.printers.cuda.pieces import Launch, PrintedCuda, emitter, function, names_of
+from hybrid.codegen.dialect import C, CUDA, PARALLEL
+from hybrid.codegen.emit import Block, Emitter
+
+MAX_THREADS = 1024
+FEW = 128                      # of a row's first elements that are found without sorting the rest
+SHORT = 96                     # keys of a row that a network sorts sooner than one finds its first
+BESIDE, ROWS = 4096, 4         # the longest rows, and the fewest, that are sorted side by side
+
+
+def geometry(root: Node) -> tuple[int, int]:
+    """Rows, and keys in each."""
+    n = root.shape[-1]
+    return root.size // max(n, 1), n
+
+
+def _key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
+    """The key at an index (a C name) of the row, its statements in the block."""
+    v = Var(at, root.shape[-1])
+    inside = Block(block, block.vars | {v})
+    value = e.value(root.args[0], (*unlinear(var(row), root.shape[:-1]), var(v)), inside)
+    block.body += inside.lines
+    return value
+
+
+def _first(root: Node, x: str, y: str) -> str:
+    """C text: may a key x stand before a key y that comes after it? nan is the largest."""
+    down = root.attrs["descending"]
+    nan = f" || {x if down else y} != {x if down else y}" if dt.is_float(root.args[0].dtype) else ""
+    return f"({x} {'>=' if down else '<='} {y}{nan})"
+
+
+def _ordered(root: Node, x: str) -> str:
+    """C text of a key as an unsigned integer: the first in order is the least."""
+    d = root.args[0].dtype
+    if dt.is_float(d):
+        key = f"hy_key_{'double' if d.itemsize == 8 else 'float'}({x})"
+    elif d.kind == "u" or d.kind == "b":
+        key = f"(unsigned long){x}"
+    else:
+        key = (f"((unsigned long){x} ^ 1ul << 63)" if d.itemsize == 8
+               else f"(unsigned long)((unsigned)(int){x} ^ 0x80000000u)")
+    return key if not root.attrs["descending"] else f"{'0xffffffffu' if d.itemsize < 8 else '~0ul'} - {key}"
+
+
+def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int,
+            vectors: bool = True) -> tuple[str, int]:
+    """C text of the function and the bytes of working memory it wants. vectors: whether the target has some."""
+    root = k.root
+    rows, n = geometry(root)
+    e = Emitter(C, {m: p for m, p in names.items() if m is not root})
+    row = Var("r", max(rows, 1))
+    block = Block(None, frozenset([row]))
+    if vectors and rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
+        body = _beside(e, root, block, row, k.first or n, names[root])
+        return "\n".join([head, *("  " + line for line in ([PARALLEL] if rows > 8 and root.size * 20 >= parallel
+                                                           else []) + body), "}"]), 0
+    few = _is_few(k, n)
+    scratch = 0 if few else root.size * 8
+    body = _few(e, root, block, row, k.first or n) if few else _digits(e, root, block,
+                                                                       row) if root.args[
+            0].dtype.itemsize < 8 and n < 1 << 32 else _merge(e, root, block, row)
+    pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
+    memory = "" if few else f", *work = (long *)scratch + r * {n}"
+    lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"  long *out = {names[root]} + r * {n}{memory};",
+             *("  " + line for line in body), "}"]
+    return "\n".join([head, *("  " + line for line in lines), "}"]), scratch
+
+
+def _is_few(k: Kernel, n: int) -> bool:
+    return 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
+
+
+def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str) -> list[str]:
+    """Rows side by side. Keys of up to 32 bits have their places below them, others beside them. What comes after the
+    first of a row is not written."""
+    rows, n = geometry(root)
+    x, wide = _key(e, root, block, row, "u"), root.args[0].dtype.itemsize == 8
+    key = _ordered(root, x) if wide else f"({_ordered(root, x)}) << 32 | (unsigned long)u"
+    at = f"[u * HY_ROWS + r - b] = HY_SIGNED({key});" + (" where[u * HY_ROWS + r - b] = u;" if wide else "")
+    place = "where[i * HY_ROWS + r - b]" if wide else "keys[i * HY_ROWS + r - b] & 0xffffffff"
+    return [f"for (long b = 0; b < {rows}; b += HY_ROWS) {{",
+            f"  const long end = b + HY_ROWS < {rows} ? b + HY_ROWS : {rows};",
+            f"  hy_keys columns[{n * (2 if wide else 1)}];",
+            "  long long *keys = (long long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
+            "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
+            f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{",
+            *("    " + line for line in block.lines), f"    keys{at}", "  }",
+            f"  hy_sort_pairs(columns, columns + {n}, {n});" if wide else f"  hy_sort_rows(columns, {n});",
+            f"  for (long r = b; r < end; r++) for (long i = 0; i < {first}; i++) {to}[r * {n} + i] = {place};", "}"]
+
+
+def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str]:
+    """The first of a row alone, each put in its place among those so far; what comes after them is not written."""
+    x = _key(e, root, block, row, "u")
+    return [f"unsigned long best[{first}];", "long have = 0;", f"for (long u = 0; u < {root.shape[-1]}; u++) {{",
+            *("  " + line for line in block.lines),
+            f"  const unsigned long key = {_ordered(root, x)};",
+            f"  if (have == {first} && key >= best[{first - 1}]) continue;",
+            f"  long j = have < {first} ? have++ : {first - 1};",
+            "  for (; j > 0 && best[j - 1] > key; j--) best[j] = best[j - 1], out[j] = out[j - 1];",
+            "  best[j] = key, out[j] = u;", "}"]
+
+
+def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
+    """Keys of up to 32 bits, each computed once."""
+    n, x = root.shape[-1], _key(e, root, block, row, "u")
+    return ["unsigned long *pairs = (unsigned long *)out;", f"for (long u = 0; u < {n}; u++) {{",
+            *("  " + line for line in block.lines),
+            f"  pairs[u] = ({_ordered(root, x)}) << 32 | (unsigned long)u;", "}",
+            f"hy_sort(pairs, (unsigned long *)work, {n});",
+            f"for (long i = 0; i < {n}; i++) out[i] = (long)(pairs[i] & 0xffffffffu);"]
+
+
+def _merge(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
+    """A merge sort of indices."""
+    n = root.shape[-1]
+    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    return [
+        "long *from = out, *to = work;",
+        f"for (long i = 0; i < {n}; i++) from[i] = i;",
+        f"for (long w = 1; w < {n}; w *= 2) {{",
+        f"  for (long lo = 0; lo < {n}; lo += 2 * w) {{",
+        f"    long mid = lo + w < {n} ? lo + w : {n}, end = lo + 2 * w < {n} ? lo + 2 * w : {n}, a = lo, b = mid;",
+        "    for (long j = lo; j < end; j++) {",
+        "      int left = b >= end;",
+        "      if (!left && a < mid) {",
+        "        long u = from[a], v = from[b];",
+        *("        " + line for line in block.lines),
+        f"        left = {_first(root, x, y)};",
+        "      }",
+        "      to[j] = left ? from[a++] : from[b++];",
+        "    }",
+        "  }",
+        "  long *swap = from; from = to; to = swap;",
+        "}",
+        f"if (from != out) for (long i = 0; i < {n}; i++) out[i] = from[i];"]
+
+
+def print_cuda(k: Kernel, name: str) -> PrintedCuda:
+    """One block a row. Every exchange puts the smaller first, so indices past the end never move and need no
+    padding."""
+    args, names = names_of(k)
+    root = k.root
+    rows, n = geometry(root)
+    threads = 32
+    while threads < MAX_THREADS and threads * 2 < n:
+        threads *= 2
+    e = emitter(k, names)
+    row = Var("r", max(rows, 1))
+    block = Block(None, frozenset([row]))
+    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    long = CUDA.types["int64"]
+    body = [
+        f"{long} r = blockIdx.x, *out = {names[root]} + r * {n};",
+        f"for ({long} i = threadIdx.x; i < {n}; i += {threads}) out[i] = i;",
+        "__syncthreads();",
+        f"for ({long} w = 2; w < {2 * n}; w *= 2)",
+        f"  for ({long} d = w / 2; d > 0; d /= 2) {{",
+        f"    for ({long} t = threadIdx.x; t < {n}; t += {threads}) {{",
+        f"      {long} s = d == w / 2 ? t ^ (w - 1) : t ^ d;            // the first step of a merge mirrors, the "
+        f"others shift",
+        f"      if (s > t && s < {n}) {{",
+        f"        {long} u = out[t], v = out[s];",
+        *("        " + line for line in block.lines),
+        f"        bool before = {_first(root, x, y)}, after = {_first(root, y, x)};",
+        "        if (before && after ? u > v : after) { out[t] = v; out[s] = u; }",
+        "      }",
+        "    }",
+        "    __syncthreads();",
+        "  }"]
+    return PrintedCuda(function(name, args, 1, body, threads), [Launch(name, rows, threads, args)])

@@ -1,0 +1,171 @@
+"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are turned in
+registers, so that all arrays are read and written by whole cache lines. The rest of the kernel is printed as vectors
+along the result.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from hybrid.ir import Node
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scope, Stmt, When
+
+from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.block import Block, loop
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes,
+                                  pointer_names, rename, work_of)
+from hybrid.codegen.vector import FAR, VectorEmitter
+
+LINE = 16                      # floats of a cache line: the least side of a tile
+# sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
+BLOCK = 64
+
+
+@dataclass
+class TileEmitter(VectorEmitter):
+    """``other``: the loop along which the arrays that are read across have their neighbours. ``tiles``: address and
+    step of the lines of each."""
+    side: int = LINE
+    other: Var = field(default_factory=lambda: Var("o", 2))
+    tiles: dict[tuple[Node, Ix], Name] = field(default_factory=dict)
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        lane, at = self.lane(idx, guard), linear(n.shape, idx)
+        if lane is None or n.dtype != F32 or guard or coefficient(at,
+                                                                  lane) in (1, None) or coefficient(at,
+                self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
+            return super()._load(n, idx, guard, block)
+        name = self.tiles.setdefault((n, at), Name(f"tile{len(self.tiles)}"))
+        row, column = (var(v) - var(Var(first, v.extent)) for v, first in ((self.other, "w0"), (lane, "v0")))
+        return self.bind(block, "v", Load(name, row * self.side + column, "LOAD"))
+
+
+def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
+    """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so. team: for
+    threads that are all in the function already."""
+    if (k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16)
+            or len(k.root.shape) < 2):
+        raise Refused("not one elementwise result of float32 with two axes or more")
+    if not any(n.nbytes >= NEAR for n in k.reads):
+        raise Refused(f"reads no array of {NEAR} bytes or more")
+    return _Across(k, name, width).print(team)
+
+
+class _Across:
+    """v: the result's innermost loop; w: the one along which arrays that are read across are contiguous; rest: the
+    other loops."""
+
+    def __init__(self, k: Kernel, name: str, width: int):
+        self.k, self.name, self.width = k, name, width
+        self.side = max(width, LINE)
+        self.args, self.names = pointer_names(k)
+        plain = [[i] for i in range(len(k.root.shape))]
+        fewest = self._divisions(plain)
+        groups = merged_axes(k.root.shape, lambda g: self._divisions(g) <= fewest)
+        self.loops, self.idx = group_loops(k.root.shape, groups)
+        self.v = self.loops[-1]
+        self.w = self._other()
+        self.rest = [u for u in self.loops[:-1] if u is not self.w and u.extent > 1]
+        self.blocked = k.root.nbytes >= FAR
+        if min(self.v.extent, self.w.extent) < LINE or self.v.extent < 2 * LINE and self.v.extent % LINE:
+            raise Refused("small sides")
+
+    def _divisions(self, groups: list[list[int]]) -> int:
+        _, idx = group_loops(self.k.root.shape, groups)
+        e = Emitter(C, {n: p for n, p in self.names.items() if n is not self.k.root})
+        e.value(self.k.root, idx, Block(None, frozenset()))
+        return e.divisions
+
+    def _other(self) -> Var:
+        found = set()
+        for n, uses in self.k.reads.items():
+            for at in (linear(n.shape, rename(u.idx, self.k.loops, self.idx)) for u in uses):
+                if coefficient(at, self.v) not in (0, 1, None):
+                    found |= {u for u in self.loops[:-1] if u.extent > 1 and coefficient(at, u) == 1}
+        if len(found) != 1:
+            raise Refused("nothing is read across, or several ways")
+        return found.pop()
+
+    def print(self, team: bool) -> Printed:
+        """The kernel; Refused where it cannot be."""
+        k, v, w = self.k, self.v, self.w
+        e = TileEmitter(C, {n: p for n, p in self.names.items() if n is not k.root}, width=self.width, lanes={v},
+                        other=w, side=self.side)
+        outer = Block(None, frozenset(self.rest))
+        line = outer.child([w])
+        block = line.child([v])
+        store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
+        if not e.tiles:
+            raise Refused("nothing is read across")
+        tile = [self._begin(w, "w"), self._begin(v, "v"), *self._tiles(e), *self._rows(line.body, [*block.body, store])]
+        threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+        head = "" if self.rest else threads
+        if self.blocked:
+            nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))), head)
+        else:
+            nest = self._steps(w, self._steps(v, tile), head)
+        body = [*outer.body, *nest]
+        for depth, u in enumerate(reversed(self.rest)):
+            body = [loop(u, body, threads if depth == len(self.rest) - 1 else "")]
+        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
+
+    def _blocks(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
+        return [For(f"{u.name}_b", Ix(), Ix(u.extent), tuple(body), BLOCK, pragma)]
+
+    def _steps(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
+        """The loop over tiles, within a block where there are some."""
+        first: Expr = Ix()
+        last: Expr = Ix(u.extent)
+        if self.blocked:
+            first = Name(f"{u.name}_b")
+            last = _end(first, BLOCK, u.extent)
+        return [For(f"{u.name}_t", first, last, tuple(body), self.side, pragma)]
+
+    def _begin(self, u: Var, name: str) -> Stmt:
+        """Where a tile begins: the last one overlaps the one before it, of which nothing is done twice."""
+        last, at = u.extent - self.side, Name(f"{u.name}_t")
+        return Let("long", Name(f"{name}0"), Op(f"{{0}} < {last} ? {{0}} : {last}", (at,)) if u.extent % self.side
+                   else at, True)
+
+    def _tiles(self, e: TileEmitter) -> list[Stmt]:
+        """Statements that transpose the tiles."""
+        v, w, side, width = self.v, self.w, self.side, self.width
+        out: list[Stmt] = []
+        source = Name("from")
+        for (n, at), name in e.tiles.items():
+            step = coefficient(at, v)
+            base = substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))})
+            spots = [(r, c) for r in range(0, side, width) for c in range(0, side, width)]
+            form = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step}l + {{4}}, {step}l)"
+            out += [Local("float", name, side * side),
+                    Scope((Let("const float *", source, Op("{0} + {1}", (Name(e.stored[n]), base))),
+                           *(Do(Op(form, (name, Ix(r * side + c), source, Ix(c), Ix(r)))) for r, c in spots)))]
+        return out
+
+    def _rows(self, before: Sequence[Stmt], body: Sequence[Stmt]) -> list[Stmt]:
+        """The rows of a tile: whole vectors, then what is left."""
+        v, w, width, side = self.v, self.w, self.width, self.side
+        end, at, first = Name("end"), Name(v.name), Name(f"{v.name}_t")
+        whole = Op(f"{{0}} - {width - 1}", (end,))
+        inner: list[Stmt] = [*before, For(v.name, first, whole, tuple(copies(body, 0)), width)]
+        if v.extent % width:
+            left: list[Stmt] = [
+                Let("long", at, Op(f"{{0}} + ({{1}} - {{0}}) / {width} * {width}", (first, end)), True),
+                    When(Op("{0} < {1}", (at, end)),
+                         (Let("hy_m", Name(MASK), Op("HYV_FIRST((int)({0} - {1}))", (end, at)), True),
+                          *masked(body)))]
+            inner.append(Scope(tuple(left)))
+        return [Let("long", end, _end(first, side, v.extent), True),
+                For(w.name, Name(f"{w.name}_t"), _end(Name(f"{w.name}_t"), side, w.extent), tuple(inner))]
+
+
+def _end(first: Name, size: int, extent: int) -> Op:
+    """Where a part of a loop ends that begins at ``first``."""
+    if extent % size == 0:
+        return Op(f"{{0}} + {size}", (first,))
+    return Op(f"({{0}} + {size} < {extent} ? {{0}} + {size} : {extent})", (first,))

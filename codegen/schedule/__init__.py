@@ -1,0 +1,1 @@
+"""Choices that come before printing: the form of a kernel, sizes of tiles, the order of rows."""
