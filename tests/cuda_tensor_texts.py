@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
         for (int y = 0; y < 8; y++) hy_mma_bf16(acc[y], a, &b[y / 2][y % 2 * 2]);
     }
     for (int y = 0; y < 8; y++)
-        for (int i = 0; i < 4; i++) C[(warp * 16 + lane / 4 + i / 2 * 8) * 64 + y * 8 + lane % 4 * 2 + i % 2] = acc[y][i];
+        for (int i = 0; i < 4; i++)
+            C[(warp * 16 + lane / 4 + i / 2 * 8) * 64 + y * 8 + lane % 4 * 2 + i % 2] = acc[y][i];
 }
 """
 

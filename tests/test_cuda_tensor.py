@@ -16,7 +16,8 @@ from .cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
 everywhere = pytest.mark.parametrize("order, seed", PLACES)
 every_order = pytest.mark.parametrize("order, seed", ORDERS)
 KINDS = {"hy_mma_half": (np.float16, 16), "hy_mma_bf16": (ml_dtypes.bfloat16, 16), "hy_mma_tf32": (np.float32, 8),
-         "hy_mma_half_k8": (np.float16, 8), "hy_mma_bf16_k8": (ml_dtypes.bfloat16, 8), "hy_mma_tf32_k4": (np.float32, 4)}
+         "hy_mma_half_k8": (np.float16, 8), "hy_mma_bf16_k8": (ml_dtypes.bfloat16, 8),
+         "hy_mma_tf32_k4": (np.float32, 4)}
 RING = {"cp.async": ("32", texts.BY_LANES, "sm_80"), "bulk": ("1", texts.IN_BULK, "sm_90")}
 
 
