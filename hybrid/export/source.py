@@ -32,6 +32,11 @@ def address(n: Node, plain: str) -> str:
     return f"({C.storage(n.dtype)} *)({plain})" if plain.startswith("(void *)") else f"({C.storage(n.dtype)} *){plain}"
 
 
+def constant(n: Node) -> np.ndarray:
+    """The array of a value that is written in the program."""
+    return np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
+
+
 def filled(template: str, name: str, **words: object) -> str:
     """A text of kernels/export with the model's name, and other words, in it."""
     text = kernel_text("export", template)
