@@ -72,7 +72,7 @@ def kept_closure(x: Any) -> Any:
 def test_traced_values_that_nobody_could_renew_are_refused(f: Callable[[Any], Any]) -> None:
     global STATE
     STATE = None
-    with pytest.raises(TraceError, match=r"test_traced_state_refused.py:\d+: .*known only when the compiled program runs"):
+    with pytest.raises(TraceError, match=r"_refused.py:\d+: .*known only when the compiled program runs"):
         mx.hybridize(f)(nd.ones((2,)))
     assert STATE is None
 
