@@ -87,10 +87,10 @@ def test_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tensor_cores(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every size of tile, more than one slice, and edges."""
-    sides = {m + 3 + k: (m, n) for k, (m, n) in enumerate(cuda_mma.SIDES)}
-    monkeypatch.setattr(cuda_mma, "_pick", lambda p: sides[p.rows])
+    tiles = {t.rows + 3 + k: t for k, t in enumerate(cuda_mma.TILES)}
+    monkeypatch.setattr(cuda_mma, "_pick", lambda p: tiles[p.rows])
     monkeypatch.setattr(cuda_contraction, "columns_first", lambda k: False)
-    check([_product(rows, n + 5, 72, dtype) for rows, (_, n) in sides.items()])
+    check([_product(rows, t.columns + 5, 72, dtype) for rows, t in tiles.items()])
 
 
 def _printed(fn: Callable[..., ir.Node], *inputs: tuple[tuple[int, ...], str]) -> str:
