@@ -14,6 +14,7 @@ from ..autograd.demands import check
 from ..autograd.dispatch import apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
+from ..passes.low_precision import in_bfloat16
 from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
@@ -63,6 +64,8 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
+                if trace.precision == "bf16" and "bfloat16" in runtime.words(self.ctx):
+                    program = self.program = in_bfloat16(program, program.memo["lasting"])
             runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)

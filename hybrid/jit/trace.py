@@ -71,6 +71,7 @@ class Trace:
         self.blocks: list[Any] = []
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
+        self.precision: str | None = None               # of products with parameters, where nothing is recorded
         # gradients (traced_grad.py)
         # for an input, the number of the input that collects its gradient
         self.gradients: dict[int, int] = {}
@@ -774,6 +775,7 @@ class Hybridized:
         origins = program.memo["origins"]
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         program.memo.update(origins=origins, name=self.name)
+        trace.precision = self.options.get("precision")
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside

@@ -51,6 +51,14 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     return found
 
 
+def words(ctx: Context) -> frozenset[str]:
+    """Types of few bits whose products programs on a device do by the processor's own instructions."""
+    if ctx.device_type != "cpu":
+        return frozenset()
+    from . import toolchain                          # noqa: PLC0415  few programs ask
+    return toolchain.words()
+
+
 def executables(program: Program, ctx: Context) -> list[Any]:
     """What a program runs by, as far as it was asked for: several where it calls Python code on the way."""
     found = program.memo.get(("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0]))
