@@ -26,8 +26,8 @@ new calls run eagerly once |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
 | HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
-| HYBRID_TF32 | 1: products of float32 on a GPU's tensor cores keep 11 bits of each factor (tf32): up to three times as
-fast, and errors of 1e-3 |
+| HYBRID_TF32 | 1: products of float32 on a GPU's tensor cores keep 11 bits of each factor (tf32); errors are about 1e-3
+of the terms |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """

@@ -29,7 +29,9 @@ def takes_mma(p: Product) -> bool:
     same = all(a.dtype == p.dot.dtype for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
     if is_half(p.dot.dtype):
         return same
-    return same and p.dot.dtype.name == "float32" and current().tf32 and min(p.rows, p.columns, p.depth) >= 16
+    gpu = current()
+    wanted = gpu.tf32 or gpu.number >= 80 and config.tf32()
+    return same and p.dot.dtype.name == "float32" and wanted and min(p.rows, p.columns, p.depth) >= 16
 
 
 def terms(p: Product) -> int:
