@@ -1,5 +1,5 @@
-"""Matrix products on tensor cores (mma.sync): slices of both operands in shared memory (stages.py), warps that own a part
-of the result each in registers, and an epilogue from there.
+"""Matrix products on tensor cores (mma.sync): slices of both operands in shared memory (stages.py), warps that own a
+part of the result each in registers, and an epilogue from there.
 
 Halves are multiplied as they are, with sums in float. A float32 is multiplied as a sum of two numbers that tensor cores
 take whole (three products of them, added outside: their own sums are cut off, not rounded), or as one where less is
@@ -127,12 +127,13 @@ def _load(x: Slices, count: int, deep: int) -> list[str]:
             return [*head, f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(a[i], base + ({name}"
                     f"{_piece(x, row, deep)}));"]
         cell = x.place("a_row + i * 16 + w % 2 * 8", f"d * {deep} + a_piece + w / 2 * 4")
-        return [*head, "  #pragma unroll", f"  for (int w = 0; w < 4; w++) a[i][w] = hy_word_at(base + ({name}{cell}));"]
+        return [*head, "  #pragma unroll",
+                f"  for (int w = 0; w < 4; w++) a[i][w] = hy_word_at(base + ({name}{cell}));"]
     head = [f"unsigned b[{count}][2];", "#pragma unroll"]
     if x.by_depth or x.item == 2:
         row = f"b_row + j * {4 if x.by_depth else 16}"
-        return [*head, f"for (int j = 0; j < {count // 2}; j++)", f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(b[2 * j],"
-                f" base + ({name}{_piece(x, row, deep)}));"]
+        return [*head, f"for (int j = 0; j < {count // 2}; j++)",
+                f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(b[2 * j], base + ({name}{_piece(x, row, deep)}));"]
     cell = x.place("b_row + j * 8", f"d * {deep} + b_piece + w * 4")
     return [*head, f"for (int j = 0; j < {count}; j++)", "  #pragma unroll",
             f"  for (int w = 0; w < 2; w++) b[j][w] = hy_word_at(base + ({name}{cell}));"]
@@ -150,7 +151,8 @@ def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
     mi, ni = tile.mi, tile.ni
     out = [*_load(a, mi, 8), *_load(b, ni, 8)]
     if terms(p) == 1:
-        return [*out, "#pragma unroll", f"for (int n = 0; n < {4 * mi}; n++) a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);",
+        return [*out, "#pragma unroll",
+                f"for (int n = 0; n < {4 * mi}; n++) a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);",
                 "#pragma unroll", f"for (int n = 0; n < {2 * ni}; n++) b[n / 2][n % 2] = hy_one_tf32(b[n / 2][n % 2]);",
                 "#pragma unroll", f"for (int i = 0; i < {mi}; i++)", "  #pragma unroll",
                 f"  for (int j = 0; j < {ni}; j++) hy_mma_tf32(acc[i][j], a[i], b[j]);"]
@@ -190,7 +192,8 @@ def _epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str
 def _cell(width: int) -> str:
     """A lane's sum among the accumulators."""
     at = f"z * {width} + j"
-    return f"acc[x / 2][y + ({at}) / 2][x % 2 * 2 + ({at}) % 2]" if width > 1 else "acc[x / 2][y + z / 2][x % 2 * 2 + z % 2]"
+    at = f"({at})" if width > 1 else "z"
+    return f"acc[x / 2][y + {at} / 2][x % 2 * 2 + {at} % 2]"
 
 
 def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list[str] | None:

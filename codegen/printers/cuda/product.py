@@ -122,7 +122,8 @@ class Product:
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
         last = print_flat(self.k, self.name, self._sum_of(parts), self.T)
         return PrintedCuda(f"{first}\n{last.source}",
-                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared), *last.launches],
+                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared),
+                            *last.launches],
                            parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
     def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]

@@ -1,5 +1,5 @@
-"""Slices of a product's operands in shared memory, several of them under way: where each element lies, so that the warps'
-loads meet different banks, and how a block brings a slice there. Operands that lie in memory as slices want them are
+"""Slices of a product's operands in shared memory, several of them under way: where each element lies, so that the
+warps' loads meet different banks, and how a block brings a slice there. Operands that lie in memory as slices want them are
 copied by 16 bytes without passing through registers; others are loaded, computed and stored.
 """
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Slices:
         t = "(int)threadIdx.x"
         out = ([f"const int {x}_s = {t} / {across}, {x}_d = {t} % {across} * {self.each};"] if self.by_depth else
                [f"const int {x}_s = {t} % {across} * {self.each}, {x}_d = {t} / {across};"])
-        out += [f"const hy_shared {x}_to = {base} + ({self.place(f'{x}_s', f'{x}_d')});", f"hy_chunk {x}_chunk[{self.copies}];",
+        out += [f"const hy_shared {x}_to = {base} + ({self.place(f'{x}_s', f'{x}_d')});",
+                f"hy_chunk {x}_chunk[{self.copies}];",
                 f"const {T} *{x}_from[{self._pointers()}];", *self._inside()]
         for i in range(self._pointers()):
             out += ["{", *("  " + s for s in self._origin(i)), "}"]

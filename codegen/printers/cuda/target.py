@@ -22,12 +22,13 @@ class Target:
         return self.number in FAST_TF32
 
 
-_current: ContextVar[Target] = ContextVar("target", default=Target())
+_current: ContextVar[Target] = ContextVar("target")
+_USUAL = Target()
 
 
 def current() -> Target:
     """The target of what is being printed."""
-    return _current.get()
+    return _current.get(_USUAL)
 
 
 @contextmanager

@@ -95,8 +95,8 @@ class Fill:
                 f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
 
     def keep(self, to: str, place: Callable[[str, str], str]) -> list[str]:
-        """Statements that write the registers to shared memory, where ``place`` (bytes behind ``to``) says of an element
-        along the side and the depth. Neighbours of a load lie together."""
+        """Statements that write the registers to shared memory, where ``place`` (bytes behind ``to``) says of an
+        element along the side and the depth. Neighbours of a load lie together."""
         w, r, T = self.width, self.register, "unsigned short" if self.raw else self.p.T
-        return [*self._walk(), f"  *(hy_pack<{T}, {w}> *)({to} + {place('s', 'd')}) = *(const hy_pack<{T}, {w}> *)({r} + "
-                f"i * {w});", "}"]
+        return [*self._walk(), f"  *(hy_pack<{T}, {w}> *)({to} + {place('s', 'd')}) = "
+                f"*(const hy_pack<{T}, {w}> *)({r} + i * {w});", "}"]
