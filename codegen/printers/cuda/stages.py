@@ -1,6 +1,6 @@
 """Slices of a product's operands in shared memory, several of them under way: where each element lies, so that the
-warps' loads meet different banks, and how a block brings a slice there. Operands that lie in memory as slices want them are
-copied by 16 bytes without passing through registers; others are loaded, computed and stored.
+warps' loads meet different banks, and how a block brings a slice there. Operands that lie in memory as slices want them
+are copied by 16 bytes without passing through registers; others are loaded, computed and stored.
 """
 from __future__ import annotations
 
