@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 import hybrid.codegen
+from hybrid.codegen.schedule import registered
 import hybrid.kernels
 
 from ..base import collector, config
@@ -129,7 +130,7 @@ def surroundings() -> str | None:
     if cc is None or not own_files():
         return None
     return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words(),
-                   (toolchain.target().name, toolchain.target().before()), scalar.added())
+                   (toolchain.target().name, toolchain.target().before()), scalar.added() + registered.added())
 
 
 def variables() -> tuple[tuple[str, str], ...]:
