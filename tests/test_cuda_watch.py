@@ -14,8 +14,8 @@ from hybrid.base.device import gpu
 from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, watch
 
-from . import cuda_tensor_texts as tensor, cuda_texts as texts
-from .test_cuda_tensor import ring
+from . import cuda_async_texts as tensor, cuda_texts as texts
+from .test_cuda_async import ring
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
 BEGIN = 'extern "C" __global__ void k(float *x) {\n'

@@ -10,7 +10,7 @@ import pytest
 from hybrid.runtime.cuda import EmulatorError, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
-from . import cuda_tensor_texts as texts
+from . import cuda_async_texts as texts
 from .cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
 
 everywhere = pytest.mark.parametrize("order, seed", PLACES)
