@@ -74,7 +74,7 @@ check-all: $(VENV)/.dev
 	$(PY) -m pip install -q -e '.[compiler]'
 	HYBRID_CHECK_ALL=1 $(PY) -m pytest -q tests/test_packaged_compiler.py tests/test_operator_examples.py
 	HYBRID_CHECK_ALL=1 HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile -m thorough
-	HYBRID_EMU_WATCH=races $(PY) -m pytest -q -n 2 --dist loadfile tests/test_cuda_*.py tests/test_sparse_cuda.py
+	HYBRID_EMU_WATCH=races HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120 $(PY) -m pytest -q -n 2 --dist loadfile tests/test_cuda_*.py tests/test_sparse_cuda.py
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks
