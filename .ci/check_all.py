@@ -65,7 +65,8 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
              False),
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
-            ("CUDA tests, every access to memory watched, every GPU compiled for", ["env", *WATCHED, *pytest, *cuda], True),
+            ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, *cuda],
+             True),
             ("thorough tests", [*pytest, *(more or ["-n", "2", "--dist", "loadfile", "-m", "thorough"])], True)]
 
 

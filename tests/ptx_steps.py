@@ -179,9 +179,7 @@ def convert(b: Block, op: list[str], args: list[str]) -> None:
     elif "sat" in op and dtype.kind == "f":
         b.set(args[0], np.clip(np.nan_to_num(x, nan=0.0), 0, 1).astype(dtype))
     elif dtype.kind in "iu":
-        v = x.astype(dtype)
-        b.set(args[0], v.astype(np.int32).view(np.uint32) if dtype.itemsize < 4 and b.register(args[0]).dtype.itemsize == 4
-              and dtype.kind == "i" else v)
+        b.set(args[0], _extended(b, args[0], x.astype(dtype)))
     else:
         b.set(args[0], x.astype(dtype))
 
