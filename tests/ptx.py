@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from hybrid.runtime.cuda import nvrtc, sources
+from hybrid.runtime.cuda.emulator import EmulatorDriver
+from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
 
 GLOBAL, GAP = 1 << 32, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
@@ -201,22 +203,99 @@ class Block:
                 _STEPS[op[0]](self, op, args)
 
 
-def run_ptx(ptx: str, launches: Sequence[Sequence[Any]], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Run launches (name, grid, block, shared, positions of arguments) on copies of arrays; returns the copies."""
-    entries = parse(ptx)
-    starts, at = [], GAP
-    for a in arrays:
-        starts.append(at)
-        at += -(-a.nbytes // 256) * 256 + GAP
-    memory = np.full(at, 0xFF, np.uint8)
-    for start, a in zip(starts, arrays):
-        memory[start:start + a.nbytes] = np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8)
-    for name, grid, block, shared, positions in (tuple(launch)[:5] for launch in launches):
-        entry = entries[name]
-        params = {p: GLOBAL + starts[i] for p, i in zip(entry.params, positions)}
-        for index in range(grid[0]):
-            Block(entry, memory, params, index, grid[0], block[0], shared).run()
-    return [memory[s:s + a.nbytes].copy().view(a.dtype).reshape(a.shape) for s, a in zip(starts, arrays)]
+class Memory:
+    """Arrays in one memory, with gaps between that hold NaN; ``close`` writes them back."""
+
+    def __init__(self, arrays: dict[int, np.ndarray]):
+        self.arrays, self.starts, end = sorted(arrays.items()), [], GAP
+        for _, a in self.arrays:
+            self.starts.append(end)
+            end += -(-a.nbytes // 256) * 256 + GAP
+        self.bytes = np.full(end, 0xFF, np.uint8)
+        for start, (_, a) in zip(self.starts, self.arrays):
+            self.bytes[start:start + a.nbytes] = _raw(a)
+
+    def address(self, pointer: int) -> int:
+        """Where a pointer into one of the arrays points, for kernels."""
+        for start, (at, a) in zip(self.starts, self.arrays):
+            if at <= pointer < at + max(1, a.nbytes):
+                return GLOBAL + start + pointer - at
+        raise PtxError(f"no array holds {pointer:#x}")
+
+    def launch(self, entry: Entry, launch: Launch, pointers: Sequence[int]) -> None:
+        """One block after the other."""
+        params = {name: self.address(p) for name, p in zip(entry.params, pointers)}
+        for index in range(launch.grid[0]):
+            Block(entry, self.bytes, params, index, launch.grid[0], launch.block[0], launch.shared).run()
+
+    def close(self) -> None:
+        """The gaps must be as they were."""
+        for start, (_, a) in zip(self.starts, self.arrays):
+            _raw(a)[:] = self.bytes[start:start + a.nbytes]
+            self.bytes[start:start + a.nbytes] = 0xFF
+        if (self.bytes != 0xFF).any():
+            raise PtxError("a kernel wrote outside of its arrays")
+
+
+def _raw(a: np.ndarray) -> np.ndarray:
+    raw = a.reshape(-1).view(np.uint8) if a.ndim else a.reshape(1).view(np.uint8)
+    if a.size and not np.shares_memory(raw, a):
+        raise PtxError("an array that is not in one piece")
+    return raw
+
+
+class _Plan(Plan):
+    def __init__(self, driver: PtxDriver, entries: dict[str, Entry], launches: list[Launch]):
+        self.driver, self.entries, self.launches = driver, entries, launches
+
+    def run(self, pointers: Sequence[int]) -> None:
+        """See ``Plan.run``."""
+        memory = Memory(self.driver.known)
+        self.driver.known = {}
+        for launch in self.launches:
+            memory.launch(self.entries[launch.kernel], launch, [pointers[a] for a in launch.args])
+        memory.close()
+
+    def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
+        """Not for tests that look at one run."""
+        raise NotImplementedError
+
+
+class _Module(Module):
+    def __init__(self, driver: PtxDriver, source: str, kernels: Sequence[str]):
+        self.driver, self.kernels, self.source_path = driver, tuple(kernels), "kernel.cu"
+        self.entries = parse(compile_ptx(source, driver.target))
+
+    def plan(self, launches: Sequence[Sequence[Any]]) -> _Plan:
+        """See ``Module.plan``."""
+        return _Plan(self.driver, self.entries, checked(launches, self.kernels))
+
+
+class PtxDriver(EmulatorDriver):
+    """gpu(0) whose kernels are compiled to PTX by NVRTC and interpreted."""
+    target = "compute_80"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[int, np.ndarray] = {}
+
+    def load(self, source: str, kernels: Sequence[str]) -> Any:
+        """See ``Driver.load``."""
+        return _Module(self, source, kernels)
+
+    def pointer(self, array: Any) -> int:
+        """Address of a NumPy array, which the next run may use."""
+        at = super().pointer(array)
+        self.known[at] = array
+        return at
+
+
+def run_ptx(source: str, launches: Sequence[Sequence[Any]], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run launches on copies of arrays (a launch's args are positions in them); returns the copies."""
+    driver, copies = PtxDriver(), [a.copy() for a in arrays]
+    module = driver.load(source, sorted({str(launch[0]) for launch in launches}))
+    module.plan(launches).run([driver.pointer(a) for a in copies])
+    return copies
 
 
 _STEPS: dict[str, Callable[[Block, list[str], list[str]], None]] = {}
