@@ -206,7 +206,7 @@ class Conversion:
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
         packed = in_words(packed, low[2]) if low is not None else packed
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = c.conv(c.x, packed, form, groups)
+        y = c.conv(c.x, packed, form, groups, together)
         self.notes.append(f"convolution {list(shape)}: channels last, "
                           f"{form}{f' in {groups} groups' if groups > 1 else ''}, panels of "
                           f"{width}{f' ({why})' if why else ''}")
