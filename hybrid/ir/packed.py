@@ -47,7 +47,8 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
         if w.shape[1:2 + rank] != wanted or w.shape[0] // groups * groups * w.shape[-2] < filters:
             raise ShapeError(f"packed words {w.shape} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
         return (x.shape[0], *out, filters), out_type
-    if together > 1 and (form not in ("direct", *TILES) or channels % (groups * together) or filters % (groups * together)):
+    all_groups = groups * together
+    if together > 1 and (form not in ("direct", *TILES) or channels % all_groups or filters % all_groups):
         raise ShapeError(f"a packed convolution of form {form!r} of {groups} times {together} groups over {x.shape}, "
                          f"{filters} filters")
     if groups > 1 and (form != "direct" or channels % groups or filters % groups or w.shape[0] % groups):
