@@ -39,6 +39,41 @@ def pack(w: Node, word: int) -> Node:
     return build.permute(split, (*range(len(rest) + 1), len(rest) + 2, len(rest) + 1))
 
 
+def limits(x: Node) -> "tuple[float, float] | None":
+    """The least and the greatest value of whole numbers of float32, where they are limited: ``clipped`` ones, perhaps
+    with a constant added."""
+    if x.prim == "map" and x.attrs["fn"] == "add" and x.args[1].prim == "const":
+        inner, more = limits(x.args[0]), float(x.args[1].attrs["value"])
+        return (inner[0] + more, inner[1] + more) if inner is not None and more == int(more) else None
+    if x.prim == "map" and x.attrs["fn"] == "maximum" and x.args[1].prim == "const" and x.args[0].prim == "map":
+        inner, low = x.args[0], float(x.args[1].attrs["value"])
+        if inner.attrs["fn"] == "minimum" and inner.args[1].prim == "const" and inner.args[0].prim == "map":
+            return (low, float(inner.args[1].attrs["value"])) if inner.args[0].attrs["fn"] == "rint" else None
+    return None
+
+
+def clipped(x: Node, low: float, high: float) -> Node:
+    """The nearest whole numbers, within limits."""
+    return build.map_("maximum", build.map_("minimum", build.map_("rint", x), high), low)
+
+
+def fits_bytes(x: Node, d: np.dtype) -> bool:
+    """Whether values are whole numbers that a type of 8 bits has."""
+    if x.dtype == d:
+        return True
+    found = limits(x)
+    return found is not None and np.iinfo(d).min <= found[0] and found[1] <= np.iinfo(d).max
+
+
+def shifted(x: Node) -> Node:
+    """int8 numbers and 128, as uint8."""
+    if x.prim in MOVEMENT:
+        return build.pad(shifted(x.args[0]), x.attrs["lo"], x.attrs["hi"],
+                         128) if x.prim == "pad" else build.make(x.prim, (shifted(x.args[0]),), **x.attrs)
+    wide = x.args[0] if x.prim == "cast" and fits_bytes(x.args[0], x.dtype) else x
+    return build.cast(build.map_("add", build.cast(wide, np.float32), 128.0), np.uint8)
+
+
 def narrow(x: Node) -> Node | None:
     """What float32 values are a cast of, where that is a type of few bits: before or after its elements were moved."""
     if x.prim == "cast" and x.dtype == np.float32 and x.args[0].dtype.name in ("bfloat16", "uint8", "int8"):
