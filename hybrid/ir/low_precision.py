@@ -39,16 +39,24 @@ def pack(w: Node, word: int) -> Node:
     return build.permute(split, (*range(len(rest) + 1), len(rest) + 2, len(rest) + 1))
 
 
+def _constant(n: Node) -> float | None:
+    while n.prim in ("expand", "reshape", "cast"):
+        n = n.args[0]
+    return float(n.attrs["value"]) if n.prim == "const" else None
+
+
 def limits(x: Node) -> "tuple[float, float] | None":
     """The least and the greatest value of whole numbers of float32, where they are limited: ``clipped`` ones, perhaps
-    with a constant added."""
-    if x.prim == "map" and x.attrs["fn"] == "add" and x.args[1].prim == "const":
-        inner, more = limits(x.args[0]), float(x.args[1].attrs["value"])
-        return (inner[0] + more, inner[1] + more) if inner is not None and more == int(more) else None
-    if x.prim == "map" and x.attrs["fn"] == "maximum" and x.args[1].prim == "const" and x.args[0].prim == "map":
-        inner, low = x.args[0], float(x.args[1].attrs["value"])
-        if inner.attrs["fn"] == "minimum" and inner.args[1].prim == "const" and inner.args[0].prim == "map":
-            return (low, float(inner.args[1].attrs["value"])) if inner.args[0].attrs["fn"] == "rint" else None
+    with a whole constant added."""
+    if x.prim != "map" or len(x.args) != 2 or (c := _constant(x.args[1])) is None:
+        return None
+    inner = x.args[0]
+    if x.attrs["fn"] == "add":
+        found = limits(inner)
+        return (found[0] + c, found[1] + c) if found is not None and c == int(c) else None
+    if x.attrs["fn"] == "maximum" and inner.prim == "map" and inner.attrs["fn"] == "minimum":
+        high, whole = _constant(inner.args[1]), inner.args[0]
+        return (c, high) if high is not None and whole.prim == "map" and whole.attrs["fn"] == "rint" else None
     return None
 
 

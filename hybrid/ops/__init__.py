@@ -12,6 +12,7 @@ __all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc",
            "densities", "distributions", "einsum",
            "elementwise", "image", "indexing", "linalg", "multibox", "nn", "norm", "np_arrange", "np_files",
            "np_fourier", "np_linalg", "order", "orthogonal", "output", "output_names",
-           "padding", "patches", "pooling", "position_sensitive", "proposal", "quantization", "random", "reduction", "regions",
+           "padding", "patches", "pooling", "position_sensitive", "proposal", "quantization", "random",
+           "reduction", "regions",
            "registry", "resize", "rnn", "sequence", "shape",
            "triangles", "updates", "updates_many", "various"]

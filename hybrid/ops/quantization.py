@@ -1,8 +1,9 @@
 """MXNet's operators of 8-bit networks: numbers of 8 bits that stand for real ones between two ends.
 
-int8 numbers stand for multiples of max(|min|, |max|) / 127.5, uint8 ones for those of max / 255.5, and int32 ones, which
-are sums of products, for those of the product of two such steps; the two ends are further results (oneDNN's constants,
-which MXNet 1.9.1 takes on a CPU). What is beyond the ends becomes the nearest of them.
+int8 numbers stand for multiples of max(|min|, |max|) / 127.5, uint8 ones for those of max / 255.5; the two ends are
+further results. int32 numbers are sums of products, whose ends are those of 2^31 steps of 1 / 127 and 1 / 255 (all
+constants are those that MXNet 1.9.1 takes on a CPU). What is beyond the ends becomes the nearest of them. On purpose,
+unlike there: ``quantized_conv`` takes int8 data, its uint8 data has steps of 1 / 255, and its bias is brought to them.
 """
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from .pooling import pooling
 from .registry import Bool, Enum, Float, Int, Lowered, Shape, Str, op
 
 LEVELS = {dt.int8: 127.5, dt.uint8: 255.5, dt.int32: float(2**31 - 1)}      # steps between zero and the greater end
+WHOLE = {dt.int8: 127.0, dt.uint8: 255.0}                                  # of ``quantize``, and of the ends of sums
 LIMITS = {dt.int8: (-128.0, 127.0), dt.uint8: (0.0, 255.0)}
 EIGHT = Enum("int8", "auto", "int8", "uint8")
 
@@ -41,9 +43,9 @@ def _wide(low: Node, high: Node) -> Node:
     return ir.map("maximum", ir.map("abs", _end(low)), ir.map("abs", _end(high)))
 
 
-def _step(d: np.dtype, low: Node, high: Node) -> Node:
-    """What one step of 8-bit numbers stands for, (1,)."""
-    return (_end(high) if d == dt.uint8 else _wide(low, high)) / LEVELS[d]
+def _step(d: np.dtype, low: Node, high: Node, levels: "dict[np.dtype, float]" = LEVELS) -> Node:
+    """What one step stands for, (1,)."""
+    return (_end(high) if d == dt.uint8 else _wide(low, high)) / levels[d]
 
 
 def _times(x: Node, by: Node) -> Node:
@@ -64,10 +66,11 @@ def _ends(target: np.dtype, low: Node, high: Node) -> tuple[Node, Node]:
     return -wide, wide
 
 
-def _quantized(x: Node, target: np.dtype, low: Node, high: Node) -> tuple[Node, Node, Node]:
+def _quantized(x: Node, target: np.dtype, low: Node, high: Node,
+               levels: "dict[np.dtype, float]" = LEVELS) -> tuple[Node, Node, Node]:
     if not dt.is_float(x.dtype):
         raise DTypeError(f"quantized are real numbers, got {x.dtype}")
-    scale = LEVELS[target] / (_end(high) if target == dt.uint8 else _wide(low, high))
+    scale = levels[target] / (_end(high) if target == dt.uint8 else _wide(low, high))
     return (_eight(_times(ir.cast(x, dt.float32), scale), target), *_ends(target, low, high))
 
 
@@ -81,7 +84,7 @@ def _eight_bits(name: str, *given: Node) -> None:
     out_type=Enum("uint8", "int8", "uint8"))
 def quantize(data: Node, min_range: Node, max_range: Node, a: Attrs) -> Lowered:
     """Real numbers between two ends as numbers of 8 bits, and these ends."""
-    return Lowered(_quantized(data, dt.as_dtype(a.out_type), min_range, max_range))
+    return Lowered(_quantized(data, dt.as_dtype(a.out_type), min_range, max_range, WHOLE))
 
 
 @op("_contrib_quantize_v2", "data", mx=("contrib.quantize_v2",), outputs=three, out_type=EIGHT,
@@ -121,7 +124,8 @@ def requantize(data: Node, min_range: Node, max_range: Node, a: Attrs) -> Lowere
         every = tuple(range(data.ndim))
         ends = [_end(ir.cast(ir.reduce(which, data, every), dt.float32)) * step for which in ("min", "max")]
     wide = _end(ends[1]) if target == dt.uint8 else _wide(*ends)
-    y = _eight(_times(ir.cast(data, dt.float32), step * (LEVELS[target] / wide)), target)
+    levels = LEVELS if known else WHOLE
+    y = _eight(_times(ir.cast(data, dt.float32), step * (levels[target] / wide)), target)
     return Lowered((y, *_ends(target, *ends)))
 
 
@@ -134,8 +138,9 @@ def _sums(y: Node, bias: Node | None, ends: list[Node | None], d: np.dtype, shap
         if b_low is None or b_high is None:
             raise ShapeError("a quantized bias needs min_bias and max_bias")
         scaled = _times(ir.cast(bias, dt.float32), _step(bias.dtype, b_low, b_high) / step)
-        y = y + ir.expand(ir.reshape(ir.cast(ir.map("rint", scaled), dt.int32), shape), y.shape)
-    wide = step * LEVELS[dt.int32]
+        y = y + ir.expand(ir.reshape(ir.cast(scaled, dt.int32), shape), y.shape)
+    wide = (_step(d, low, high, WHOLE) * _step(dt.int8, w_low, w_high, WHOLE)      # type: ignore[arg-type]
+            * LEVELS[dt.int32])
     return Lowered((y, -wide, wide))
 
 
@@ -256,15 +261,15 @@ def quantized_concat(data: list[Node], a: Attrs) -> Lowered:
     for lo, hi in zip(lows[1:], highs[1:]):
         low, high = ir.map("minimum", low, lo), ir.map("maximum", high, hi)
     return Lowered((ir.concat(_requantized(list(zip(xs, lows, highs)), low, high, target), a.dim),
-                    *_ends(target, low, high)))
+                    *_ends(target, low * 0.0 if target == dt.uint8 else low, high)))
 
 
 @op("_contrib_quantized_elemwise_add", "lhs rhs lhs_min lhs_max rhs_min rhs_max",
     mx=("contrib.quantized_elemwise_add",), outputs=three, min_calib_range=Float(None), max_calib_range=Float(None))
 def quantized_elemwise_add(lhs: Node, rhs: Node, lhs_min: Node, lhs_max: Node, rhs_min: Node, rhs_max: Node,
                            a: Attrs) -> Lowered:
-    """Sums of 8-bit numbers: of 8 bits (uint8 where both are) between ends found beforehand, else int32 between the sums
-    of the ends."""
+    """Sums of 8-bit numbers: of 8 bits (uint8 where both are) between ends found beforehand, else int32 between the
+    sums of the ends."""
     _eight_bits("quantized_elemwise_add", lhs, rhs)
     total = (_times(ir.cast(lhs, dt.float32), _step(lhs.dtype, lhs_min, lhs_max))
              + _times(ir.cast(rhs, dt.float32), _step(rhs.dtype, rhs_min, rhs_max)))
