@@ -111,6 +111,15 @@ class Symbol(Unevaluated, Inferring):
             SCOPE.traces[-1].texts.add(text)
         return text
 
+    def __str__(self) -> str:
+        """What ``print`` shows; in hybridized code also what is known while it is traced, and how to see the values."""
+        text = repr(self)
+        if not SCOPE.traces or len(self.entries) != 1:
+            return text
+        shape, dtype = self.entries[0][0].info[self.entries[0][1]]
+        known = " ".join(str(v) for v in (dtype, None if shape is None else tuple(shape)) if v is not None)
+        return f"{text} {known}: traced; hybrid.debug.print(x) shows its values at each call"
+
     def __hash__(self) -> int:
         return id(self)
 

@@ -13,6 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import special
+from ..base import dtype as dt
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,13 @@ def _row(name: str, arity: int, npf: Any, c: str, vjp: Any = None, rule: str = "
     register_scalar(Scalar(name, arity, npf, c, vjp, rule, **more))
 
 
+def _remainder(rounded: str) -> Any:
+    """The derivative of a remainder; of integers there is none, as in MXNet."""
+    def vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        return (g, -g * _m(rounded, a / b)) if dt.is_float(y.dtype) else (None, None)
+    return vjp
+
+
 def _fn(c_name: str) -> str:
     return f"__builtin_{c_name}{{f}}({{0}})"
 
@@ -96,9 +104,9 @@ _row("div", 2, "true_divide", "({0} / {1})", lambda g, y, a, b: (g / b, -(g * a)
      vector="({0} / {1})")
 _row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, b: (None, None),
      c_int="hy_ifloordiv({0}, {1})", cost=12)
-_row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("floor", a / b)),
+_row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", _remainder("floor"),
      c_int="hy_imod({0}, {1})", cost=12)
-_row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("trunc", a / b)),
+_row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", _remainder("trunc"),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})", vector="(-{0})",
      exact=True, zero=True)

@@ -237,6 +237,16 @@ def view_steps(s: Symbol, originals: dict[int, int]) -> tuple[int, list[Any]] | 
     return originals[id(s)], steps[::-1]
 
 
+def _views_of_results(leaves: Sequence[Symbol], given: dict[int, tuple[str, int]]) -> dict[int, Any]:
+    """Results that are views of another result: where each stands, and of which one it is a view, and how."""
+    own = {id(s): given[id(s)][1] for s in leaves if given.get(id(s), ("input", 0))[0] == "output"}
+
+    def of(s: Symbol, among: dict[int, int]) -> Any:
+        return view_steps(s, {k: i for k, i in among.items() if k != id(s)}) if s._base is not None else None
+    whole = {id(s): own[id(s)] for s in leaves if id(s) in own and of(s, own) is None}
+    return {own[id(s)]: ("output", *of(s, whole)) for s in leaves if id(s) in own and id(s) not in whole}
+
+
 def separate(value: Any) -> Any:
     """Results with Symbols of several outputs as lists, as eager calls give them."""
     if isinstance(value, Symbol) and len(value.entries) > 1:
@@ -754,9 +764,11 @@ class Hybridized:
                 continue
             given[id(s)] = ("output", len(outputs))
             if not trace.recording and (of := view_steps(s, originals)) is not None:
-                views[len(outputs)] = of
+                views[len(outputs)] = "input", *of
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        if not trace.recording:
+            views.update(_views_of_results(leaves, given))
         results = len(outputs)
         with _active(trace):
             for w in trace.watches:
