@@ -17,7 +17,8 @@ from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..graph.symbol import CONCRETE, Group, Symbol, known, var
+from ..graph.symbol import Group, Symbol, known, var
+from ..graph.symnode import CONCRETE
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
