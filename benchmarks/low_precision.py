@@ -2,7 +2,8 @@
 
     python benchmarks/low_precision.py [mlp] [row] [resnet18_v1] [resnet50_v1]
 
-Needs openvino, onnxruntime and onnx. Times are the least processor time of interleaved rounds, in microseconds; errors are relative to
+Needs openvino, onnxruntime and onnx. Times are the least processor time of interleaved rounds, in
+microseconds; errors are relative to
 our float32 (root of the mean square).
 """
 from __future__ import annotations
