@@ -226,7 +226,8 @@ class _Attention:
         out = f"({cell} == 0 ? {cell} : {cell} * part[c / 2 % 2])" if self.replaced else f"{cell} * part[c / 2 % 2]"
         assert lines is not None
         return ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                "  total[h] += __shfl_xor_sync(~0u, total[h], 1);", "  total[h] += __shfl_xor_sync(~0u, total[h], 2);", "}",
+                "  total[h] += __shfl_xor_sync(~0u, total[h], 1);", "  total[h] += __shfl_xor_sync(~0u, total[h], 2);",
+                "}",
                 "const float part[2] = {1 / total[0], 1 / total[1]};",
                 "#pragma unroll", f"for (int c = 0; c < {4 * self.nc}; c += {width}) {{",
                 f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + c / 2 % 2 * 8, column = c / 4 * 8 + "
