@@ -639,13 +639,14 @@ class Hybridized:
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-               cls: Any, numbers: GivenNumbers) -> tuple[Entry, Guard, list[Any]]:
+               cls: Any, numbers: GivenNumbers, shapes: Any = None) -> tuple[Entry, Guard, list[Any]]:
         wanted = numbers.first()
         while True:
             trace = self._new_trace(arrays, held, ctx)
             traced = NumbersOfTrace(trace, numbers, wanted)
             try:
-                leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held, traced)
+                leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held, traced,
+                                                                                  shapes)
             except OtherInputs as other:
                 wanted = other.wanted
                 continue
@@ -671,11 +672,13 @@ class Hybridized:
 
     @collector.waits
     def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray],
-                    numbers: NumbersOfTrace) -> tuple[list[Symbol], Any, Reader, list[Change]]:
-        """The results of the traced code, how they were put together, what the code read and what it assigned."""
+                    numbers: NumbersOfTrace, shapes: Any = None) -> tuple[list[Symbol], Any, Reader, list[Change]]:
+        """The results of the traced code, how they were put together, what the code read and what it assigned. shapes:
+        of the arrays, where they are others than those (with sizes that are known at the call)."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
-            symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
+            symbols = [trace.variable(n, None, s, a._data.dtype)
+                       for n, a, s in zip(titles, arrays, shapes or [a.shape for a in arrays])]
             first = {id(a): s for a, s in zip(reversed(arrays), reversed(symbols))}
             symbols = [first[id(a)] for a in arrays]             # one array given twice is one value
             for i, h in enumerate(held):
