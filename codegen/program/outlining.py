@@ -17,6 +17,7 @@ _PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*num_threa
 _SHARED = re.compile(r"^(\s*)#pragma omp for( simd)?.*$")
 _SINGLE = re.compile(r"^(\s*)#pragma omp single.*$")
 _LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\w+))\)(?: |$)")
+_THREADS = re.compile(r"^ *#pragma omp (?!simd).*\n", re.MULTILINE)
 _LARGE = re.compile(r"(\w+(?: \w+)?) \*(\w+) __attribute__\(\(cleanup\(hy_free\)\)\) = \(\1 \*\)hy_large\((\d+)l\);")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"^(?:static |HY_FN )[^=;]*?\b(\w+)\(([^;]*)\) \{", re.MULTILINE)
@@ -41,6 +42,11 @@ class Outlined:
     text: str
     own: int = 0
     with_team: set[str] = field(default_factory=set)
+
+
+def without_threads(text: str) -> str:
+    """A printed text for one thread: without pragmas of OpenMP that make or divide work among threads."""
+    return _THREADS.sub("", text)
 
 
 def statement_end(lines: list[str], at: int) -> int:

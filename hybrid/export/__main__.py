@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
+import numpy as np
+
 from ..base.errors import AttributeValueError, FileFormatError, HybridError
 
 Shapes = dict[str, tuple[int, ...]]
@@ -28,6 +30,9 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     add("--plain", action="store_true", help="C11 alone, without GNU's vectors: slower, for other compilers")
     add("--bindings", default="", metavar="LANGUAGES", help="code in other languages that calls the model, as in "
         "cpp,java,r")
+    add("--device", action="store_true", help="for devices without an operating system: no heap, files or threads")
+    add("--int8", type=Path, metavar="EXAMPLES.npy", help="products in integers of eight bits, with scales from "
+        "examples of the input, one after the other along the first axis")
     return parser.parse_args(given)
 
 
@@ -119,6 +124,19 @@ def of_onnx(network: Path, shapes: Shapes,
     return block, inputs, names, [name for name, *_ in said["output_tensor_data"]]
 
 
+def examples_of(path: Path | None, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Examples of the one input, from a file of NumPy."""
+    if path is None:
+        return ()
+    if len(inputs) != 1:
+        raise AttributeValueError(f"--int8 is for networks of one input, and this one has {len(inputs)}: use "
+                                  f"hybrid.export.export_c(..., int8=examples) in Python")
+    found, shape = np.load(path), inputs[0][0]
+    if found.shape[1:] == shape[1:] and found.ndim == len(shape) and len(found) % shape[0] == 0:
+        return list(found.reshape(-1, *shape))
+    return list(found)
+
+
 def main(given: Sequence[str]) -> int:
     """Export the files that are named; the exit status."""
     options = arguments(given)
@@ -130,9 +148,11 @@ def main(given: Sequence[str]) -> int:
         else:
             net, inputs, names, results = of_symbol(options.network, options.params, shapes, dtypes)
         for path in export_c(net, options.output, *inputs, name=options.name, input_names=names, output_names=results,
-                             plain=options.plain, bindings=[b for b in options.bindings.split(",") if b]):
+                             plain=options.plain, device=options.device,
+                             int8=examples_of(options.int8, inputs),
+                             bindings=[b for b in options.bindings.split(",") if b]):
             print(path)
-    except (HybridError, OSError, ImportError) as err:
+    except (HybridError, OSError, ImportError, ValueError) as err:
         print(f"python -m hybrid.export: {err}", file=sys.stderr)
         return 1
     return 0

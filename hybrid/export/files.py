@@ -75,15 +75,16 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
 
 
-def _arrays_said(arrays: Sequence[Array]) -> str:
+def arrays_said(arrays: Sequence[Array]) -> str:
+    """Lines of a comment: number, name, dtype and shape of arrays."""
     return "\n".join(f" *   {i}  {a.name}: {a.dtype.name}{list(a.shape)}" for i, a in enumerate(arrays))
 
 
 def header_text(name: str, what: Specialized, mark: str) -> str:
     """NAME.h."""
     return filled("api.h", name, VERSION_NUMBER=weights.VERSION, FINGERPRINT=mark, COUNT_INPUTS=what.arguments,
-                  COUNT_OUTPUTS=len(what.outputs), SAID_INPUTS=_arrays_said(what.inputs[:what.arguments]),
-                  SAID_OUTPUTS=_arrays_said(what.outputs),
+                  COUNT_OUTPUTS=len(what.outputs), SAID_INPUTS=arrays_said(what.inputs[:what.arguments]),
+                  SAID_OUTPUTS=arrays_said(what.outputs),
                   CALLS=filled("api_run.h" if what.training is None else "api_step.h", name,
                                **_step_words(what)).rstrip(),
                   DTYPES=", ".join(f"{name.upper()}_{t.upper()}" for t in TYPES))

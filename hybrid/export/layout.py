@@ -101,6 +101,25 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
     return out
 
 
+def lay_out_constants(what: Specialized, listing: Listing) -> Layout:
+    """Places for all arrays of a program whose weights are constants in its text, ``hy_weight0`` and so on."""
+    out, main = Layout(), listing.recipe
+    if listing.prepare is not None:
+        raise HybridError("a program that prepares weights has no form for devices")
+    out.workspace.take(main.arena_bytes)                 # first: the table's last slot points to it
+    read = _read_slots(listing)
+
+    def constant(a: Array) -> str:
+        out.weights.append(a)
+        return f"(void *)hy_weight{len(out.weights) - 1}"
+    for slot, a in enumerate(what.inputs):
+        weight = constant(a) if slot >= what.arguments and slot in read else "NULL"
+        out.run.append((f"(void *)inputs[{slot}]" if slot < what.arguments else weight, a.name))
+    out.run += [(constant(a), a.name) for a in _constants(listing, "constant")]
+    _results(what, listing, out)
+    return out
+
+
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
     return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 

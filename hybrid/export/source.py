@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
 from hybrid.codegen.program.local import thread_bytes
-from hybrid.codegen.program.outlining import Outliner
+from hybrid.codegen.program.outlining import Outliner, without_threads
 from hybrid.codegen.program.plain import SUPPORT, standard
 from hybrid.kernels import text as kernel_text
 
@@ -49,39 +50,58 @@ def _commented(net: str, name: str, slots: Sequence[tuple[str, str]]) -> str:
                      for line in lines)
 
 
-def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
-            training: Training | None = None) -> str:
-    """Kernels, the functions that run them, and what they need of kernels/."""
+@dataclass
+class Kernels:
+    """The printed functions of a program, without pragmas for threads. before: what stands before them; own: bytes of
+    each thread in the workspace; with_team: functions that take the team; stack: bytes of arrays on a thread's
+    stack."""
+    text: str
+    before: str
+    own: int
+    with_team: set[str]
+    stack: int
+
+
+def kernels(listing: Listing, layout: Layout, names: Sequence[str], serial: bool = False) -> Kernels:
+    """Kernels, and the functions that run them. serial: for one thread."""
     functions, net = named(listing, "k", names)
     texts = [listing.text.support, *functions, _commented(net, "hy_net", layout.run)]
     if listing.prepare is not None:
         packing, own = named(listing.prepare, "pack", [n for _, n in layout.prepare])
         texts += [listing.prepare.text.support, *packing, _commented(own, "hy_packing", layout.prepare)]
     body = "\n".join(t for t in texts if t)
-    outliner = Outliner()
-    done = outliner.run(body)
-    done.text = _ANY.sub(r"\1HY_ANY(scratch)", done.text.replace("(void *)(", "HY_ANY("))
-    done.text = _SIMD.sub(r"\1HY_OMP(simd\2)", done.text)
+    body = without_threads(body) if serial else body
+    done = Outliner().run(body)
+    text = _ANY.sub(r"\1HY_ANY(scratch)", done.text.replace("(void *)(", "HY_ANY("))
     both = [listing.text, *([listing.prepare.text] if listing.prepare is not None else [])]
     dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
     before = printer.before(body, dtypes, listing.target, any(t.vectors for t in both), exported=True)
-    before = _SIMD.sub(r"\1HY_OMP(simd\2)", before)
+    return Kernels(_SIMD.sub(r"\1HY_OMP(simd\2)", text), _SIMD.sub(r"\1HY_OMP(simd\2)", before), done.own,
+                   done.with_team, thread_bytes(body))
+
+
+def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
+            training: Training | None = None) -> str:
+    """Kernels, the functions that run them, and what they need of kernels/."""
+    done = kernels(listing, layout, names)
     threaded = int(bool(done.with_team))
     sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
-             f"#define HY_STACK_BYTES {STACK + 2 * thread_bytes(body)}"]
+             f"#define HY_STACK_BYTES {STACK + 2 * done.stack}"]
     plain = listing.target.vector <= printer.SCALAR
     rate = training is not None and training.slot is not None
     words = {"RATE_TYPE": ", double rate" if rate else "", "RATE_GIVEN": ", rate" if rate else ""}
-    text = "\n".join([_title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
+    text = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
+                      filled("pool.h", name).rstrip(),
                       "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
-                      _title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
-                      before, _title("kernels"), done.text, "",
+                      title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
+                      done.before, title("kernels"), done.text, "",
                       *_calls(listing, layout, done.with_team, training),
                       *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
     return QUIET + "\n" + (standard(text) if plain else text)
 
 
-def _title(words: str) -> str:
+def title(words: str) -> str:
+    """A comment that begins a part of a file."""
     return f"/* ---- {words} {'-' * (108 - len(words))} */"
 
 
@@ -123,7 +143,8 @@ struct hy_any { void *p; template <class T> operator T *() const { return static
 #endif"""  # noqa: E501
 
 
-def _table(slots: Sequence[tuple[str, str]]) -> list[str]:
+def table(slots: Sequence[tuple[str, str]]) -> list[str]:
+    """Statements that fill a table of pointers."""
     return [f"  b[{i}] = {value};".ljust(44) + f"/* {what} */" for i, (value, what) in enumerate(slots)]
 
 
@@ -152,13 +173,13 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
            "/* One call: the table of all arrays, then the kernels. */",
            f"HY_ENTRY void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
            f"void *const *outputs{', double rate' if rate else ''}) {{",
-           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *_table(layout.run), *advance,
+           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *table(layout.run), *advance,
            *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
     out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
             "HY_ENTRY void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
     if listing.prepare is not None:
         layout_own = layout.temporary.take(0)
-        out += [f"  void *b[{len(layout.prepare)}];", *_table(layout.prepare),
+        out += [f"  void *b[{len(layout.prepare)}];", *table(layout.prepare),
                 *run("hy_packing", f"once + {layout_own}", "NULL")]
     return [*out, "}"]
 

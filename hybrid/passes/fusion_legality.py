@@ -137,6 +137,8 @@ class Rules:
             return "a result that this kernel does not compute element by element"
         if k.dot is not None and k.dot.prim == "conv" and self.prints is not None and not self.prints(n):
             return "no function of vectors, in which a packed convolution is printed"
+        if k.dot is not None and _widens(n) and all(u.inside for u in uses):
+            return ""                                       # memory holds the narrow integers
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
             return "operand of a contraction, computed where its reduction is"
@@ -303,6 +305,12 @@ def _turned(n: Node, u: Use, k: Kernel) -> bool:
 def _beside(n: Node, k: Kernel) -> bool:
     """Whether an operand is small beside the other one, which is then read once and this one again and again."""
     return k.dot is not None and hint(n.size) * BESIDE <= max(hint(a.size) for a in k.dot.args)
+
+
+def _widens(n: Node) -> bool:
+    """Whether a value is that of narrower integers, which a product takes as they are."""
+    return n.prim == "cast" and n.dtype.kind == n.args[0].dtype.kind == "i" and n.dtype.itemsize > n.args[
+        0].dtype.itemsize
 
 
 def _wide(n: Node) -> bool:
