@@ -13,6 +13,7 @@ from hybrid.ir.size import hint
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
+from hybrid.codegen.program.size_parameters import more_declared
 from .block import Block, loop
 from .dialect import C
 from .emit import Emitter
@@ -49,7 +50,7 @@ def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
 def signature(name: str, args: Sequence[Node], written: int) -> str:
     """Head of a kernel's function."""
     parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
-    return f"static void {name}({', '.join(parts)}) {{"
+    return f"static void {name}({', '.join(parts)}{more_declared()}) {{"
 
 
 def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]) -> str:

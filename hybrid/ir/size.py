@@ -231,7 +231,7 @@ def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
     if not surely(lambda: d >= 1):
         raise Specialised(f"{x} // {d}, which may be no positive number")
-    if d == 1 or isinstance(x, int) and not x:
+    if same(d, 1) or isinstance(x, int) and not x:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
         return -quotient(d - 1 - x, d)
@@ -380,6 +380,11 @@ def _hint(x: Size) -> int:
 def hint(x: Int) -> int:
     """A number, or the value that a size had at trace: for choices that are right for any value."""
     return x.hint if isinstance(x, Size) else x
+
+
+def may_exceed(x: Int, n: int) -> bool:
+    """Whether a number is greater than another one, or may be."""
+    return type(x) is Size or x > n
 
 
 def dims(x: Any) -> set[Dim]:

@@ -11,6 +11,7 @@ from typing import Sequence
 
 import numpy as np
 
+from ..ir.size import fixed
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, Index, pull
 from ..ir.index import Var, var, variables
@@ -147,7 +148,8 @@ _CHAIN = ELEMENTWISE | {"reshape", "permute"}
 
 def match(dot: Node) -> Attention | None:
     """The attention whose last product ``dot`` is, if it is one that a kernel is printed for."""
-    if dot.prim != "dot" or dot.dtype != np.float32 or not dot.size:
+    if dot.prim != "dot" or dot.dtype != np.float32 or not all(
+            fixed(d) for a in (dot, *dot.args) for d in a.shape) or not dot.size:
         return None
     try:
         return _match(dot)

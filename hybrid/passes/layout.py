@@ -19,6 +19,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
+from ..ir.size import fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
@@ -33,6 +34,7 @@ LEAST_WORK = 1 << 18
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 MOST_BYTES = 1 << 26
+MANY_ROWS = 1 << 16             # of a product that takes any number of rows
 
 
 # the form by rule, programs of all, their work: which, and why
@@ -179,7 +181,7 @@ class Conversion:
             x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
-        work = math.prod(shape) * math.prod(w.shape[1:])
+        work = hint(math.prod(shape)) * math.prod(w.shape[1:])
         w, kernel, pads = met(w, x.shape[1:], kernel, stride, dilate, pads, out)
         lanes, channels = self.blocking.lanes, x.shape[-1]
         depthwise = groups == filters == channels > 1
@@ -192,7 +194,7 @@ class Conversion:
         if not together:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
-        pixels = math.prod(shape) // filters
+        pixels = hint(math.prod(shape)) // filters
         form, why = ("depthwise", "") if depthwise else self._form(c, work) if groups == together else ("direct", "")
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
@@ -240,10 +242,13 @@ class Conversion:
         if n.attrs["contract"][1] == (0,):
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
-        if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
+        if not fixed(rows):                                  # its tiles take any number of rows
+            if w.nbytes > MOST_BYTES:
+                return None
+        elif not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
                 else 2) or w.nbytes > MOST_BYTES:
             return None
-        width = self.blocking.panel("direct", filters, rows)
+        width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
         packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
         self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
         y = conv(ir.reshape(x, (1, 1, rows, depth)), packed, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
