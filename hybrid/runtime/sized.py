@@ -3,14 +3,14 @@ each call's sizes, which shares their shared object and differs from the others 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
 
 from ..base import forking
 from ..ir import Program
-from ..ir.size import Dim, number_of
+from ..ir.size import Dim, Size, number_of
 from . import launcher, threads, warmed
 from .cpu import CpuProgram, _opened
 from .recipe import Recipe
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class SizedProgram:
     """A program whose inputs have sizes that are known at the call. ``at(sizes)`` is the program for some."""
+
+    compiled_behind = 0                                  # runs of the compiler in the background
 
     def __init__(self, program: Program):
         begin = time.perf_counter()
@@ -41,6 +43,7 @@ class SizedProgram:
             self.compiled_here += self._prepare.compiled_here
         launcher.prepare()
         self.report.compile_seconds = time.perf_counter() - begin
+        _numbers(self.report)
 
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
         """The program for some sizes, by the names of their dimensions."""
@@ -53,11 +56,27 @@ class SizedProgram:
 def _of_sizes(r: Recipe, names: list[str], sizes: Mapping[str, int]) -> Recipe:
     """How a program is run for some sizes."""
     def shape(of: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(number_of(d, sizes) for d in of)
+        for d in of:
+            if type(d) is Size:
+                return tuple([number_of(d, sizes) for d in of])
+        return of
     return replace(r, inputs=[(shape(s), d) for s, d in r.inputs], fresh=[(shape(s), d) for s, d in r.fresh],
                    constants=[*r.constants[:-1], np.array([sizes[n] for n in names], np.int64)],
                    arena_bytes=number_of(r.arena_bytes, sizes), results=[(i, shape(s)) for i, s in r.results],
                    updates=[(slot, i, shape(s)) for slot, i, s in r.updates])
+
+
+def _numbers(value: Any) -> Any:
+    """Sizes in a report as the numbers that they were at the trace."""
+    if type(value) is Size:
+        return value.hint
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(map(_numbers, value))
+    if is_dataclass(value):
+        for name, own in vars(value).items():
+            if not isinstance(own, (str, int, float)):
+                setattr(value, name, _numbers(own))
+    return value
 
 
 def sized(program: Program) -> bool:
