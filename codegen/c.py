@@ -149,7 +149,7 @@ def print_sort(k: Kernel, name: str, target: Target) -> Printed:
 
 
 # kinds of kernels that take sizes which are known at the call only
-ANY_SIZE = ("elementwise", "reduction", "row", "concat", "convolution", "contraction")
+ANY_SIZE = ("elementwise", "reduction", "row", "concat", "convolution", "contraction", "attention")
 
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
@@ -233,7 +233,8 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
               optional: bool = False, times: str = "", sizes: str = "") -> str:
     """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
     value's address. optional: kernels for which an array is missing (a null pointer) are left out. times: C text of
-    an array in which the function notes when each group began, and how long it took (in nanoseconds). sizes: C text of the array that holds the sizes of a call.
+    an array in which the function notes when each group began, and how long it took (in nanoseconds). sizes: C text
+    of the array that holds the sizes of a call.
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
@@ -331,7 +332,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
-                     and supported(k)}, key=str)
+                     and (k.kind == "attention" or supported(k))}, key=str)
     net = around(print_net(calls, pointer, scratch, optional, times, sizes))
     return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
                 max((p.scratch for p in printed), default=0))

@@ -198,9 +198,9 @@ class VectorEmitter(Emitter):
         it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0, key=hint)
-        if len(loops) == 1 and lane not in loops and hint(n.nbytes) >= FAR and 128 <= hint(step) * n.dtype.itemsize <= NEAR:
-            block.body.append(Prefetch(Name(self.stored[n]), at, step,
-                                       2 if hint(step) * n.dtype.itemsize <= NEAR // 2 else 1))
+        apart = hint(step) * n.dtype.itemsize
+        if len(loops) == 1 and lane not in loops and hint(n.nbytes) >= FAR and 128 <= apart <= NEAR:
+            block.body.append(Prefetch(Name(self.stored[n]), at, step, 2 if apart <= NEAR // 2 else 1))
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:

@@ -52,6 +52,6 @@ def more_passed() -> str:
     return "".join(f", {n}" for n in _now.names)
 
 
-def literal(n: int) -> str:
+def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)

@@ -47,7 +47,9 @@ def in_stages(row: Var, body: Sequence[Stmt], loops: Sequence[tuple[int, int, La
     """
     stages = [LaneLoop(s.lane, [_further(t) for t in s.body], s.unroll)
               for s in (*(loop for _, _, loop in loops), *([last] if last else []))]
-    if hint(row.extent) < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1 or not fixed(stages[0].lane.extent):
+    if hint(row.extent) < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1:
+        return None
+    if not fixed(stages[0].lane.extent):
         return None
     heavy = any(calls(s.body, "hyv_") for s in stages)
     if stages[0].lane.extent * item * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled

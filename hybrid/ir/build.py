@@ -30,7 +30,7 @@ def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
 
 def ints(values: Any) -> Shape:
     """A tuple of Python integers, and sizes that are known at the call (ir/size.py)."""
-    return tuple([v if type(v) is Size else int(v) for v in values])
+    return tuple([v if type(v) is Size else int(v) for v in values])           # type: ignore[misc]
 
 
 @functools.cache

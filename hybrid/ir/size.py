@@ -11,7 +11,6 @@ import math
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Callable, Iterator, Mapping, Union
 
 
@@ -65,12 +64,15 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
 
 class Size:
     """An integer that is known at the call: a sum of products of dimensions and quotients, each with a factor."""
-    __slots__ = ("terms", "_hash")
+    __slots__ = ("terms", "_hash", "_ends", "_least", "_at_trace")
     terms: Terms
 
     def __init__(self, terms: Terms):
         self.terms = terms
-        self._hash = hash(("size", terms))
+        self._hash = hash(("size", tuple([(m, str(c)) for m, c in terms])))      # numbers: -1 and -2 have one hash
+        self._ends: tuple[int, int] | None = None
+        self._least: dict[int, bool] = {}
+        self._at_trace: int | None = None
 
     # ---- arithmetic
     def __add__(self, other: Any) -> Any:
@@ -147,7 +149,9 @@ class Size:
     @property
     def hint(self) -> int:
         """The value at trace."""
-        return _hint(self)
+        if self._at_trace is None:
+            self._at_trace = self.value({d.name: d.hint for d in dims(self)})
+        return self._at_trace
 
     def value(self, dims: Mapping[str, int]) -> int:
         """The value for values of dimensions."""
@@ -268,12 +272,12 @@ def _divided(x: Int, d: Int) -> tuple[Int, Int]:
     return q, r
 
 
-def smaller(x: Int, y: Int) -> Int:
+def smaller(x: Int, y: Int) -> Any:
     """The smaller one of two, as an expression where the ranges do not tell."""
     return _chosen("<", x, y)
 
 
-def greater(x: Int, y: Int) -> Int:
+def greater(x: Int, y: Int) -> Any:
     """The greater one of two, as an expression where the ranges do not tell."""
     return _chosen(">", x, y)
 
@@ -288,39 +292,49 @@ def _chosen(kind: str, x: Int, y: Int) -> Int:
 
 
 # ---- ranges
-def _ends(a: Atom) -> tuple[int, int | None]:
-    """Least and greatest value of an atom, None where there is none that is known."""
+def _ends(a: Atom) -> tuple[int, int]:
+    """Least and greatest value of an atom."""
     if isinstance(a, Dim):
         return a.low, a.high
     (la, ha), (lb, hb) = ends(a.a), ends(a.b)
     if a.kind == "/":
-        return la // hb if hb is not None and la >= 0 else 0, ha // max(lb, 1) if ha is not None else None
+        return max(la, 0) // hb, ha // max(lb, 1)
     if a.kind == "%":
-        return 0, hb - 1 if hb is not None else None
-    if a.kind == "<":
-        return min(la, lb), min(ha, hb) if None not in (ha, hb) else None        # type: ignore[type-var]
-    return max(la, lb), max(ha, hb) if None not in (ha, hb) else None            # type: ignore[type-var]
+        return 0, hb - 1
+    return (min(la, lb), min(ha, hb)) if a.kind == "<" else (max(la, lb), max(ha, hb))
 
 
-@lru_cache(maxsize=65536)
-def ends(x: Int) -> tuple[int, int | None]:
-    """Bounds of an expression of which every atom is at least 0."""
+def ends(x: Int) -> tuple[int, int]:
+    """Bounds of an expression."""
     if isinstance(x, int):
         return x, x
+    if x._ends is None:
+        x._ends = _ends_of(x)
+    return x._ends
+
+
+def _ends_of(x: Size) -> tuple[int, int]:
     low, high = 0, 0
     for m, c in x.terms:
-        pairs = [_ends(a) for a in m]
-        least = math.prod(p[0] for p in pairs)
-        most = math.prod(p[1] if p[1] is not None else 1 << 62 for p in pairs)
-        low, high = low + (c * least if c > 0 else c * most), high + (c * most if c > 0 else c * least)
+        least = most = c
+        for l, h in map(_ends, m):
+            products = least * l, least * h, most * l, most * h
+            least, most = min(products), max(products)
+        low, high = low + least, high + most
     return low, high
 
 
-@lru_cache(maxsize=65536)
 def at_least(x: Int, n: int) -> bool:
     """Whether x >= n for all values in range (False: that is not known)."""
     if isinstance(x, int):
         return x >= n
+    found = x._least.get(n)
+    if found is None:
+        found = x._least[n] = _at_least(x, n)
+    return found
+
+
+def _at_least(x: Size, n: int) -> bool:
     if ends(x)[0] >= n:
         return True
     # dimensions as low + what is above it: no term is negative then
@@ -372,11 +386,6 @@ def _ask(kind: str, x: Size, answer: bool) -> bool:
 
 
 # ---- what callers use
-@lru_cache(maxsize=65536)
-def _hint(x: Size) -> int:
-    return x.value({d.name: d.hint for d in dims(x)})
-
-
 def hint(x: Int) -> int:
     """A number, or the value that a size had at trace: for choices that are right for any value."""
     return x.hint if isinstance(x, Size) else x
@@ -413,7 +422,7 @@ def same(x: Any, y: Any) -> bool:
     return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
 
 
-def exactly(x: Int, d: Int) -> Int | None:
+def exactly(x: Int, d: Int) -> Any:
     """x / d, where that is known to be whole; else None."""
     if type(x) is not Size and type(d) is not Size:
         return None if x % d else x // d

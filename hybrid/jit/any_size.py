@@ -144,11 +144,11 @@ class AnySize:
                 guard = family.entry.guard
                 if guard.stamp() == family.entry.stamp:
                     return self._kept(owner, plain, family, values)
-        family = self._new(owner, kind, plain, structure, arrays, held, cls, shapes)
-        if family is None or (values := family.sizes(shapes)) is None:
+        new = self._new(owner, kind, plain, structure, arrays, held, cls, shapes)
+        if new is None or (values := new.sizes(shapes)) is None:
             return None
-        self.families.append(family)
-        return self._kept(owner, plain, family, values)
+        self.families.append(new)
+        return self._kept(owner, plain, new, values)
 
     def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
         entry = family.at(values)

@@ -148,8 +148,7 @@ _CHAIN = ELEMENTWISE | {"reshape", "permute"}
 
 def match(dot: Node) -> Attention | None:
     """The attention whose last product ``dot`` is, if it is one that a kernel is printed for."""
-    if dot.prim != "dot" or dot.dtype != np.float32 or not all(
-            fixed(d) for a in (dot, *dot.args) for d in a.shape) or not dot.size:
+    if dot.prim != "dot" or dot.dtype != np.float32 or not dot.size:
         return None
     try:
         return _match(dot)
@@ -161,7 +160,8 @@ def _match(dot: Node) -> Attention:
     a, b = dot.args
     (ca, cb), (ba, bb) = dot.attrs["contract"], dot.attrs["batch"]
     free, other = _free(a, ca, ba), _free(b, cb, bb)
-    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or b.shape[other[0]] > MOST_DEPTH:
+    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or not fixed(
+            b.shape[other[0]]) or b.shape[other[0]] > MOST_DEPTH:
         raise _No
     batch = tuple(Var(f"b{i}", a.shape[x]) for i, x in enumerate(ba))
     row, place = Var("row", a.shape[free[0]]), Var("key", a.shape[ca[0]])
@@ -178,6 +178,8 @@ def _match(dot: Node) -> Attention:
         raise _No
     scores, scores_at = found
     query = 0 if scores_at[-2] == var(row) else 1
+    if not fixed(scores.args[0].shape[scores.attrs["contract"][0][0]]):
+        raise _No
     if not 1 <= scores.args[0].shape[scores.attrs["contract"][0][0]] <= MOST_DEPTH:
         raise _No
     _one_place(logits, weights_at, scores, scores_at)

@@ -19,7 +19,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
-from ..ir.size import fixed, hint
+from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
@@ -219,7 +219,11 @@ class Conversion:
         planes, out = math.prod(before[:-2]), before[-2:]
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        rule = shallow and by_rule(size, stride, dilate, out, channels, planes) or "direct"
+        rule = shallow and by_rule(size, stride, dilate, out, channels, hint(planes)) or "direct"
+        if not fixed(planes):
+            if rule != "direct":
+                raise Specialised(f"a convolution of form {rule}")
+            return rule, ""
         both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""

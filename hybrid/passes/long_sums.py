@@ -36,7 +36,9 @@ def deep_dot(n: Node) -> Node | None:
     """A very deep product with few results as the sum of products of parts of the depth; None for every other one."""
     (ca, cb), (ba, _) = n.attrs["contract"], n.attrs["batch"]
     a, b = n.args
-    if len(ca) != 1 or ba or not all(map(fixed, (*a.shape, *b.shape))) or n.size > MOST_RESULTS or not _loses_digits(n.dtype) or a.shape[ca[0]] <= LONG:
+    if not all(map(fixed, (*a.shape, *b.shape))):
+        return None
+    if len(ca) != 1 or ba or n.size > MOST_RESULTS or not _loses_digits(n.dtype) or a.shape[ca[0]] <= LONG:
         return None
     size = _divisor(a.shape[ca[0]])
     if size is None:

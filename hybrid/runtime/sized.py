@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import Any, Mapping
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from ..ir.size import Dim, Size, number_of
 from . import launcher, threads, warmed
 from .cpu import CpuProgram, _opened
 from .recipe import Recipe
-
-if TYPE_CHECKING:
-    from .report import Report
 
 
 class SizedProgram:

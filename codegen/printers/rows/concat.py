@@ -55,7 +55,8 @@ class _Concat:
         for i, (part, at) in enumerate(self.places):
             inner += self._copied(part, at) or self._within(part, at, blocks, i)
         nest = inner
-        parallel, single = hint(self.root.size) * 2 >= PARALLEL_WORK, all(self._run(part) == 1 for part, _ in self.places)
+        parallel = hint(self.root.size) * 2 >= PARALLEL_WORK
+        single = all(self._run(part) == 1 for part, _ in self.places)
         first = next(v for v in self.outer if v.extent > 1)
         for depth in reversed(range(len(self.outer))):
             v = self.outer[depth]
@@ -129,4 +130,5 @@ class _Concat:
                     f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
                     f"+ c, {left});"]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
-        return ["{", *("  " + line for line in lines(close(blocks, loops, loop_pragma(loops, hint(part.size) * 2)))), "}"]
+        pragma = loop_pragma(loops, hint(part.size) * 2)
+        return ["{", *("  " + line for line in lines(close(blocks, loops, pragma))), "}"]

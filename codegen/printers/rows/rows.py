@@ -122,7 +122,8 @@ class _Rows:
         across."""
         at = linear(self.k.root.shape, place)
         found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
-        if not found or fixed(found[0].extent) and found[0].extent < (4 if self.width == 16 or self.kind == F64 else self.width):
+        least = 4 if self.width == 16 or self.kind == F64 else self.width
+        if not found or fixed(found[0].extent) and found[0].extent < least:
             raise Refused("no long run of neighbours")
         if found[0] is not loops[-1] and found[0] not in rows:
             raise Refused("an axis that is neither innermost nor a row")
@@ -217,15 +218,17 @@ class _Rows:
         """Whether every vector of the result is a cache line of it."""
         at = linear(self.k.root.shape, place)
         n = self.line
-        return lane is not None and fixed(lane.extent) and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n
-                for atom, c in at.terms)
+        if lane is None or not fixed(lane.extent):
+            return False
+        return lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n for atom, c in at.terms)
 
     def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> Prefetch | None:
         """A statement that asks for a cache line of a row of a large result that nothing was written to while the row
         was read: all at once they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
-        if (not self.k.hoisted or hint(root.nbytes) < FAR or not 2 * 64 <= hint(lane.extent) * self.kind.itemsize <= NEAR
+        if (not self.k.hoisted or hint(root.nbytes) < FAR
+            or not 2 * 64 <= hint(lane.extent) * self.kind.itemsize <= NEAR
             or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
             return None
