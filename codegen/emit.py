@@ -20,10 +20,6 @@ from hybrid.codegen.schedule.one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
 
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
-# Functions of halves whose results are halves: nothing is to be rounded
-EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where",
-         "copysign"}
-
 # calls within each other after which what is below is emitted first, in a loop
 DEEP = 50
 
@@ -167,7 +163,7 @@ class Emitter:
     def _rounded(self, n: Node, value: Expr) -> Expr:
         """A half value as it would be read back from memory: one kernel may store what another computes again, and both
         must see the same."""
-        return value if n.attrs["fn"] in EXACT else self.d.rounded(n.dtype, value)
+        return value if SCALARS[n.attrs["fn"]].exact else self.d.rounded(n.dtype, value)
 
     def _spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
         form = row.spelling(self.d.name, not dt.is_float(d))

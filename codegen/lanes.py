@@ -27,7 +27,7 @@ HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macr
 
 # texts that only programs with these words need
 RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
-        "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
+        "words.h": ("HYV_DOT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
         "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
                         "hyv_tan(")}
 

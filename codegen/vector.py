@@ -18,12 +18,13 @@ from hybrid.ir.size import hint
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, variables
+from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, Stmt, Store
 
-from .emit import EXACT, Block, Emitter
+from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half
-from .vector_forms import COMPARE, LOGIC, at_least_one, below_its_maximum, common, limited, scaled, shifted, spelling
+from .vector_forms import at_least_one, below_its_maximum, common, comparison, limited, scaled, shifted, spelling
 
 # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 FAR = 1 << 20
@@ -277,14 +278,15 @@ class VectorEmitter(Emitter):
             ends = tuple(self.floats(self.value(a, idx, block, guard)) for a in n.args[1:])
             return self.bind(block, "v", Op(f"{limit}({{0}}, {{1}})", ends))
         args = [self.value(a, idx, block, guard) for a in n.args]
-        if fn in COMPARE:
+        if comparison(fn):
             return self._compared(n, fn, args, block)
-        if fn in LOGIC and all(self.kind.get(a) == "m" for a in args):
-            return self.bind(block, "m", Op(LOGIC[fn], tuple(args)))
+        row = SCALARS[fn]
+        if row.of_masks and all(self.kind.get(a) == "m" for a in args):
+            return self.bind(block, "m", Op(row.vector, tuple(args)))
         if shifted(n) and self.kind.get(args[0]) == "i":
             return self.bind(block, "i", Op("HYV_SHR({0}, {1})", tuple(args)))
         spelled = spelling(fn, self.type)
-        if spelled is None or not self.holds(n.dtype):
+        if not spelled or not self.holds(n.dtype):
             raise Refused(fn)
         if fn == "where":
             return self._chosen(args, block)
@@ -298,7 +300,7 @@ class VectorEmitter(Emitter):
         """The name of a vector that is computed; of a half type as it would be read back from memory
         (Emitter._rounded)."""
         name = self.bind(block, "v", value)
-        if not is_half(n.dtype) or n.prim == "map" and n.attrs["fn"] in EXACT:
+        if not is_half(n.dtype) or n.prim == "map" and SCALARS[n.attrs["fn"]].exact:
             return name
         rounded = self.bind(block, "v", Op(f"HYV_NEAR{half(n.dtype)}({{0}})", (name,)))
         self.exact[rounded] = name
@@ -348,11 +350,11 @@ class VectorEmitter(Emitter):
         if "i" in kinds:
             if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
                 raise Refused("integers")
-            return self.bind(block, "m", Op(f"HYV_I{COMPARE[fn]}({{0}}, HYV_IB(hy_int({{1}})))", tuple(args)))
+            return self.bind(block, "m", Op(f"HYV_I{fn.upper()}({{0}}, HYV_IB(hy_int({{1}})))", tuple(args)))
         if not all(self.holds(a.dtype) for a in n.args):
             raise Refused("a comparison of other types")
         sides = tuple(self.floats(a) for a in args)
-        return self.bind(block, "m", Op(f"HYV_{COMPARE[fn]}({{0}}, {{1}})", sides))
+        return self.bind(block, "m", Op(spelling(fn, self.type), sides))
 
     def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement."""

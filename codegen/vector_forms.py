@@ -12,44 +12,20 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
-from .lanes import F32
+from .lanes import F32, F64
 
 HEAVY = 10                      # cost of a function from which on it is not computed twice
-SPELL = {
-    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})",
-    "abs": "HYV_ABS({0})",
-    "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})",
-    "maximum": "HYV_MAXN({0}, {1})",
-    "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))",
-    "exp": "hyv_exp({0})",
-    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})",
-    "pow": "hyv_pow({0}, {1})", "expm1": "hyv_expm1({0})",
-    "log1p": "hyv_log1p({0})", "softplus": "hyv_softplus({0})", "log2": "hyv_log2({0})", "log10": "hyv_log10({0})",
-    "sin": "hyv_sin({0})", "cos": "hyv_cos({0})", "tan": "hyv_tan({0})",
-    "sign": "HYV_SELECT(HYV_EQ({0}, (hy_v){{}}), (hy_v){{}}, HYV_SELECT(HYV_NAN({0}, {0}), {0}, HYV_SIGN(HYV_B(1.0f), "
-            "{0})))",
-    "floor": "HYV_FLOOR({0})", "ceil": "HYV_CEIL({0})", "trunc": "HYV_TRUNC({0})", "fix": "HYV_TRUNC({0})",
-    "rint": "HYV_RINT({0})", "where": "HYV_SELECT({0}, {1}, {2})"}
-SPELL |= {fn: f"HYV_EACH(hy_{name}f, {{0}})" for fn, name in (
-    ("erfinv", "erfinv"), ("arctan", "atan"), ("arcsin", "asin"), ("arccos", "acos"), ("sinh", "sinh"),
-    ("cosh", "cosh"),
-    ("arcsinh", "asinh"), ("arccosh", "acosh"), ("arctanh", "atanh"),
-    ("cbrt", "cbrt"))}
-ANGLES = ("sin", "cos", "tan")
-WIDE = {fn: SPELL[fn] for fn in ("exp", *ANGLES)} | {fn: f"HYV_EACH({SCALARS[fn].c.split('{')[0]}, {{0}})" for fn in (
-    "log", "tanh", "erf", "sigmoid", "expm1", "log1p", "softplus", "log2", "log10", "erfinv", "arctan", "arcsin",
-    "arccos", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "cbrt")}
-COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
-LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})",
-         "logical_not": "HYV_NOT({0})"}
 
 
-def spelling(fn: str, of: np.dtype) -> str | None:
-    """A function of vectors; in float64 those of kernels/c/branchless.h, element by element, and what needs no
-    function."""
-    plain = SPELL.get(fn)
-    return plain if of == F32 else WIDE.get(fn) or (None if plain is None or "hyv_" in plain or "EACH" in plain
-                                                    else plain)
+def comparison(fn: str) -> bool:
+    """Whether a function compares two vectors, which gives a mask."""
+    row = SCALARS[fn]
+    return row.rule == "bool" and bool(row.vector) and not row.of_masks
+
+
+def spelling(fn: str, of: np.dtype) -> str:
+    """A function of vectors of float32 or of float64; "" where there is none."""
+    return SCALARS[fn].of_vectors(of != F32)
 
 
 def in_vectors(n: Node) -> bool:
@@ -59,8 +35,9 @@ def in_vectors(n: Node) -> bool:
     if n.prim != "map":
         return True
     fn = n.attrs["fn"]
-    known = (fn in SPELL and _floats(n.dtype) or fn in COMPARE or fn in LOGIC
-             and all(a.dtype == np.bool_ for a in n.args))
+    row = SCALARS[fn]
+    known = bool(row.vector) and (_floats(n.dtype) or comparison(fn) or row.of_masks
+                                  and all(a.dtype == np.bool_ for a in n.args))
     return known and all((_floats(a.dtype) or a.dtype == np.bool_) and _moved(a).prim != "iota" for a in n.args)
 
 
@@ -177,6 +154,11 @@ def limited(n: Node) -> str | None:
         and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c):      # type: ignore[operator]
         return "HYV_MIN"
     return None
+
+
+def library_call(n: Node) -> bool:
+    """A function of float64 that C calls for each element, and that has vectors of its own here."""
+    return heavy(n) and bool(spelling(n.attrs["fn"], F64)) and SCALARS[n.attrs["fn"]].c.startswith("__builtin_")
 
 
 def heavy(n: Node) -> bool:

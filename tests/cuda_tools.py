@@ -103,11 +103,17 @@ def cuda_device(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def orders() -> Iterator[str]:
-    """Each order of threads in turn, set for the emulator while the caller's loop body runs."""
+    """Each order of threads in turn, set for the emulator while the caller's loop body runs.
+
+    In the random one, blocks take turns at their barriers, and tensor cores add as exactly as NVIDIA's do at worst.
+    """
     for order in THREE:
         with pytest.MonkeyPatch.context() as patch:
             if order != "gpu":
                 patch.setenv("HYBRID_EMU_ORDER", order)
+            if order.startswith("random"):
+                patch.setenv("HYBRID_EMU_BLOCKS", "3")
+                patch.setenv("HYBRID_EMU_SUMS", "truncated")
             yield order
 
 
@@ -130,8 +136,8 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA sources printed from now on name an array element that does not exist."""
     real = printer.print_program
 
-    def broken(*args: Any) -> Any:
-        text = real(*args)
+    def broken(*args: Any, **keywords: Any) -> Any:
+        text = real(*args, **keywords)
         text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
         return text
     monkeypatch.setattr(printer, "print_program", broken)

@@ -39,6 +39,7 @@ def test_a_page_of_a_network(tmp_path: Path) -> None:
     links = [e.get("href") for e in graph.iter() if e.tag == "a"]
     assert all(f'id="{link[1:]}"' in page for link in links if link) and len(links) == len(boxes)
     assert len([e for e in memory.iter() if e.tag == "rect"]) == len(report.spans) > 0
+    assert min(found.programs[0].eager) >= report.output_bytes        # some result of eager code is always alive
     assert "test_explain.py:" in page and "FullyConnected" in page and "static void k0" in page and "first call" in page
     assert "hybridized" not in repr(found) and "k0" in repr(found) and found._repr_html_() in page
     share = re.findall(r"<td data-name=reaches>(\d+ % of (?:memory|products)|in the caches|a form with fewer)", page)

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import copy
 import threading
-from types import SimpleNamespace
+from types import GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Mapping
+
+
+def module_of(value: Any) -> str:
+    """The name of the module that a class or function was made in. Types of compiled code may keep a descriptor there:
+    they are taken for Python's own; where a program has put another object, it is the program's."""
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str):
+        return module
+    return "builtins" if isinstance(module, (GetSetDescriptorType, MemberDescriptorType)) else ""
 
 
 class ClassProperty:

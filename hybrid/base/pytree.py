@@ -9,6 +9,7 @@ from enum import Enum
 from math import copysign
 from typing import Any, Callable, Hashable, Sequence
 
+from .names import module_of
 from .errors import AttributeValueError
 
 LEAF = "*"
@@ -169,7 +170,7 @@ def _compares(cls: type) -> bool:
     """Whether objects of a user's class may be equal and yet hold different things."""
     if cls.__eq__ is object.__eq__ or issubclass(cls, Enum):
         return False
-    top = cls.__module__.split(".")[0]
+    top = module_of(cls).split(".")[0]
     return top not in sys.stdlib_module_names and top not in ("hybrid", "numpy") or top == "__main__"
 
 

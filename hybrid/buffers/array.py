@@ -56,8 +56,8 @@ class NDArray(evict.Held):
     device = ctx
 
     @property
-    def grad(self) -> Self | None:
-        """The gradient that ``backward`` wrote, or None."""
+    def grad(self) -> Self | Any:
+        """The gradient that ``backward`` wrote; None where none is kept."""
         if self._ag is None or self._ag.grad is None:
             owner, idle = _IDLE.get(id(self), (None, None))
             return idle if owner is not None and owner() is self else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import runtime
 from ..base import config, rng
-from ..ir import Program, dot, full, reduce
+from ..ir import Node, Program, dot, full, reduce
 from ..ir import input as leaf
 from ..ir import map as map_
 from ..runtime.report import KernelReport, Report
@@ -77,18 +77,26 @@ def measured(call: Call) -> Measured:
                     _eager_bytes(program))
 
 
+# operations whose eager result lies in the memory of what they read
+VIEWS = frozenset("reshape expand permute slice window detach with_grad".split())
+
+
 def _eager_bytes(program: Program) -> list[int]:
     """Bytes of intermediate values and results that are alive behind each operation, where each stores its result."""
     order = [n for n in program.order() if n.args]
-    last = {a: i for i, n in enumerate(order) for a in n.args}
-    last.update((r, len(order)) for r in program.roots)
+    owner: dict[Node, Node] = {}                          # what a value's numbers lie in
+    last: dict[Node, int] = {}                            # when an owner's memory is read last
+    for i, n in enumerate(order):
+        owner[n] = owner.get(n.args[0], n.args[0]) if n.prim in VIEWS else n
+        last.update((owner.get(a, a), i) for a in (*n.args, n))
+    last.update((owner.get(r, r), len(order)) for r in program.roots)
     alive, out = 0, []
     ends: dict[int, int] = {}
     for i, n in enumerate(order):
-        size = n.nbytes if n.prim not in ("reshape", "expand", "permute", "slice", "detach", "with_grad") else 0
+        size = n.nbytes if owner[n] is n else 0
         alive += size
-        end = last.get(n, i)
-        ends[end] = ends.get(end, 0) + size
+        if size:
+            ends[last[n]] = ends.get(last[n], 0) + size
         out.append(alive)
         alive -= ends.pop(i, 0)
     return out

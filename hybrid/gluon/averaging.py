@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping
 from .. import nd
 from ..base.errors import AttributeValueError, user_location
 from ..buffers.array import NDArray
+from .parameter import ParameterDict
 
 
 class ExponentialMovingAverage:
@@ -29,10 +30,10 @@ class ExponentialMovingAverage:
     3.0
     """
 
-    def __init__(self, params: Mapping[str, Any], decay: float = 0.999, warmup: bool = False):
+    def __init__(self, params: ParameterDict | Mapping[str, Any], decay: float = 0.999, warmup: bool = False):
         if not 0 <= decay < 1:
             raise AttributeValueError(f"{user_location()}: decay={decay} must be 0 or more and below 1")
-        self._params = dict(params)
+        self._params = dict(params.items())
         self.decay, self.warmup = decay, warmup
         self._count = nd.zeros((1,))                          # an array: compiled steps count too
         self.averages: dict[str, NDArray] = {name: p.data().copy() for name, p in self._params.items()}

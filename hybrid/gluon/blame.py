@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Iterable
 
+from ..base.names import module_of
 from ..base.errors import AttributeValueError, DTypeError, ShapeError, raised_at, user_location
 
 
@@ -34,7 +35,7 @@ def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> Non
 
 
 def _of_library(cls: type) -> bool:
-    return cls.__module__.split(".")[0] == "hybrid"
+    return module_of(cls).split(".")[0] == "hybrid"
 
 
 def _takes(block: Any, params: Iterable[str]) -> int | None:

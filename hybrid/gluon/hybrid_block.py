@@ -17,7 +17,8 @@ from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..graph.symbol import CONCRETE, Group, Symbol, known, var
+from ..graph.symbol import Group, Symbol, known, var
+from ..graph.symnode import CONCRETE
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
@@ -200,6 +201,8 @@ class HybridBlock(Block[Result]):
 
         static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options,
         accepted; memory is always planned and shapes are always static per signature, so they change nothing.
+        precision: "bf16" lets inference round operands of products with parameters to bfloat16, where the processor
+        multiplies these faster; the sums are of float32.
         """
         kwargs = check_options(kwargs)
         d = self.__dict__

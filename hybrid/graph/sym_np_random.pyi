@@ -30,8 +30,8 @@ def choice(
     p: Any = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def exponential(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def f(dfnum: Any, dfden: Any, size: Any = None, ctx: Context | None = None) -> Symbol: ...
 def gamma(
@@ -39,52 +39,61 @@ def gamma(
     out: Symbol | None = None
 ) -> Symbol: ...
 def gumbel(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    loc: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def laplace(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    loc: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def logistic(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    loc: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def lognormal(
     mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
     out: Symbol | None = None
 ) -> Symbol: ...
-def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Symbol: ...
+def multinomial(
+    n: int, pvals: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], size: int | Sequence[int] | None = None
+) -> Symbol: ...
 def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None) -> Symbol: ...
 def normal(
     loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
     out: Symbol | None = None
 ) -> Symbol: ...
 def normal_n(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    loc: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0,
+    batch_shape: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> Symbol: ...
 def pareto(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def power(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
-def rand(*size: Any, **kwargs: Any) -> Symbol: ...
+def rand(
+    *size: int, dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
+) -> Symbol: ...
 def randint(
     low: Any, high: Any = None, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
     out: Symbol | None = None
 ) -> Symbol: ...
-def randn(*size: Any, **kwargs: Any) -> Symbol: ...
+def randn(
+    *size: int, dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
+) -> Symbol: ...
 def random(size: Any = None) -> Symbol: ...
 def random_sample(size: Any = None) -> Symbol: ...
 def ranf(size: Any = None) -> Symbol: ...
 def rayleigh(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def sample(size: Any = None) -> Symbol: ...
 def seed(seed: int, ctx: Context | None | str = 'all') -> Symbol: ...
@@ -94,11 +103,11 @@ def uniform(
     out: Symbol | None = None
 ) -> Symbol: ...
 def uniform_n(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    low: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    high: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0,
+    batch_shape: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> Symbol: ...
 def weibull(
-    *args: Any, size: Any = None, dtype: DTypeLike | None = None, ctx: Context | None = None,
-    out: Symbol | None = None, **kwargs: Any
+    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], size: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None, out: Symbol | None = None
 ) -> Symbol: ...

@@ -18,13 +18,13 @@ def bernoulli(
 ) -> Symbol: ...
 def current_context() -> Symbol: ...
 def normal_n(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    loc: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0,
+    batch_shape: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> Symbol: ...
 def seed(seed: int, ctx: Context | None | str = 'all') -> Symbol: ...
 def uniform_n(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    low: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    high: Symbol | NDArray | numpy.ndarray | float | Sequence[Any] = 1.0,
+    batch_shape: int | Sequence[int] | None = None, dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> Symbol: ...

@@ -11,6 +11,8 @@ filters:
   or 4 times as large, and longer to read. Planes of volumes are transformed and summed over the depth: weights (panels,
   kd C, 3, 3, P)
 - ``depthwise``: weights (*kernel, C rounded up to L)
+- ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
+  numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
 - ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
 """
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..base.errors import ShapeError
-from . import batch_in_lanes
+from . import batch_in_lanes, low_precision
 from .build import data, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
@@ -31,13 +33,20 @@ from .winograd import TILES, array, square, tiles
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int],
            filters: int,
-           pool: Any = (1, 1), groups: int = 1) -> Any:
+           pool: Any = (1, 1), groups: int = 1, zero: int = 0) -> Any:
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
-    if form not in ("direct", "depthwise", *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
+    if form not in ("direct", "depthwise", "words", *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
     channels, rank = x.shape[-1], len(kernel)
+    if form == "words":
+        if low_precision.word_of(x.dtype, w.dtype) != w.shape[-1]:
+            raise ShapeError(f"a packed convolution of words of {w.shape[-1]} from {x.dtype} and {w.dtype}")
+        wanted, out_type = (*kernel, channels // groups // w.shape[-1]), np.dtype(np.float32)
+        if w.shape[1:2 + rank] != wanted or w.shape[0] // groups * groups * w.shape[-2] < filters:
+            raise ShapeError(f"packed words {w.shape} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
+        return (x.shape[0], *out, filters), out_type
     if groups > 1 and (form != "direct" or channels % groups or filters % groups or w.shape[0] % groups):
         raise ShapeError(f"a packed convolution of form {form!r} in {groups} groups over {x.shape}, {filters} filters")
     wanted, found, panels = ((*kernel, channels // groups), w.shape[1:2 + rank],
@@ -56,8 +65,8 @@ def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate
     """Windows (N, *out, C, *kernel) of padded data, zeros beyond it."""
     pads, rank = n.attrs["pads"], len(size)
     spans = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
-    wide = np.zeros((x.shape[0], *(max(span, have + p) for span, have, p in zip(spans, x.shape[1:], pads)),
-                     x.shape[-1]), x.dtype)
+    wide = np.full((x.shape[0], *(max(span, have + p) for span, have, p in zip(spans, x.shape[1:], pads)),
+                     x.shape[-1]), n.attrs.get("zero", 0), x.dtype)
     wide[(slice(None), *(slice(p, p + have) for p, have in zip(pads, x.shape[1:])))] = x
     reach = [d * (k - 1) + 1 for k, d in zip(size, dilate)]
     views = np.lib.stride_tricks.sliding_window_view(wide, reach,
@@ -72,6 +81,8 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
         return batch_in_lanes.eager(n, x, w)
     if a["form"] in TILES:
         return _winograd(n, x, w)
+    if a["form"] == "words":
+        x, w = low_precision.exact(x), low_precision.unpacked(low_precision.exact(w))
     win, rank = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"]), len(a["kernel"])
     summed = tuple(range(rank + 2, 2 * rank + 2))
     if a["form"] == "depthwise":
@@ -81,7 +92,7 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     for v, u in zip(np.split(win, groups, axis=1 + rank), np.split(w, groups)):
         flat = np.moveaxis(u, 0, -2).reshape(*u.shape[1:-1], -1)[..., :a["filters"] // groups]
         parts.append(np.tensordot(v, flat, ((*summed, 1 + rank), tuple(range(rank + 1)))))
-    return np.concatenate(parts, axis=1 + rank)
+    return np.concatenate(parts, axis=1 + rank).astype(n.dtype)
 
 
 def _winograd(n: Node, x: Any, w: Any) -> Any:
@@ -116,17 +127,17 @@ PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
          pads: Sequence[int], out: Sequence[int], filters: int,
-         pool: Sequence[int] = (1, 1), groups: int = 1) -> Node:
+         pool: Sequence[int] = (1, 1), groups: int = 1, zero: int = 0) -> Node:
     """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first
     plane, line and column (those behind follow from out).
 
     pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels,
-    each with filters of its own (``direct`` alone).
+    each with filters of its own (``direct`` and ``words``). zero: what padding holds (``words`` alone).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate),
                 pads=tuple(pads), out=tuple(out), filters=int(filters),
                 **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}),
-                **({"groups": groups} if groups > 1 else {}))
+                **({"groups": groups} if groups > 1 else {}), **({"zero": zero} if zero else {}))
 
 
 def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
+from ..base.names import module_of
 from ..base.pytree import ById
 from .free_variables import Contents, told
 
@@ -94,7 +95,7 @@ def state_of(value: Any) -> Answer | None:
 def _buffer(value: Any) -> Answer | None:
     """The place for an object that shows its memory (of ctypes, mmap)."""
     cls: Any = type(value)
-    if cls.__module__.split(".")[0] not in ("ctypes", "_ctypes", "mmap") and not _is_structure(cls):
+    if module_of(cls).split(".")[0] not in ("ctypes", "_ctypes", "mmap") and not _is_structure(cls):
         return None
     try:
         memoryview(value).release()
@@ -105,7 +106,7 @@ def _buffer(value: Any) -> Answer | None:
 
 @lru_cache(1024)
 def _is_structure(cls: type) -> bool:
-    return any(base.__module__ == "_ctypes" for base in cls.__mro__)
+    return any(module_of(base) == "_ctypes" for base in cls.__mro__)
 
 
 def leads_to(value: Any) -> Any:
@@ -123,7 +124,7 @@ def leads_to(value: Any) -> Any:
 
 def shows_state(cls: type) -> bool:
     """Whether all attributes of objects of a class of Python's library are state that code may read by its methods."""
-    top = cls.__module__.split(".")[0]
+    top = module_of(cls).split(".")[0]
     return top in sys.stdlib_module_names and top not in _SERVICES
 
 

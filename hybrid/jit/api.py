@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 import numpy as np
 
 from ..buffers.array import NDArray
+from ..base.dtype import as_dtype
 from ..base.errors import TraceError, shortened
 from .fast_path import NO_WAY
 from .programs import ProgramInfo
 from .trace import Hybridized
 
 OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit",
-           "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic"}
+           "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic", "precision"}
 HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon says how its blocks are hybridized
 
 
@@ -27,7 +28,18 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
     if set(options) - OPTIONS:
         warnings.warn(_unknown(options), stacklevel=3)
-    return {k: v for k, v in options.items() if k in OPTIONS}
+    return {k: _precision(v) if k == "precision" else v for k, v in options.items() if k in OPTIONS}
+
+
+def _precision(given: Any) -> str | None:
+    """The precision of products with parameters: "bf16", or None for float32."""
+    if given in (None, "float32", "fp32", "f32"):
+        return None
+    if given not in ("bf16", "bfloat16"):
+        raise ValueError(f"hybridize(precision=...) takes 'bf16' or 'float32', got {given!r}; for 8-bit integers see "
+                         "hybrid.contrib.quantization, for float16 net.cast")
+    as_dtype("bfloat16")                                   # says what to install
+    return "bf16"
 
 
 def _unknown(options: dict[str, Any]) -> str:
@@ -88,6 +100,7 @@ def hybridize(target: Any = None, **options: Any) -> Any:
     """
     if set(options) - OPTIONS:
         raise TypeError(_unknown(options))
+    options = check_options(options)
     if target is None:
         return functools.partial(hybridize, **options)
     if options.get("active") is False:

@@ -8,6 +8,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
+from ..base.names import module_of
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of
 from .reads import is_library
@@ -125,12 +126,12 @@ class Holder:
 
 
 def _of_library(cls: type) -> bool:
-    return cls.__module__.split(".")[0] == "hybrid"
+    return module_of(cls).split(".")[0] == "hybrid"
 
 
 @functools.lru_cache(1024)
 def _slots_of(cls: Any) -> tuple[tuple[str, Any], ...]:
-    if is_library(cls.__module__):
+    if is_library(module_of(cls)):
         return ()
     return tuple((k, v) for base in cls.__mro__ for k, v in vars(base).items() if isinstance(v, _SLOTS))
 

@@ -26,6 +26,7 @@ from types import (CellType, CodeType, FrameType, FunctionType, MethodType,
                    ModuleType)
 from typing import Any
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..base.scope import SCOPE
 from . import answers
@@ -141,7 +142,7 @@ class Changes:
             if isinstance(value, _PLAIN) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
-            if isinstance(value, answers.MEMO) and not is_library(value.__module__):
+            if isinstance(value, answers.MEMO) and not is_library(module_of(value)):
                 self._memos[id(value)] = value, value.cache_info()
                 self._remembering.update(id(c) for c in [getattr(value.__wrapped__, "__code__", None)] if c is not None)
             kind = _kind_of(value)
@@ -263,7 +264,7 @@ def _of_others(module: str) -> bool:
 
 def _module_of(value: Any) -> str:
     """The module whose state the attributes of an object are: of a function, where it was written."""
-    return (value.__module__ or "") if isinstance(value, FunctionType) else type(value).__module__
+    return (module_of(value)) if isinstance(value, FunctionType) else module_of(type(value))
 
 
 def _incidental(change: Change) -> bool:
@@ -284,20 +285,32 @@ def _kind_of(value: Any) -> str | None:
     if isinstance(value, CellType):
         return "cell"
     if isinstance(value, type):
-        return None if is_library(value.__module__) else "class"
-    if hasattr(cls, "_signature_version") and not is_library(cls.__module__):
+        return None if is_library(module_of(value)) else "class"
+    if hasattr(cls, "_signature_version") and not is_library(module_of(cls)):
         return "block"
     if isinstance(value, FunctionType):
-        return None if is_library(value.__module__ or "") else "object"
+        return None if is_library(module_of(value)) else "object"
     if isinstance(value, threading.local):
         return "thread"
     if any(map(_of_library, cls.__mro__)):
         return "settings"
     if isinstance(value, (tuple, frozenset, MethodType, functools.partial, ModuleType, property)):
         return None
-    if is_library(cls.__module__) and not attributes(value):
+    if is_library(module_of(cls)) and not attributes(value):
         return None
     return "object"
+
+
+def _in_class(value: Any) -> Any:
+    """What runs where an attribute of a class is asked for: methods, those of properties, descriptors and objects that
+    are called."""
+    if isinstance(value, property):
+        return [f for f in (value.fget, value.fset, value.fdel) if f is not None]
+    if isinstance(value, (FunctionType, type)):
+        return (value,) if isinstance(value, FunctionType) else ()
+    if is_library(module_of(type(value))):                      # staticmethod, partialmethod, cached_property
+        return [f for f in (getattr(value, n, None) for n in ("__func__", "func")) if f is not None]
+    return (value,) if callable(value) or hasattr(type(value), "__get__") else ()
 
 
 def _beside(value: Any) -> Any:
@@ -305,16 +318,15 @@ def _beside(value: Any) -> Any:
     if isinstance(value, (tuple, frozenset)):
         return value
     if isinstance(value, FunctionType):
-        return () if is_library(value.__module__ or "") else [*(value.__closure__ or ()), *(value.__defaults__ or ()),
+        return () if is_library(module_of(value)) else [*(value.__closure__ or ()), *(value.__defaults__ or ()),
                                                               *(value.__kwdefaults__ or {}).values()]
     if isinstance(value, MethodType):
         return value.__func__, value.__self__
     if isinstance(value, functools.partial):
         return value.func, *value.args, *value.keywords.values()
     if isinstance(value, type):
-        return () if is_library(value.__module__) else [v for v in vars(value).values()
-                                                        if isinstance(v, FunctionType)] + [
-            c for c in (type(value), *value.__bases__) if not is_library(c.__module__)]
+        return () if is_library(module_of(value)) else [part for v in vars(value).values() for part in _in_class(v)] + [
+            c for c in (type(value), *value.__bases__) if not is_library(module_of(c))]
     if hasattr(type(value), "_signature_version"):
         own = attributes(value)
         hooks = [*own.get("_forward_hooks", {}).values(), *own.get("_forward_pre_hooks", {}).values()]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
 from .free_variables import GONE
 from ..graph.symbol import Symbol
@@ -53,13 +54,13 @@ def is_foreign_array(value: Any) -> bool:
     cls = type(value)
     return (hasattr(cls, "__dlpack__") or hasattr(cls, "__array__")
             or hasattr(cls, "__array_interface__")) and not isinstance(
-        value, (np.ndarray, *_PLAIN)) and not cls.__module__.startswith("hybrid")
+        value, (np.ndarray, *_PLAIN)) and not module_of(cls).startswith("hybrid")
 
 
 def _is_plain(value: Any) -> bool:
     """Whether a value holds nothing that could change: a number or text, but not of a user's class with attributes."""
     return isinstance(value, _PLAIN) and not (isinstance(value, _VALUES) and type(value) not in _EXACT
-                                              and not is_library(type(value).__module__)
+                                              and not is_library(module_of(type(value)))
                                               and not isinstance(value, enum.Enum))
 
 
@@ -146,5 +147,5 @@ def _keeps_place(value: Any) -> bool:
     if cls in weakref.ProxyTypes:
         return False
     return isinstance(value, GeneratorType) or isinstance(value,
-                                                          Iterator) and is_library(cls.__module__) and not isinstance(
+                                                          Iterator) and is_library(module_of(cls)) and not isinstance(
             value, io.IOBase)

@@ -14,6 +14,7 @@ from ..autograd.demands import check
 from ..autograd.dispatch import apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
+from ..passes.low_precision import in_bfloat16
 from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
@@ -63,6 +64,8 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
+                if trace.precision == "bf16" and "bfloat16" in runtime.words(self.ctx):
+                    program = self.program = in_bfloat16(program, program.memo["lasting"])
             runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
@@ -74,8 +77,8 @@ class Entry:
                and not self.watches)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
-        # of the program's results, those that are views of inputs: (number of the input, steps)
-        self.views: dict[int, tuple[int, list[Any]]] = {}
+        # of the program's results, those that are views: ("input" or "output", its number, steps)
+        self.views: dict[int, tuple[str, int, list[Any]]] = {}
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.lasting)
         self.single = self.whole and structure == LEAF
@@ -91,8 +94,8 @@ class Entry:
         # of the captured inputs, as long as ``collected`` is the count of rebinds
         self.arrays: list[NDArray] = []
 
-    def look_at(self, views: dict[int, tuple[int, list[Any]]]) -> None:
-        """Give views of inputs back in the place of some results, as plain Python does."""
+    def look_at(self, views: dict[int, tuple[str, int, list[Any]]]) -> None:
+        """Give views of inputs or of other results back in the place of some results, as plain Python does."""
         self.views = views
         if views:
             self.whole = self.single = self.is_step = False
@@ -185,8 +188,8 @@ class Entry:
             self._note_gradients(inputs)
         for finish in self.after:
             finish()
-        for k, (i, steps) in self.views.items():
-            outputs[k] = _view(inputs[i], steps)
+        for k, (kind, i, steps) in self.views.items():
+            outputs[k] = _view(inputs[i] if kind == "input" else outputs[i], steps)
         if self.structure == LEAF and self.picks == [("output", 0)] and not self.assigned:
             return outputs[0]
         results = [outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]

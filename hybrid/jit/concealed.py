@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..base import pytree
 from ..base.errors import TraceError
@@ -26,7 +27,7 @@ def parts_of(value: Any) -> list[Any]:
         return [*value, *value.values()]
     if isinstance(value, (list, tuple, set, frozenset, deque)):
         return list(value)
-    if isinstance(value, (type, ModuleType)) or type(value).__module__.split(".")[0] == "hybrid":
+    if isinstance(value, (type, ModuleType)) or module_of(type(value)).split(".")[0] == "hybrid":
         return []
     # a function's module is not its own
     slots = [Place(value, v).get() for b in type(value).__mro__ for k, v in vars(b).items()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..base.device import Context
 from ..graph.symbol import Symbol
@@ -38,7 +39,7 @@ def can_change_inside(value: Any) -> bool:
 
 def _notes_changes(value: Any) -> bool:
     """Trainers, metrics, …: objects of this library's classes note changes in ways of their own."""
-    return type(value).__module__.split(".")[0] == "hybrid" and not isinstance(value,
+    return module_of(type(value)).split(".")[0] == "hybrid" and not isinstance(value,
             (dict, list, tuple, set, np.ndarray)) and not hasattr(value, "stamp")
 
 
@@ -48,7 +49,7 @@ def named_in_methods(cls: type) -> frozenset[str] | None:
     ``getattr``."""
     names: set[str] = set()
     for base in cls.__mro__:
-        if base.__module__.split(".")[0] in ("hybrid", "builtins"):
+        if module_of(base).split(".")[0] in ("hybrid", "builtins"):
             continue
         for key, member in vars(base).items():
             if key != "__init__":
@@ -91,8 +92,8 @@ class Watched:
 @functools.cache
 def _is_users(cls: type) -> bool:
     """Whether a class is neither Python's nor a package's, so that its methods tell which attributes are read."""
-    module = cls.__module__.split(".")[0]
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+    module = module_of(cls).split(".")[0]
+    file = getattr(sys.modules.get(module_of(cls)), "__file__", None) or ""
     return (module not in sys.stdlib_module_names and module != "hybrid" and "site-packages" not in file
             or module == "__main__")
 

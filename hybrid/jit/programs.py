@@ -18,10 +18,11 @@ _STRUCTURE, _MODES = 0, {2: "device", 3: "training", 4: "recording", 5: "numpy a
 class ProgramInfo:
     """One program of a function: for which calls it is, and what it cost.
 
-    sizes: dtype and shape of each array among the arguments, with names where they may be any (2 or more). guards:
-    what a call must have in common with the one that it was made for. state: ``compiled``; ``waiting`` for a compiler in the background, on NumPy until then; or
-    ``not compiled``, on NumPy for good. waited, background: runs of the C compiler in this process that a caller has
-    waited for, and those that went in the background; none where the program was in the disk cache.
+    sizes: dtype and shape of each array among the arguments, with names for sizes that may be any. guards: what a call
+    must have in common with the one that it was made for. state: ``compiled``; ``waiting`` for a compiler in the
+    background, on NumPy until then; or ``not compiled``, on NumPy for good. waited, background: runs of the C compiler
+    in this process that a caller has waited for, and those that went in the background; none where the program was in
+    the disk cache.
     """
     name: str
     sizes: tuple[str, ...]

@@ -15,11 +15,12 @@ from collections import deque
 from contextvars import ContextVar
 from types import (BuiltinFunctionType, CodeType, FunctionType, GeneratorType, GetSetDescriptorType,
                    MappingProxyType, MemberDescriptorType, MethodType,
-                   ModuleType)
+                   ModuleType, WrapperDescriptorType)
 from typing import Any, Callable
 
 import numpy as np
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
 from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, told
 from ..graph.symbol import Symbol
@@ -50,7 +51,7 @@ def _described(descriptor: Any, value: Any, kind: type) -> Any:
 
 def _of_library(cls: type, name: str) -> bool:
     """Whether what a class has under a name comes from a base that is a library's."""
-    return next((is_library(b.__module__) for b in cls.__mro__ if name in b.__dict__), True)
+    return next((is_library(module_of(b)) for b in cls.__mro__ if name in b.__dict__), True)
 
 
 class Reachable:
@@ -108,7 +109,7 @@ class Reachable:
 
     def _of_library(self, value: Any, cls: type) -> None:
         """What an object shows by other means than attributes."""
-        if cls.__module__ in answers.OPAQUE:
+        if module_of(cls) in answers.OPAQUE:
             self._opaque[id(value)] = value
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
@@ -166,7 +167,7 @@ class Reachable:
             self._box(value)
         elif hasattr(type(value), "_signature_version"):
             self._block(value)
-        elif type(value).__module__.split(".")[0] == "hybrid":
+        elif module_of(type(value)).split(".")[0] == "hybrid":
             self.walk(attributes(value).get("_fn"))             # a hybridized function
             self._numbers_of(value)
         else:
@@ -210,7 +211,7 @@ class Reachable:
 
     def _memo(self, memo: Any) -> None:
         """A function with a cache: what it keeps, which may change inside, and whether it forgets."""
-        if is_library(memo.__module__ or ""):
+        if is_library(module_of(memo)):
             return
         if all(m is not memo for m in self._memos):
             self._memos.append(memo)
@@ -221,7 +222,7 @@ class Reachable:
             self._put(answers.memory(memo, _KEPT))
 
     def _of_function(self, fn: FunctionType) -> None:
-        if is_library(fn.__module__ or ""):
+        if is_library(module_of(fn)):
             self._ask(answers.setting(fn, fn.__name__))
             return
         self._shape(fn, FunctionType)
@@ -258,11 +259,11 @@ class Reachable:
             self._object(value) if attributes(value) else self._class(type(value))
 
     def _class(self, cls: type) -> None:
-        if is_library(cls.__module__):
+        if is_library(module_of(cls)):
             self._ask(answers.setting(cls, cls.__name__))
             return
         self._shape(cls, type)
-        if not is_library(type(cls).__module__):
+        if not is_library(module_of(type(cls))):
             self.walk(type(cls))
         if isinstance(cls, abc.ABCMeta):
             self._abstract(cls)
@@ -279,6 +280,9 @@ class Reachable:
                                                      GetSetDescriptorType)) and not _of_library(cls, name):
                 self._put(Place(cls, name))
                 self.walk(found)
+        if "super" in self.names:
+            for base in cls.__mro__[1:]:
+                self.walk(base)
 
     def _abstract(self, cls: type) -> None:
         """A class that others can be registered with, or that is told by what its objects have."""
@@ -304,7 +308,7 @@ class Reachable:
             for value in list(attributes(block).values()):
                 if hasattr(type(value), "_signature_version"):
                     self.walk(value)
-        if not is_library(type(block).__module__):
+        if not is_library(module_of(type(block))):
             for name, value in list(attributes(block).items()):
                 if (name in self.names
                     or self.every) and not name.startswith("_hybrid") and not hasattr(type(value), "_signature_version"):  # noqa: E501
@@ -327,7 +331,7 @@ class Reachable:
         kind = OfThread if isinstance(value, threading.local) else Place
         own = vars(value) if kind is OfThread else attributes(value)
         self._class(cls)
-        if not is_library(cls.__module__):
+        if not is_library(module_of(cls)):
             self._put(Place(value, _CLASS))
         self._ask(answers.state_of(value))
         self.walk(answers.leads_to(value))
@@ -348,5 +352,6 @@ class Reachable:
             if isinstance(found, MemberDescriptorType):
                 self.walk(self._put(Place(value, found)))
             elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
-                if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
+                plain = isinstance(cls.__getattribute__, WrapperDescriptorType) and hasattr(value, "__dict__")
+                if kind is OfThread or plain:
                     self._put(kind(value, name))                # it may get one of its own

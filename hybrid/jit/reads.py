@@ -8,6 +8,7 @@ arguments, and what those lead to), and every place that is found so becomes par
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import warnings
 from collections.abc import Iterator
@@ -188,6 +189,7 @@ class Reader(Reachable):
             self._space(space, names)
         for root in self._roots:
             self.walk(root)
+        self._elsewhere()
         for of in list(self._codes.values()):
             for module in _imports_of(of):
                 self._imported(module)
@@ -209,6 +211,16 @@ class Reader(Reachable):
                 raise TraceError(f"{at}: {name or 'this function'} took values from a {type(value).__name__} while it "
                                  f"was compiled; they would stay the same at every call. Take them outside and give "
                                  f"them as arguments.")
+
+    def _elsewhere(self) -> None:
+        """Functions that ran and that nothing which was looked at leads to: a layer of this library calls them, or a
+        package. The collector knows who holds their code."""
+        made = {id(c) for code in self._codes.values() for c in code.co_consts if isinstance(c, CodeType)}
+        missing = [c for i, c in self._codes.items() if i not in self._functions and i not in made
+                   and (c.co_freevars or c.co_argcount or c.co_kwonlyargcount)]
+        for fn in gc.get_referrers(*missing) if missing else ():
+            if isinstance(fn, FunctionType):
+                self.walk(fn)
 
     def guard(self, fixed: Callable[[Any, NDArray], bool]) -> tuple[Guard, Any]:
         """The guard, and its stamp for what the places held when they were found. fixed: whether another array in a

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from ..base.names import module_of
 from ..base import dtype as dt
 from ..base.device import current_context
 from ..base.errors import DTypeError, TraceError, user_location
@@ -82,4 +83,4 @@ class Taken:
 
 def _described(x: Any) -> str:
     kind = type(x)
-    return f"a {kind.__module__}.{kind.__name__}"
+    return f"a {module_of(kind)}.{kind.__name__}"

@@ -30,7 +30,8 @@ from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
-from ..graph.symbol import ALIAS, Symbol, create, cut, detached
+from ..graph.node_notes import cut, detached
+from ..graph.symbol import ALIAS, Symbol, create
 from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
 from .programs import ProgramInfo, programs
@@ -71,6 +72,7 @@ class Trace:
         self.blocks: list[Any] = []
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
+        self.precision: str | None = None               # of products with parameters, where nothing is recorded
         # gradients (traced_grad.py)
         # for an input, the number of the input that collects its gradient
         self.gradients: dict[int, int] = {}
@@ -234,6 +236,16 @@ def view_steps(s: Symbol, originals: dict[int, int]) -> tuple[int, list[Any]] | 
         s, key = s._base
         steps.append((None, shape) if key is ALIAS else (key, shape))
     return originals[id(s)], steps[::-1]
+
+
+def _views_of_results(leaves: Sequence[Symbol], given: dict[int, tuple[str, int]]) -> dict[int, Any]:
+    """Results that are views of another result: where each stands, and of which one it is a view, and how."""
+    own = {id(s): given[id(s)][1] for s in leaves if given.get(id(s), ("input", 0))[0] == "output"}
+
+    def of(s: Symbol, among: dict[int, int]) -> Any:
+        return view_steps(s, {k: i for k, i in among.items() if k != id(s)}) if s._base is not None else None
+    whole = {id(s): own[id(s)] for s in leaves if id(s) in own and of(s, own) is None}
+    return {own[id(s)]: ("output", *of(s, whole)) for s in leaves if id(s) in own and id(s) not in whole}
 
 
 def separate(value: Any) -> Any:
@@ -774,9 +786,11 @@ class Hybridized:
                 continue
             given[id(s)] = ("output", len(outputs))
             if not trace.recording and (of := view_steps(s, originals)) is not None:
-                views[len(outputs)] = of
+                views[len(outputs)] = "input", *of
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        if not trace.recording:
+            views.update(_views_of_results(leaves, given))
         results = len(outputs)
         with _active(trace):
             for w in trace.watches:
@@ -795,6 +809,7 @@ class Hybridized:
         origins = program.memo["origins"]
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         program.memo.update(origins=origins, name=self.name)
+        trace.precision = self.options.get("precision")
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside

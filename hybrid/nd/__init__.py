@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 import numpy as _np
 
 from ..base import dtype as dt
-from . import functions, methods
+from . import functions, methods as methods, operators
 from ..buffers import foreign
 from ..buffers.array import NDArray, array as _array, wrap
 from .copies import captured
@@ -52,7 +52,7 @@ def made_here(x: Any) -> Any:
     return x
 
 
-def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
+def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out: Any = None, name: Any = None) -> Any:
     """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse
     arrays.
 
@@ -61,14 +61,12 @@ def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **k
     """
     if stype not in (None, "default"):
         return functions.resolve("nd", "sparse.zeros")(stype, shape, ctx, dtype)
-    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype),
-                name=kwargs.get("name"))
+    return make("_zeros", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 
 
-def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, out: Any = None, name: Any = None) -> Any:
     """Ones of a shape."""
-    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype),
-                name=kwargs.get("name"))
+    return make("_ones", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 
 
 def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -83,13 +81,13 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> 
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None,
-           dtype: Any = None, **kwargs: Any) -> Any:
+           dtype: Any = None, out: Any = None, name: Any = None) -> Any:
     """start, start + step, … below stop (0 … start when stop is None)."""
     attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range,
              "dtype": or_float32(dtype)}
     if SCOPE.symbolic:                                       # written as MXNet writes it, stop=None too
-        return invoke(OPS["_arange"], [], attrs, None, kwargs.get("name"), hint="_arange")
-    return make("_arange", ctx=ctx, name=kwargs.get("name"), **attrs)
+        return invoke(OPS["_arange"], [], attrs, None, name, hint="_arange")
+    return make("_arange", out, ctx=ctx, name=name, **attrs)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, ctx: Any = None, dtype: Any = None) -> Any:
@@ -194,7 +192,7 @@ def _two(name: str, row: Any) -> Any:
             if named:
                 raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument "
                                 f"{', '.join(map(repr, named))}")
-        return methods.two(row, lhs, rhs)
+        return operators.two(row, lhs, rhs)
     function.__name__ = name
     function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
     return function
@@ -206,7 +204,7 @@ def _first_of(named: dict[str, Any], *keys: str) -> tuple[Any, dict[str, Any]]:
     return named.get(key) if key else None, {k: v for k, v in named.items() if k != key}
 
 
-TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA_TWO}
+TWO = {**{k: operators.BINARY[v] for k, v in operators.TWO.items()}, **operators.EXTRA_TWO}
 globals().update({name: _two(name, row) for name, row in TWO.items()})
 
 

@@ -18,7 +18,7 @@ from ..autograd.dispatch import TRACED_OUT, invoke
 from ..base.errors import AttributeValueError, KeyKindError, ShapeError, TraceError, user_location
 from ..ops.registry import OPS, OpDef
 from ..base.scope import SCOPE
-from ..graph.symbol import ALIAS, REREAD, Symbol
+from ..graph.symbol import ALIAS, DETACHED, REREAD, Symbol
 
 NUMBERS = (int, float, bool, np.number, np.bool_)
 ARRAYS = (NDArray, Symbol)
@@ -240,6 +240,10 @@ def assign(target: Symbol, new: Any) -> None:
         raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
     if new.dtype != target.dtype:
         new = invoke(OPS["Cast"], [new], {"dtype": np.dtype(target.dtype).name})
+    if SCOPE.recording and target._base is not None and DETACHED in target._one()[0].extra:
+        raise TraceError(f"{user_location()}: an array that detach() gave shares memory with the recorded one, and is "
+                         "changed in place here: a compiled gradient cannot pass by that. Write to a copy "
+                         "(x.detach().copy()), or to x itself")
     target.entries = new.entries
     # its value is the new one, not what is read from there
     target._seen = target._base and target._base[0].entries

@@ -5,7 +5,7 @@ axis, as NumPy's own do.
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence, overload
 
 import numpy as _np
 
@@ -15,7 +15,8 @@ from ..nd import functions
 from ..ops.registry import OPS
 from .complex_parts import ComplexParts, parts_of
 from .creation import parts
-from .multiarray import as_np, as_value, is_value
+from ..buffers.array import NDArray
+from .multiarray import as_np, as_value, is_value, ndarray
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -74,17 +75,17 @@ def _transform(name: str, z: ComplexParts, n: Any, axis: int, norm: Any, inverse
     return found if scale == 1 else found * scale
 
 
-def fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def fft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ComplexParts:
     """The transform along an axis, of n points."""
     return _transform("fft", _complex(a), n, axis, norm, False)
 
 
-def ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def ifft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ComplexParts:
     """The inverse transform along an axis, of n points."""
     return _transform("ifft", _complex(a), n, axis, norm, True)
 
 
-def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ComplexParts:
     """The transform of a real array along an axis: the n // 2 + 1 numbers of frequencies from 0 on."""
     if isinstance(a, ComplexParts) or not is_value(a) and _np.iscomplexobj(a):
         raise AttributeValueError(f"{user_location()}: np.fft.rfft takes a real array, got a complex one")
@@ -93,7 +94,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     return found[(slice(None),) * axis + (slice(0, found.shape[axis] // 2 + 1),)]
 
 
-def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ndarray:
     """The real array of n points whose ``rfft`` this is; n is even unless given."""
     z = _complex(a)
     n, axis = _length("irfft", z, 2 * (_length("irfft", z, None, axis)[0] - 1) if n is None else n, axis)
@@ -105,12 +106,12 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
     return _transform("irfft", ComplexParts(*whole), n, axis, norm, True).real
 
 
-def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ndarray:
     """The transform of n points of an array that equals its own mirrored conjugate: a real array."""
     return irfft(_complex(a).conj(), n, axis, {"forward": "backward", "ortho": "ortho"}.get(norm, "forward"))
 
 
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ComplexParts:
     """The inverse of ``hfft``."""
     return rfft(a, n, axis, {"forward": "backward", "ortho": "ortho"}.get(norm, "forward")).conj()
 
@@ -126,7 +127,7 @@ def _axes(name: str, a: Any, s: Any, axes: Any) -> tuple[list[Any], list[int]]:
     return lengths, axes
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> ComplexParts:
     """The transform over several axes."""
     z = _complex(a)
     for n, axis in zip(*_axes("fftn", z, s, axes)):
@@ -134,7 +135,7 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     return z
 
 
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> ComplexParts:
     """The inverse transform over several axes."""
     z = _complex(a)
     for n, axis in zip(*_axes("ifftn", z, s, axes)):
@@ -142,7 +143,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     return z
 
 
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> ComplexParts:
     """The transform of a real array over several axes; of the last of them the first half of the frequencies."""
     a = as_value(a)
     lengths, axes = _axes("rfftn", a, s, axes)
@@ -152,7 +153,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     return z
 
 
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> ndarray:
     """The inverse of ``rfftn``: a real array."""
     z = _complex(a)
     lengths, axes = _axes("irfftn", z, s, axes)
@@ -161,23 +162,32 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     return irfft(z, lengths[-1], axes[-1], norm)
 
 
-def _two(name: str, inner: Any) -> Any:
-    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
-        return inner(a, s, axes, norm)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"``{inner.__name__}`` over two axes."
-    return function
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> ComplexParts:
+    """``fftn`` over two axes."""
+    return fftn(a, s, axes, norm)
 
 
-fft2, ifft2, rfft2, irfft2 = (_two(_f.__name__.replace("n", "2"), _f) for _f in (fftn, ifftn, rfftn, irfftn))
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> ComplexParts:
+    """``ifftn`` over two axes."""
+    return ifftn(a, s, axes, norm)
 
 
-def fftfreq(n: int, d: float = 1.0, device: Any = None) -> Any:
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> ComplexParts:
+    """``rfftn`` over two axes."""
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> ndarray:
+    """``irfftn`` over two axes."""
+    return irfftn(a, s, axes, norm)
+
+
+def fftfreq(n: int, d: float = 1.0, device: Any = None) -> ndarray:
     """The frequencies of a transform of n points a distance d apart: float64."""
     return as_value(_np.fft.fftfreq(n, d))
 
 
-def rfftfreq(n: int, d: float = 1.0, device: Any = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, device: Any = None) -> ndarray:
     """The frequencies of ``rfft``: float64."""
     return as_value(_np.fft.rfftfreq(n, d))
 
@@ -193,11 +203,19 @@ def _shifted(x: Any, axes: Any, back: bool) -> Any:
     return x
 
 
+@overload
+def fftshift(x: ComplexParts, axes: Any = None) -> ComplexParts: ...
+@overload
+def fftshift(x: NDArray | _np.ndarray | Sequence[Any], axes: Any = None) -> ndarray: ...
 def fftshift(x: Any, axes: Any = None) -> Any:
     """Frequency 0 in the middle."""
     return _shifted(x, axes, False)
 
 
+@overload
+def ifftshift(x: ComplexParts, axes: Any = None) -> ComplexParts: ...
+@overload
+def ifftshift(x: NDArray | _np.ndarray | Sequence[Any], axes: Any = None) -> ndarray: ...
 def ifftshift(x: Any, axes: Any = None) -> Any:
     """The inverse of ``fftshift``."""
     return _shifted(x, axes, True)
@@ -205,3 +223,7 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft",
            "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

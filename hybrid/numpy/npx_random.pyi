@@ -18,13 +18,13 @@ def bernoulli(
 ) -> ndarray: ...
 def current_context() -> Context: ...
 def normal_n(
-    a: NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    loc: NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    scale: NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> ndarray: ...
 def seed(seed: int, ctx: Context | None | str = 'all') -> None: ...
 def uniform_n(
-    a: NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
-    b: NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: Any = None,
-    dtype: DTypeLike | None = None, ctx: Context | None = None, **kwargs: Any
+    low: NDArray | numpy.ndarray | float | Sequence[Any] = 0.0,
+    high: NDArray | numpy.ndarray | float | Sequence[Any] = 1.0, batch_shape: int | Sequence[int] | None = None,
+    dtype: DTypeLike | None = None, ctx: Context | None = None
 ) -> ndarray: ...

@@ -18,6 +18,7 @@ from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
 from ..ir.node import made_from
+from ..ir.scalar import SCALARS
 from .layout import Blocking, Conversion, Layout
 from .rewrite import rebuild
 
@@ -25,7 +26,6 @@ LEAST_WORK = 1 << 16             # products of a net below which it stays as it 
 BLOCK_BYTES = 1 << 19            # of a value for one block of pictures: it should stay in the second cache
 RING_BYTES = 160 << 10           # of the transformed lines that a convolution keeps on the stack
 DENSE_BYTES = 1 << 21            # weights of a dense layer, which each block reads
-MONOTONE = ("relu", "tanh", "sigmoid")
 Sizes = tuple[int, int]
 
 
@@ -129,7 +129,7 @@ class Pictures(Conversion):
         while at not in self.windows:
             chain.append(at)
             below = [a for a in at.args if not self._filterwise(a)]
-            if users.get(at) != 1 or at.prim != "map" or not (at.attrs["fn"] in MONOTONE
+            if users.get(at) != 1 or at.prim != "map" or not (SCALARS[at.attrs["fn"]].monotone
                                                               or at.attrs["fn"] == "add") or len(below) != 1:
                 return
             at = below[0]

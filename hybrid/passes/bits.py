@@ -10,11 +10,9 @@ from typing import Iterable
 
 from ..ir import Node
 from ..ir.access import MOVEMENT
+from ..ir.scalar import SCALARS
 
 THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
-EXACT = frozenset({"relu", "abs", "neg", "maximum", "minimum", "where", "gt", "lt", "ge", "le", "eq", "ne",
-                   "logical_not", "logical_and", "logical_or", "logical_xor",
-                   "sign", "floor", "ceil", "trunc", "round", "rint"})
 
 
 def compared(order: Iterable[Node]) -> set[Node]:
@@ -49,4 +47,4 @@ def _repeats(n: Node) -> bool:
     fn = n.attrs["fn"]
     if fn in ("add", "sub"):                                 # but with a product they may be rounded together
         return not any(a.prim == "map" and a.attrs["fn"] in ("mul", "square") for a in map(_below, n.args))
-    return fn == "mul" or fn in EXACT
+    return fn == "mul" or SCALARS[fn].exact

@@ -232,7 +232,7 @@ def listed(program: Program, frozen: frozenset[int], address: Address, scalar: b
     if scalar:
         program = Program(program.inputs, program.outputs, program.updates)
         program.memo["plain"] = True
-    return _attempted(planned(program, frozen), functools.partial(_listed, address=address, scalar=scalar))
+    return _attempted(planned(program, frozen, frozenset()), functools.partial(_listed, address=address, scalar=scalar))
 
 
 def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
@@ -253,9 +253,11 @@ def prepare_plan(whole: Planned) -> Planned:
     return plan(whole.prepare, JOINING)
 
 
-def planned(program: Program, lasting: frozenset[int]) -> Planned:
-    """The plan of a program for this machine, perhaps for one block of its batch."""
-    blocking, apart = (packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None,
+def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | None = None) -> Planned:
+    """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
+    words of 32 bits; None: all that the processor can."""
+    words = toolchain.words() if words is None else words
+    blocking, apart = (packed.blocking(toolchain.vector_bytes(), words) if not program.memo.get("plain") else None,
                        program.memo.get("apart", set()))
     if blocking is not None:
         prints = blocking.prints

@@ -116,9 +116,10 @@ def program_text(program: Program) -> str:
 
 
 @lru_cache(maxsize=8)
-def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
+def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int,
+            words: frozenset[str]) -> str:
     return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags),
-                        toolchain.cpu_features(), str(vector), np.__version__,
+                        toolchain.cpu_features(), str(vector), repr(sorted(words)), np.__version__,
                         sys.version, repr(variables))
 
 
@@ -127,7 +128,7 @@ def surroundings() -> str | None:
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes())
+    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words())
 
 
 def variables() -> tuple[tuple[str, str], ...]:

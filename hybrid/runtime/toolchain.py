@@ -288,6 +288,34 @@ def vector_bytes() -> int:
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
 
 
+WORDS = {"bfloat16": ("avx512_bf16", "__AVX512BF16__"), "uint8": ("avx512_vnni", "__AVX512VNNI__")}
+
+
+def words() -> frozenset[str]:
+    """Types that the processor multiplies by words of 32 bits, as far as the compiler knows the instructions
+    (kernels/c/words.h)."""
+    cc = compiler()
+    if cc is None or vector_bytes() < 64 or is_clang():
+        return frozenset()
+    return _words(cc, flags(cc))
+
+
+@lru_cache(maxsize=8)
+def _words(cc: str, flags: tuple[str, ...]) -> frozenset[str]:
+    features = cpu_features().split()
+    there = [name for name, (feature, _) in WORDS.items() if feature in features]
+
+    def known() -> str:
+        with scratch.work() as d:
+            found = []
+            for name in there:
+                Path(d, "w.c").write_text(f"#ifndef {WORDS[name][1]}\n#error none\n#endif\n")
+                if not _ask([*compilers.command(cc), *flags, "-fsyntax-only", f"{d}/w.c"], 2, d)[0]:
+                    found.append(name)
+        return " ".join(found)
+    return frozenset(_remembered(cc, f"words by {flags}", known).split()) if there else frozenset()
+
+
 @lru_cache(maxsize=8)
 def _usual_flags(cc: str, usual: tuple[str, ...]) -> tuple[str, ...]:
     """Of the flags that every compiler should take, those that one takes."""

@@ -8,9 +8,11 @@ from typing import Any, Callable
 
 import hybrid
 from ..nd import functions
-from ..numpy import elementwise, extension, fallback, linalg, random
+from ..numpy import elementwise, extension, linalg, random
+from ..numpy.composed import COMPOSED
 from ..ops import registry
 from .operator_files import HEAD, NPX, Space, attributes, exported, namespace, operator, sub_text, subspaces
+from . import signatures
 from .parameters import Parameter, function, own_parameters, usable
 
 VALUES = "NDArray | numpy.ndarray | float | Sequence[Any]"
@@ -31,21 +33,6 @@ RESULTS = {
     "num_gpus": "int"}
 # one array, or a tuple when the keyword is True
 FLAGGED = {"unique": ("return_index", "return_inverse", "return_counts"), "average": ("returned",)}
-# NumPy's own functions, which programs call on copies of their arrays: what NumPy 1.23 and every later version has
-HOST = """allclose array_equal array_equiv apply_along_axis apply_over_axes argpartition argwhere array2string array_repr
-    array_str asfarray base_repr binary_repr bitwise_count block broadcast_shapes ceil choose common_type compress
-    convolve corrcoef correlate cov cross cumprod cumproduct diag_indices digitize divmod dsplit exp2 extract
-    fill_diagonal flatnonzero float_power fmax fmin frexp frompyfunc fromfunction fromiter fromstring gcd geomspace
-    gradient heaviside histogram2d histogram_bin_edges histogramdd i0 imag in1d interp intersect1d isclose iscomplex
-    isin isreal isscalar ix_ kaiser lexsort load loadtxt logaddexp logaddexp2 mask_indices matrix_rank nanargmax
-    nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd nanvar nextafter
-    packbits partition piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub positive ptp put
-    put_along_axis putmask ravel_multi_index real roots savetxt searchsorted select setdiff1d setxor1d signbit sinc
-    sort_complex spacing take_along_axis trapz tri trim_zeros tril_indices_from triu_indices_from union1d unpackbits
-    unwrap vander
-    vectorize""".split()  # noqa: E501
-
-
 def own(name: str, fn: Any) -> bool:
     """Whether a function says its parameters itself."""
     return not any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in inspect.signature(fn).parameters.values())
@@ -54,7 +41,7 @@ def own(name: str, fn: Any) -> bool:
 def parts_of(name: str, fn: Any, key: str) -> list[Parameter]:
     """A function's parameters: its own, and where it hands others on to an operator, those of the operator."""
     given = own_parameters(fn)
-    d = registry.namespace("np").get(key)
+    d = registry.namespace("np").get(key) or registry.namespace("np").get(fn.__name__)
     if own(name, fn) or d is None or d.variadic:
         return given
     first = [p for p in given if not p.star and p.name != "*"]
@@ -88,7 +75,11 @@ def with_default(kind: str, default: str | None) -> str:
 
 def text_of(name: str, fn: Any, value: str, key: str) -> str:
     """The stub of a function; overloaded where a flag asks for further results."""
-    parts = typed(parts_of(name, fn, key), value)
+    known = signatures.said(key, value) or fn is not None and signatures.said(fn.__name__, value)
+    if known and value != "Symbol":
+        return "".join(function(name, typed(parts, value), result, ["overload"] * (len(known) > 1))
+                       for parts, result in known)
+    parts = typed(known[0][0] if known else parts_of(name, fn, key), value)
     if value == "Symbol":
         parts = [Parameter(p.name, p.type.replace("NDArray | ", "Symbol | NDArray | "), p.default, p.star)
                  for p in parts]
@@ -124,24 +115,24 @@ def constants() -> tuple[list[str], str]:
 
 
 def np_functions() -> dict[str, Callable[..., Any]]:
-    """The public functions of ``np``, NumPy's own excluded."""
+    """The public functions of ``np``; NumPy's own are those whose parameters are said."""
     modules = {n for n in dir(hybrid.np) if inspect.ismodule(getattr(hybrid.np, n, None))}
-    return found(hybrid.np, [n for n in dir(hybrid.np) if n not in modules and n not in HOST])
+    table = found(hybrid.np, [*(n for n in dir(hybrid.np) if n not in modules), *COMPOSED])
+    return {n: f for n, f in table.items() if n not in signatures.names()}
 
 
 def np_text(value: str) -> str:
     """``numpy/__init__.pyi``, or ``graph/sym_np.pyi``."""
-    table, (names, fixed) = np_functions(), constants()
+    table, (numbers, fixed) = np_functions(), constants()
     array = value == "ndarray"
-    head = HEAD.format(up="..") + ("from .multiarray import ndarray\nfrom . import linalg as linalg, random as random\n"
-                                   "from . import multiarray as multiarray\n" if array else
+    head = HEAD.format(up="..") + ("from .multiarray import ndarray\nfrom . import fft as fft, linalg as linalg, "
+                                   "random as random\nfrom . import multiarray as multiarray\n" if array else
                                    "from .symbol import Symbol\nfrom . import sym_np_linalg as linalg, "
                                    "sym_np_random as random\n")
-    host = [n for n in sorted(set(HOST) - set(table))] if array else []
-    every = {*table, *names, *host, "linalg", "random", *(("ndarray", "multiarray") if array else ())}
-    parts = [head, fixed, exported(every), "\n"]
-    parts += [text_of(n, f, value, n) for n, f in table.items()]
-    return "".join([*parts, *(f"def {n}(*args: Any, **kwargs: Any) -> Any: ...\n" for n in host)])
+    listed = signatures.names(host=array)
+    every = {*table, *numbers, *listed, "linalg", "random", *(("ndarray", "multiarray", "fft") if array else ())}
+    return "".join([head, fixed, exported(every), "\n", *(text_of(n, table.get(n), value, n)
+                                                          for n in sorted({*table, *listed}))])
 
 
 def part_text(value: str, part: str) -> str:
@@ -152,13 +143,9 @@ def part_text(value: str, part: str) -> str:
              if n in module.__all__ or functions.has("np", f"{part}.{n}")}
     head = HEAD.format(up="..") + ("from .multiarray import ndarray\n" if value == "ndarray"
                                    else "from .symbol import Symbol\n")
-    host = [n for n in (fallback.GENERATOR if part == "random" else
-                        "cond lstsq matrix_power matrix_rank multi_dot qr".split()) if n not in table]
-    host = [] if value == "Symbol" else host
-    parts = [head, exported({*table, *host}), "\n"]
-    parts += [text_of(n, f, value, f"{part}.{n}") for n, f in table.items()]
-    return "".join([*parts, *(function(n, [Parameter("args", "Any", None, "*"), Parameter("kwargs", "Any", None, "**")],
-                                       RESULTS.get(n, "{v}").format(v=value)) for n in sorted(set(host)))])
+    listed = signatures.names(part, host=value == "ndarray")
+    parts = [head, exported({*table, *listed}), "\n"]
+    return "".join([*parts, *(text_of(n, table.get(n), value, f"{part}.{n}") for n in sorted({*table, *listed}))])
 
 
 def npx_text(value: str) -> str:

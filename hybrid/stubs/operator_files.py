@@ -8,7 +8,7 @@ from typing import Any, Iterator
 
 import hybrid
 from ..graph import symbol
-from ..nd import functions, methods, random_functions
+from ..nd import functions, methods, operators, random_functions
 from ..ops import registry
 from ..ops.registry import OpDef
 from .parameters import Parameter, attribute, controls, counts, function, own_parameters, usable
@@ -236,9 +236,10 @@ def method(name: str, d: OpDef, space: Space) -> str:
 def methods_text(space: Space) -> str:
     """The operators and fluent methods of a class, as a base that type checkers alone see."""
     other = f"{space.value} | float" + (" | numpy.ndarray" if space is ND else "")
-    more = "" if space is ND else "from ..mxnet.executor import Executor\nfrom .symbol import Symbol\n"
+    more = "from ..numpy.multiarray import ndarray\n" if space is ND else (
+        "from ..mxnet.executor import Executor\nfrom .symbol import Symbol\n")
     rows = [HEAD.format(up=".."), more, f"\nclass {space.value}Methods:\n", "    def __hash__(self) -> int: ...\n"]
-    for name in methods.BINARY:
+    for name in operators.BINARY:
         comparison = name in ("eq", "ne", "gt", "ge", "lt", "le")
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         rows.append(f"    def __{name}__(self, other: {other}) -> Self: ...{ignored}\n")
@@ -251,7 +252,8 @@ def methods_text(space: Space) -> str:
     table = registry.namespace("nd")
     for name in sorted({*methods.FLUENT, "all", "any", "std", "var"} - set(OWN_METHODS)):
         rows.append(method(name, table.get(name) or registry.namespace("np")[name], space))
-    rows += [f"    def {name}{text}: ...\n".replace("{value}", space.value) for name, text in OWN_METHODS.items()]
+    rows += [f"    def {name}{text}: ...\n".replace("{value}", space.value).replace(
+        "{np}", "ndarray" if space is ND else "Self") for name, text in OWN_METHODS.items()]
     return "".join([*rows, *(attached(space) if space is SYM else ())])
 
 
@@ -261,7 +263,7 @@ GIVEN = {"tojson": "str", "save": "None", "as_nd_ndarray": "Self"}
 
 def attached(space: Space) -> Iterator[str]:
     """The methods of Symbol that other modules attach and that are no operators."""
-    known = {*methods.FLUENT, *OWN_METHODS, *("all", "any", "std", "var")}
+    known = {*methods.FLUENT, *OWN_METHODS, *NP_METHODS, *("all", "any", "std", "var")}
     for name, fn in sorted(vars(symbol.Symbol).items()):
         foreign = inspect.isfunction(fn) and not fn.__qualname__.startswith("Symbol.")
         if foreign and not name.startswith("_") and name not in known:
@@ -270,9 +272,21 @@ def attached(space: Space) -> Iterator[str]:
             result = GIVEN.get(name) or ("Executor" if said == "Executor" else "Self" if said == "Symbol" else said)
             yield function(name, [Parameter("self", "Self"), *rest], result, indent="    ").replace(
                 "self: Self", "self")
+    yield from (f"    def {name}{text}: ...\n" for name, text in NP_METHODS.items())
     yield "    @property\n    def grad(self) -> Self | None: ...\n"
 
 
+# methods of NumPy's, for Symbols of ``sym.np``
+NP_METHODS = {
+    "choose": "(self, choices: Any, out: None = None, mode: str = 'raise') -> Self",
+    "compress": "(self, condition: Any, axis: int | None = None, out: None = None) -> Self",
+    "conj": "(self) -> Self", "conjugate": "(self) -> Self",
+    "cumprod": "(self, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Self",
+    "diagonal": "(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Self",
+    "ravel": "(self, order: str = 'C') -> Self",
+    "searchsorted": "(self, v: Any, side: str = 'left', sorter: Any = None) -> Self",
+    "trace": "(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, "
+             "out: None = None) -> Self"}
 # methods that are no operators under their name
 OWN_METHODS = {
     "squeeze": "(self, axis: int | Sequence[int] | None = None, inplace: _bool = False) -> Self",
@@ -285,7 +299,7 @@ OWN_METHODS = {
     "cast": "(self, dtype: DTypeLike | None) -> Self",
     "copy": "(self) -> Self",
     "copyto": "(self, other: Any) -> Self",
-    "as_np_ndarray": "(self) -> Any",
+    "as_np_ndarray": "(self) -> {np}",
     "split_v2": "(self, indices_or_sections: int | Sequence[int], axis: int = 0, squeeze_axis: _bool = False) -> "
                 "list[Self]",
     "slice_assign": "(self, rhs: {value}, begin: Sequence[int | None], end: Sequence[int | None], "

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Callable, ParamSpec, Sequence
+from typing import Any, Callable, Concatenate, Literal, ParamSpec, Sequence, TypeVar, overload
 
 from .. import autograd
 from ..autograd import traced_grad
 from ..base.errors import DTypeError, ShapeError, user_location
 from ..base.scope import SCOPE, tracing
-from ..buffers.array import full_like
+from ..buffers.array import NDArray, full_like
 from ..buffers.tape import flags
 from ..graph.symbol import Symbol, create
 from ..ops.registry import find
@@ -17,6 +17,10 @@ from .batch import over_rows
 from .values import call, chosen, flatten, unflatten, variable
 
 P = ParamSpec("P")
+A = TypeVar("A")
+R = TypeVar("R")
+N = TypeVar("N", bound=NDArray)
+M = TypeVar("M", bound=NDArray)
 
 
 def _zeros(x: Any) -> Any:
@@ -73,6 +77,12 @@ def _name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
+@overload
+def value_and_grad(f: Callable[Concatenate[A, P], R], argnums: Literal[0] = 0,
+                   has_aux: Literal[False] = False) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
+@overload
+def value_and_grad(f: Callable[P, R], argnums: int | Sequence[int] = 0,
+                   has_aux: bool = False) -> Callable[P, tuple[R, Any]]: ...
 def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0,
                    has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the value of ``f`` and its gradient.
@@ -98,7 +108,15 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0,
     return differentiated
 
 
-def grad(f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
+@overload
+def grad(f: Callable[Concatenate[A, P], Any], argnums: Literal[0] = 0,
+         has_aux: Literal[False] = False) -> Callable[Concatenate[A, P], A]: ...
+@overload
+def grad(f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]: ...
+@overload                                    # for a lambda inside of another grad, whose parameters mypy does not find
+def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0,      # type: ignore[overload-cannot-match]
+         has_aux: bool = False) -> Callable[..., Any]: ...
+def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that gives the gradient of ``f``; with has_aux a pair (gradient, aux). See ``value_and_grad``.
 
     >>> from hybrid import np
@@ -114,6 +132,12 @@ def grad(f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = 
     return gradient
 
 
+@overload
+def vjp(f: Callable[..., R], *primals: Any,
+        has_aux: Literal[False] = False) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+@overload
+def vjp(f: Callable[..., tuple[R, A]], *primals: Any,
+        has_aux: Literal[True]) -> tuple[R, Callable[[R], tuple[Any, ...]], A]: ...
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of ``f`` at ``primals``, and a function from cotangents of it to cotangents of the primals (a tuple).
 
@@ -137,7 +161,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (lin.result, pullback, lin.aux) if has_aux else (lin.result, pullback)
 
 
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., R], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[R, R]:
     """The value of ``f`` at ``primals`` and its derivative in the direction of ``tangents``.
 
     The pullback of f is linear in its cotangents, and its own pullback is the derivative of f (Townsend 2017, "A new
@@ -161,7 +185,11 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return lin.result, unflatten(lin.head_structure, found)
 
 
-def jacobian(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
+@overload
+def jacobian(f: Callable[Concatenate[N, P], M], argnums: int = 0) -> Callable[Concatenate[N, P], M]: ...
+@overload
+def jacobian(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]: ...
+def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that gives the Jacobian of ``f``: for a result of shape S and an argument of shape T, shape S + T.
 
     All rows are computed at once, as one program over a batch of one-hot cotangents. argnums as in ``grad``; nested
@@ -198,7 +226,11 @@ def _count(structure: Any) -> int:
         _count(s[1] if structure[0] == "dict" else s) for s in structure[1])
 
 
-def hessian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
+@overload
+def hessian(f: Callable[Concatenate[N, P], Any], argnums: int = 0) -> Callable[Concatenate[N, P], N]: ...
+@overload
+def hessian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]: ...
+def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     """A function that gives the Hessian of ``f``, which returns one number: shape T + T for an argument of shape T.
 
     >>> from hybrid import np

@@ -39,4 +39,6 @@
 #include "emu_types.h"
 #include "emu_fibers.h"
 #include "emu_device.h"
+#include "emu_async.h"
+#include "emu_tensor.h"
 #include "emu_run.h"

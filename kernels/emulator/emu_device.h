@@ -15,6 +15,7 @@ static inline void __threadfence_system() {}
 static inline void __nanosleep(unsigned) {
     emu::Fiber *me = emu::M.current;
     me->state = emu::READY;
+    emu::M.spinning = true;
     if (++emu::M.spins > 10000000) emu::fail(emu::ENDLESS_SPIN, "a spin loop does not end");
     if (!emu::M.cooperative) return emu::leave(me, &me->stack);
     emu::M.switches++;
@@ -161,60 +162,3 @@ static inline float min(float a, float b) { return fminf(a, b); }
 static inline float max(float a, float b) { return fmaxf(a, b); }
 static inline double min(double a, double b) { return fmin(a, b); }
 static inline double max(double a, double b) { return fmax(a, b); }
-
-// ---- what kernels write in PTX on the GPU
-
-static inline float emu_half_value(unsigned h) {
-    unsigned sign = (h & 0x8000) << 16, rest = (h & 0x7fff) << 13;
-    if ((h & 0x7c00) == 0x7c00) return __uint_as_float(sign | 0x7f800000u | rest);
-    return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 0x1p112f));
-}
-
-// D (16x8, f32) += A (16x16, bf16 or f16, row) * B (16x8, col), in the fragments of mma.sync.m16n8k16
-template <bool BFLOAT> static inline void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2]) {
-    auto words = [](unsigned lo, unsigned hi) { return (uint64_t)lo | (uint64_t)hi << 32; };
-    auto value = [](unsigned pair, int hi) {
-        unsigned h = hi ? pair >> 16 : pair & 0xffffu;
-        return BFLOAT ? __uint_as_float(h << 16) : emu_half_value(h);
-    };
-    unsigned slot, part_a[32][4];
-    memcpy(part_a, emu::meet(~0u, "mma", words(a[0], a[1]), words(a[2], a[3]), &slot)->value[slot], sizeof part_a);
-    const emu::Rendezvous *r = emu::meet(~0u, "mma", words(b[0], b[1]), 0, &slot);
-    float A[16][16], B[16][8];
-    for (int l = 0; l < 32; l++)
-        for (int hi = 0; hi < 2; hi++) {
-            int row = l >> 2, col = (l & 3) * 2 + hi;
-            unsigned part_b[2] = {(unsigned)r->value[slot][l][0], (unsigned)(r->value[slot][l][0] >> 32)};
-            A[row][col] = value(part_a[l][0], hi);
-            A[row + 8][col] = value(part_a[l][1], hi);
-            A[row][col + 8] = value(part_a[l][2], hi);
-            A[row + 8][col + 8] = value(part_a[l][3], hi);
-            B[col][row] = value(part_b[0], hi);
-            B[col + 8][row] = value(part_b[1], hi);
-        }
-    int row = emu::lane() >> 2, col = (emu::lane() & 3) * 2;
-    for (int i = 0; i < 4; i++) {
-        float sum = 0;
-        for (int k = 0; k < 16; k++) sum += A[row + i / 2 * 8][k] * B[k][col + i % 2];
-        d[i] += sum;
-    }
-}
-
-// cp.async: the bytes arrive at the wait and are NaN until then
-static inline void emu_cp_async(void *to, const void *from, int size) {
-    emu::Fiber *me = emu::M.current;
-    if (me->copies == emu::MAX_ASYNC) return emu::fail(emu::BAD_ASYNC_COPY, "over 16 cp.async in flight (emulator limit)");
-    memset(to, 0xff, size);
-    me->copy[me->copies++] = {to, from, size, me->groups};
-}
-static inline void emu_cp_async_commit() { emu::M.current->groups++; }
-static inline void emu_cp_async_wait(int groups_left) {
-    emu::Fiber *me = emu::M.current;
-    int kept = 0;
-    for (int i = 0; i < me->copies; i++) {
-        emu::AsyncCopy c = me->copy[i];
-        if (c.group < me->groups - groups_left) memcpy(c.to, c.from, c.size);
-        else me->copy[kept++] = c;
-    }
-    me->copies = kept;
-}

@@ -10,23 +10,24 @@ extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[]
 namespace emu {
 
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
-enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN };
+enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED, BAD_MBARRIER };
 
-const int MAX_ASYNC = 16;
+const int MAX_ASYNC = 64;                       // copies of a thread under way
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 struct AsyncCopy {
     void *to;
     const void *from;
-    int size, group;
+    int size, filled, group;                    // bytes written; those of them that are read, the rest are zeros
+    uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
 };
 
 // One warp collective of one mask; values of two generations, so that a fast lane cannot overwrite a slow one's.
 struct Rendezvous {
     unsigned mask, arrived, generation;
     const char *what;
-    uint64_t value[2][32][2];
+    uint64_t value[2][32][4];
 };
 
 struct Warp {
@@ -53,6 +54,7 @@ struct Block {
     char *dynamic_shared, *static_shared;
     uint3 index;
     unsigned position;                          // in the order of threads
+    bool paused;                                // at a barrier of all its threads, for another block to run
 };
 
 struct Machine {
@@ -69,7 +71,9 @@ struct Machine {
     size_t stack_bytes;
     unsigned grid_arrived, grid_generation;
     unsigned long switches, spins;
-    bool cooperative;
+    bool cooperative, interleaved;
+    bool ahead, spinning;                       // warps run as far ahead of the others as they can; but not when they spin
+    int sums;                                   // of tensor cores: see emu_tensor.h
     int error;
     char message[512];
 };
@@ -161,12 +165,14 @@ static inline bool runnable(const Fiber *f) {
 // The next fiber of this block, in the order of threads, that has not started or can go on; null when none can.
 static Fiber *pick() {
     Block *b = M.current_block;
+    if (b->paused) return nullptr;
     for (unsigned i = 1; i <= b->threads; i++) {
-        unsigned k = b->position + i;
+        unsigned k = M.ahead && !M.spinning ? i - 1 : b->position + i;
         if (k >= b->threads) k -= b->threads;
         Fiber *f = &b->fibers[M.order[k]];
         if (f->state == DONE || (f->stack && !runnable(f))) continue;
         b->position = k;
+        M.spinning = false;
         return f;
     }
     return nullptr;
@@ -215,6 +221,7 @@ static void release_block(Block *b) {
     b->arrived = 0;
     b->votes = 0;
     b->generation++;
+    b->paused = M.interleaved;
 }
 
 static inline void release_warp(Rendezvous &r) {
@@ -227,7 +234,10 @@ static void retire(Fiber *me) {
     Block *b = M.current_block;
     me->state = DONE;
     b->live--;
-    if (me->copies) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
+    for (int i = 0; i < me->copies; i++)
+        if (!me->copy[i].barrier) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
+    for (unsigned i = 0; i < b->threads && !b->live; i++)
+        if (b->fibers[i].copies) fail(BAD_ASYNC_COPY, "a block ended with copies for whose mbarrier no thread waited");
     Warp &w = warp_of(me);
     w.live &= ~(1u << (me->tid & 31));
     for (int i = 0; i < w.masks; i++) {
@@ -305,8 +315,8 @@ static Rendezvous *find_meeting(Warp &w, unsigned mask) {
     return r;
 }
 
-// A warp collective: each lane brings 16 bytes and sees all the others' in r->value[*slot].
-static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot) {
+// A warp collective: each lane brings 32 bytes and sees all the others' in r->value[*slot].
+static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot, uint64_t c = 0, uint64_t d = 0) {
     Fiber *me = M.current;
     Warp &w = warp_of(me);
     unsigned self = me->tid & 31;
@@ -319,6 +329,8 @@ static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b,
     r->what = what;
     r->value[*slot][self][0] = a;
     r->value[*slot][self][1] = b;
+    r->value[*slot][self][2] = c;
+    r->value[*slot][self][3] = d;
     r->arrived |= 1u << self;
     if (r->arrived == (mask & w.live)) release_warp(*r);
     else wait_at(AT_WARP, generation, r);

@@ -4,6 +4,8 @@
 struct EmuOptions {
     int order;                                  // of threads and blocks: 0 forward, 1 reverse, 2 random
     unsigned seed;
+    int sums;                                   // of tensor cores: 0 rounded one by one, 1 cut off in groups
+    int resident;                               // blocks that take turns at their barriers; 1: one after the other
 };
 struct EmuLaunch {
     int kernel;
@@ -47,6 +49,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->position = threads - 1;
     b->arrived = b->generation = 0;
     b->votes = 0;
+    b->paused = false;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
     for (unsigned i = 0; i < threads; i++) {
@@ -70,15 +73,30 @@ static void run_block(Block *b) {
     leave(nullptr, &M.main_stack);
 }
 
+static void shuffle(unsigned *order, unsigned n, unsigned *state) {
+    for (unsigned i = n - 1; n && i; i--) {
+        *state = *state * 1664525u + 1013904223u;
+        unsigned j = (*state >> 8) % (i + 1), swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+}
+
+// Random orders with an odd seed keep warps together, and each runs as far ahead as it can.
 static void order_threads(unsigned threads, const EmuOptions &options) {
     for (unsigned i = 0; i < threads; i++) M.order[i] = options.order == 1 ? threads - 1 - i : i;
+    M.ahead = options.order == 2 && options.seed % 2;
+    M.spinning = false;
     unsigned state = options.seed * 2654435761u + 1;
-    for (unsigned i = threads - 1; options.order == 2 && i; i--) {
-        state = state * 1664525u + 1013904223u;
-        unsigned j = (state >> 8) % (i + 1), swap = M.order[i];
-        M.order[i] = M.order[j];
-        M.order[j] = swap;
-    }
+    if (options.order == 2) shuffle(M.order, threads, &state);
+    if (!M.ahead) return;
+    unsigned warps[32], at = 0, count = (threads + 31) / 32, copy[1024];
+    for (unsigned i = 0; i < count; i++) warps[i] = i;
+    shuffle(warps, count, &state);
+    memcpy(copy, M.order, threads * sizeof *copy);
+    for (unsigned w = 0; w < count; w++)
+        for (unsigned i = 0; i < threads; i++)
+            if (copy[i] / 32 == warps[w]) M.order[at++] = copy[i];
 }
 
 // One block after the other on the same fibers.
@@ -91,13 +109,14 @@ static void run_in_turn(size_t blocks, unsigned threads, char *shared, bool back
     }
 }
 
-// A cooperative launch: all blocks alive; the static shared section is swapped at each change of block.
-static void run_together(unsigned blocks, unsigned threads, char *dynamic, size_t stride) {
+// Blocks that are alive at once: all of a cooperative launch, else a few that take turns at their barriers. The static
+// shared section is swapped at each change of block.
+static void run_together(size_t first, unsigned blocks, unsigned threads, char *dynamic, size_t stride) {
     size_t bytes = static_bytes();
     char *saved = (char *)malloc(blocks * bytes + 1);
     memset(saved, 0xff, blocks * bytes);
     for (unsigned i = 0; i < blocks; i++) {
-        start_block(&M.blocks[i], i, threads, dynamic + i * stride);
+        start_block(&M.blocks[i], first + i, threads, dynamic + i * stride);
         M.blocks[i].static_shared = saved + i * bytes;
     }
     for (bool alive = true; alive && !M.error;) {
@@ -108,6 +127,7 @@ static void run_together(unsigned blocks, unsigned threads, char *dynamic, size_
             Block *b = M.current_block = &M.blocks[i];
             if (!b->live) continue;
             unsigned before = b->position;
+            b->paused = false;
             bool can_run = pick() != nullptr;
             b->position = before;
             if (can_run) {
@@ -158,7 +178,9 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     M.cooperative = l.cooperative;
     unsigned threads = l.block[0] * l.block[1] * l.block[2], warps = (threads + 31) / 32;
     size_t blocks = (size_t)l.grid[0] * l.grid[1] * l.grid[2], stride = (l.dynamic_bytes + 1023) / 1024 * 1024;
-    M.resident = l.cooperative ? (unsigned)blocks : 1;
+    M.sums = options.sums;
+    M.resident = l.cooperative || (size_t)options.resident > blocks ? (unsigned)blocks : max(1, options.resident);
+    M.interleaved = options.resident > 1 && M.resident > 1;
     reserve_stacks((size_t)M.resident * threads * STACK);
     M.blocks = (Block *)calloc(M.resident, sizeof(Block));
     M.order = (unsigned *)malloc(threads * sizeof(unsigned));
@@ -171,8 +193,9 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     }
     order_threads(threads, options);
     if (!M.error) {
-        if (l.cooperative) run_together(M.resident, threads, dynamic, stride);
-        else run_in_turn(blocks, threads, dynamic, options.order == 1);
+        for (size_t i = 0; i < blocks && M.resident > 1 && !M.error; i += M.resident)
+            run_together(i, (unsigned)min(blocks - i, (size_t)M.resident), threads, dynamic, stride);
+        if (M.resident == 1) run_in_turn(blocks, threads, dynamic, options.order == 1);
     }
     free(M.blocks), free(M.order), free(fibers), free(all_warps), free(dynamic);
     return M.error;

@@ -163,6 +163,8 @@ class Packed(Anchored):
 
 class Direct(Packed):
     """Sums over the window and the channels, tile by tile."""
+    number, sums = "float", "hy_v"      # C types of what is multiplied, and of vectors of sums
+    beyond = 0                          # byte that stands beyond the data
 
     def print(self) -> Printed:
         """The kernel."""
@@ -247,30 +249,53 @@ class Direct(Packed):
         # few sums wait for themselves: each in parts
         while run % (parts * 2) == 0 and parts * 2 * len(sums) <= BUSY:
             parts *= 2
+<<<<<<< HEAD
         out = [f"static __attribute__((noinline)) void {self.name}_{name}(const float *X, const float *W, {more}long "
                f"px0_, long c0_, {self.pointers}{more_declared()}) {{",
                "  " + " ".join(f"hy_v {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
+=======
+        T = self.number
+        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const {T} *X, const {T} *W, {more}long "
+               f"px0_, long c0_, {self.pointers}) {{",
+               "  " + " ".join(f"{self.sums} {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
+>>>>>>> main
         out.append(f"  for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{")
         for t in range(parts):
             out.append(f"    {{ const long q = q_ + {t}; "
-                       + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {t * self.width + j * L});" for j in vectors))
+                       + " ".join(self.weight(j, f"W + {t * self.width + j * L}") for j in vectors))
             for i, number in enumerate(numbers):
-                out.append(f"    {{ const hy_v a = HYV_B({number}); "
-                           f"{' '.join(f's{i}_{j}{part(t)} += a * w{j};' for j in vectors)} }}")
+                terms = " ".join(self.term(f"s{i}_{j}{part(t)}", j) for j in vectors)
+                out.append(f"    {{ {self.broadcast(number)} {terms} }}")
             out.append("    }")
         out += ["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))
         out += [f"  {s} += {' + '.join(s + part(t) for t in range(1, parts))};" for s in sums if parts > 1]
         for j in vectors:
-            out += ["  " + s for s in self.finished(j, [(pixel, f"s{i}_{j}") for i, pixel in enumerate(pixels)],
-                                                    partial[j])]
+            results = [(pixel, self.summed(f"s{i}_{j}")) for i, pixel in enumerate(pixels)]
+            out += ["  " + s for s in self.finished(j, results, partial[j])]
         return [*out, "}"]
+
+    def weight(self, vector: int, at: str) -> str:
+        """The statement that loads a vector of weights."""
+        return f"const hy_v w{vector} = HYV_LOAD({at});"
+
+    def broadcast(self, number: str) -> str:
+        """The statement that puts a number of the data into all lanes."""
+        return f"const hy_v a = HYV_B({number});"
+
+    def term(self, total: str, vector: int) -> str:
+        """The statement that adds the products of that number with a vector of weights to a sum."""
+        return f"{total} += a * w{vector};"
+
+    def summed(self, total: str) -> str:
+        """A sum as a vector of float32."""
+        return total
 
     def _near(self, at: list[int]) -> tuple[list[str], list[str]]:
         """Loops of a tile over pixels that fall on the same lines of the first cache, and where their numbers are: most
         are put together, the others have room."""
         moved = at[:-WAYS]
         put = " ".join(f"HYV_STORE(x + q + {i * NEAR}, HYV_LOAD(X + q + {a}));" for i, a in enumerate(moved))
-        return ([f"  float x[{len(moved) * NEAR}] __attribute__((aligned(64)));",
+        return ([f"  {self.number} x[{len(moved) * NEAR}] __attribute__((aligned(64)));",
                  f"  for (long q0 = 0; q0 < {self.deep}; q0 += {NEAR}, X += {NEAR}) {{",
                  f"  for (long q = 0; q < {NEAR}; q += {self.lanes}) {{ {put} }}"] if moved
                  else [f"  for (long q0 = 0; q0 < {self.deep}; q0 += {NEAR}, X += {NEAR}) {{"],
@@ -279,11 +304,11 @@ class Direct(Packed):
     def _run(self) -> tuple[int, list[str]]:
         """Numbers that lie one after another in data and weights, and the loops around them."""
         if self.kh == self.kw == 1:
-            return self.deep, ["  const float *x = X;"]
-        line = self.across * self.step * self.dy
+            return self.deep, [f"  const {self.number} *x = X;"]
+        line, T = self.across * self.step * self.dy, self.number
         if self.dx == 1 and self.step == self.deep:
-            return self.kw * self.c, [f"  const float *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
-        return self.deep, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const float *x = X + i / {self.kw} * "
+            return self.kw * self.c, [f"  const {T} *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
+        return self.deep, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const {T} *x = X + i / {self.kw} * "
                            f"{line} + i % {self.kw} * {self.dx * self.step};"]
 
     # ---- all tiles
@@ -297,7 +322,11 @@ class Direct(Packed):
         images, plane = 1 if self.line else self.batch // self.planes, self.h * self.wide * self.c
         at = f"(y * {self.sy * self.across} + x * {self.sx})"
         return [f"  for (long n = 0; n < {images}; n++) {{",
+<<<<<<< HEAD
                 f"    const float *image = {self.x} + n * {literal(self.layers * plane)};",
+=======
+                f"    const {self.number} *image = {self.x} + n * {self.layers * plane}l;",
+>>>>>>> main
                 *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}",
                                                   "x" if self.line else self._pixel(), plane=plane)), "  }"]
 
@@ -330,12 +359,13 @@ class Direct(Packed):
             image, to = f"((n * {self.layers} + z) * {self.h} + y)", f"(z * {held} + i - low)"
             each_line = (f"for (long l = 0; l < (high - low) * {self.layers}; l++) {{ const long z = l / (high - "
                          f"low), i = low + l % (high - low);")
-        copy = [f"float *to = from + {to} * {wide}l; const long y = i - {self.py}; const float *line = {self.x} + "
+        T, zero = self.number, self.beyond
+        copy = [f"{T} *to = from + {to} * {wide}l; const long y = i - {self.py}; const {T} *line = {self.x} + "
                 f"{image} * {self.wide * c}l;",
-                f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {wide * 4}); continue; }}",
-                *([f"__builtin_memset(to, 0, {self.px * step * 4});"] if self.px else []), row,
-                *([f"__builtin_memset(to + {(self.px + inside) * step}, 0, {after * 4});"] if after else [])]
-        return ["  float *from = (float *)scratch;",
+                f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, {zero}, {wide * 4}); continue; }}",
+                *([f"__builtin_memset(to, {zero}, {self.px * step * 4});"] if self.px else []), row,
+                *([f"__builtin_memset(to + {(self.px + inside) * step}, {zero}, {after * 4});"] if after else [])]
+        return [f"  {T} *from = ({T} *)scratch;",
                 f"  for (long n = 0; n < {self.batch // self.planes}; n++) for (long part = 0; part < {lines}; part "
                 f"+= {each}) {{",
                 f"    const long end = part + {each} < {lines} ? part + {each} : {lines}, y0 = {first}, low = y0 * "
@@ -363,7 +393,7 @@ class Direct(Packed):
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
                 f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = "
                 f"{self.column('tx')};",
-                *taps, f"  const float *X = {source} * "
+                *taps, f"  const {self.number} *X = {source} * "
                        f"{self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
                 f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *("  " + s for s in self.choice()), "}"]
@@ -386,7 +416,8 @@ class Direct(Packed):
         (sy, sx), c = self.steps, self.c
         at = "i" if not self.apart else (f"(i / {self.oh * self.ow} * {self.h} + i / {self.ow} % {self.oh} * {sy}) * "
                                          f"{self.wide} + i % {self.ow} * {sx}")
-        return ["  float *from = (float *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
+        T = self.number
+        return [f"  {T} *from = ({T} *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
                 f"    const long end = part + {each} < {tiles} ? part + {each} : {tiles}, low = "
                 f"{self.column('part')}, high = {self.column('end')};",
                 *([f"    {self.parallel}"] if self.parallel else []),

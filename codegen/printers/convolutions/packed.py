@@ -17,16 +17,19 @@ from hybrid.codegen.vector_forms import in_vectors
 from hybrid.codegen.printers.products.sparsity import often_zero
 
 if TYPE_CHECKING:
-    from . import packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_winograd
+    from . import (
+        packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_winograd, packed_words,
+    )
 else:
-    packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity = (
+    packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity, packed_words = (
         Later(f"printers.convolutions.packed_{n}") for n in (
-            "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity"))
+            "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity", "words"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
     "winograd4": lambda: packed_winograd.Winograd,
-    "depthwise": lambda: packed_depthwise.Depthwise, "pictures": lambda: packed_batch_in_lanes.Pictures,
+    "words": lambda: packed_words.Words, "depthwise": lambda: packed_depthwise.Depthwise,
+    "pictures": lambda: packed_batch_in_lanes.Pictures,
     "pictures_winograd": lambda: packed_batch_in_lanes.Pictures}
 FEW = 16                        # lines and columns of results, above which few taps are beyond a picture
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
@@ -55,18 +58,20 @@ def _printer(dot: Node, target: Target) -> type[Packed]:
     return FORMS[dot.attrs["form"]]()
 
 
-def blocking(vector_bytes: int) -> Blocking | None:
-    """For the layout pass; None where vectors are too short for it."""
+def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking | None:
+    """For the layout pass; None where vectors are too short for it. words: types of data that are multiplied by words
+    of 32 bits."""
     lanes, most = Target(vector_bytes).lanes(F32), PIXELS[28 if vector_bytes == 64 else 12]
 
     def panel(form: str, filters: int, pixels: int) -> int:
         vectors = -(-filters // lanes)
         few = next((n for n in (4, 3) if pixels <= most[n]), 0)
-        if form == "direct" and few:                # few sums a vector: more vectors, so that no sum waits for itself
+        # few sums a vector: more vectors, so that no sum waits for itself
+        if form in ("direct", "words") and few:
             return lanes * min(few, vectors)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
 
     def group(filters: int, vectors: int) -> int:
         most = max(SUMS[lanes >= 16] // vectors, 1)
         return -(-filters // -(-filters // most))
-    return Blocking(lanes, panel, group, in_vectors) if lanes >= 4 else None
+    return Blocking(lanes, panel, group, in_vectors, words=words) if lanes >= 4 else None

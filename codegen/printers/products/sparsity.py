@@ -17,6 +17,7 @@ from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, coefficient
+from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
 from hybrid.codegen.program import local
@@ -27,7 +28,6 @@ from hybrid.codegen.lanes import F32
 from .operand import Matmul, matmul
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, Tile, in_one_set
 
-STAYS = frozenset({"cast", "neg", "abs", "sqrt", "square", "tanh"})          # functions of zero that are zero
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
@@ -57,7 +57,7 @@ def often_zero(n: Node) -> bool:
     fn, args = n.attrs["fn"], n.args
     if fn == "mul":
         return any(map(often_zero, args))
-    if fn in STAYS or fn in ("div", "minimum") and (constant(args[1]) or 0) > 0:
+    if fn != "relu" and SCALARS[fn].zero or fn in ("div", "minimum") and (constant(args[1]) or 0) > 0:
         return often_zero(args[0])
     if fn == "where" and any(map(often_zero, args[1:])):
         return True

@@ -22,7 +22,7 @@ from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterat
 from .row_reductions import reduce_row
 from hybrid.codegen.schedule.software_pipelining import in_stages
 from hybrid.codegen.vector import FAR, NEAR, VectorEmitter
-from hybrid.codegen.vector_forms import ANGLES, heavy, one_plus
+from hybrid.codegen.vector_forms import heavy, library_call, one_plus
 
 # bytes of a result of the program that are written past the caches, to be read from memory anyway
 STREAM = 1 << 23
@@ -256,7 +256,7 @@ def _pays(k: Kernel) -> bool:
         return True
     # the compiler makes vectors of the other functions
     if _type(k) == F64 and not k.hoisted and k.kind != "reduction":
-        return any(m.prim == "map" and m.attrs["fn"] in ANGLES for m in k.members)
+        return any(map(library_call, k.members))
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
 
 

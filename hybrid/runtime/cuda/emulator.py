@@ -1,8 +1,9 @@
 """CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/emulator/cuda_on_cpu.h.
 
 For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``,
-``random`` or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are
-errors.
+``random`` or ``random:SEED``), so that a missing barrier changes the result; HYBRID_EMU_BLOCKS blocks (1) take turns at
+their barriers; tensor cores add as HYBRID_EMU_SUMS says (``rounded``, or ``truncated`` as NVIDIA's do at worst, see
+emu_tensor.h). Deadlocks, misused warp collectives and misaligned accesses are errors.
 """
 from __future__ import annotations
 
@@ -26,12 +27,13 @@ from . import sources
 from .interface import Driver, Launch, Module, Plan, checked
 
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
+SUMS = {"rounded": 0, "truncated": 1}
 FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-math-errno", "-fPIC", "-shared", "-w",
          "-fvisibility=hidden")
 MANY = 64                        # kernels from which on compiling them well takes longer than running them
 ffi = cffi.FFI()
 ffi.cdef("""
-struct EmuOptions { int order; unsigned seed; };
+struct EmuOptions { int order; unsigned seed; int sums, resident; };
 struct EmuLaunch {
     int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args;
 };
@@ -57,6 +59,17 @@ def order_from_environment() -> tuple[str, int]:
     if name not in ORDERS or not (seed or "1").isdigit():
         raise EmulatorError(f"HYBRID_EMU_ORDER={text!r}: write forward, reverse, random or random:SEED")
     return name, int(seed or "1")
+
+
+def _options(order: str | None, seed: int) -> dict[str, int]:
+    """How a launch runs, as struct EmuOptions takes it."""
+    name, seed = (order, seed) if order else order_from_environment()
+    sums, blocks = os.environ.get("HYBRID_EMU_SUMS", "") or "rounded", os.environ.get("HYBRID_EMU_BLOCKS", "") or "1"
+    if sums not in SUMS:
+        raise EmulatorError(f"HYBRID_EMU_SUMS={sums!r}: write rounded or truncated")
+    if not blocks.isdigit() or not 1 <= int(blocks) <= 64:
+        raise EmulatorError(f"HYBRID_EMU_BLOCKS={blocks!r}: write how many blocks take turns, 1 to 64")
+    return {"order": ORDERS[name], "seed": seed, "sums": SUMS[sums], "resident": int(blocks)}
 
 
 def compiler() -> str:
@@ -140,9 +153,8 @@ class EmulatorPlan(Plan):
         """Run every launch to its end. EmulatorError names the kernel and what its threads wait for."""
         if len(pointers) < self._table_size:
             raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
-        name, seed = (self._order, self._seed) if self._order else order_from_environment()
         table = ffi.new("void *[]", [ffi.cast("void *", p) for p in pointers] or [ffi.NULL])
-        options = ffi.new("struct EmuOptions *", {"order": ORDERS[name], "seed": seed})
+        options = ffi.new("struct EmuOptions *", _options(self._order, self._seed))
         with self._module.lock:                            # a module has one set of threads
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
             if failed:

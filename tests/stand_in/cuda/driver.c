@@ -20,7 +20,7 @@ API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
 static int pending;                            /* the error of a kernel that nobody waited for yet */
 
-typedef struct { int order; unsigned seed; } EmuOptions;
+typedef struct { int order; unsigned seed; int sums, resident; } EmuOptions;
 typedef struct { int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes;
   int cooperative, first_arg, args; } EmuLaunch;
 typedef struct {
@@ -43,7 +43,7 @@ static int run_node(Node *x) {
   Module *m = x->fn->m;
   if (noop || !m->so) return 0;
   EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, 0, 0, x->n};
-  EmuOptions o = {0, 1};
+  EmuOptions o = {0, 1, 0, 1};
   int index[x->n + 1];
   for (int i = 0; i < x->n; i++) index[i] = i;
   pthread_mutex_lock(&one_at_a_time);

@@ -1,0 +1,14 @@
+// C only: words of 32 bits that hold 2 bfloat16 numbers or 4 of 8 bits, and the instructions that multiply the words of two vectors number by number
+// and add the products of each word to a sum of 32 bits.
+typedef int hy_word __attribute__((may_alias));
+typedef int hy_words __attribute__((vector_size(HYV_BYTES)));
+typedef int hy_wordsu __attribute__((vector_size(HYV_BYTES), aligned(1), may_alias));
+#define HYV_WORDS(p) (*(const hy_wordsu *)(p))
+#define HYV_WORD(x) ({ const int x_ = (x); (hy_words){} + x_; })
+#ifdef __AVX512BF16__
+typedef short hy_pairs __attribute__((vector_size(64)));
+#define HYV_DOT_BF16(s, a, b) __builtin_ia32_dpbf16ps_v16sf(s, (hy_pairs)(a), (hy_pairs)(b))
+#endif
+#ifdef __AVX512VNNI__
+#define HYV_DOT_U8(s, a, b) __builtin_ia32_vpdpbusd_v16si(s, a, b)          /* of unsigned and signed numbers; no sum saturates */
+#endif

@@ -1,0 +1,135 @@
+// Copies that arrive later and the barriers that tell of them, for the emulator. Included by cuda_on_cpu.h.
+//
+// Bytes of an asynchronous copy are NaN (0xFF) from its issue until somebody waits for it: whoever reads them too early,
+// or still reads what they replace, gets a wrong result in every order of threads.
+#pragma once
+
+namespace emu {
+
+static bool aligned(const void *p, unsigned bytes, const char *what) {
+    if ((uintptr_t)p % bytes == 0) return true;
+    char text[200];
+    snprintf(text, sizeof text, "%s takes addresses on %u-byte boundaries and got one %u bytes behind", what, bytes,
+             (unsigned)((uintptr_t)p % bytes));
+    fail(MISALIGNED, text);
+    return false;
+}
+
+static void deliver(const AsyncCopy &c) {
+    memcpy(c.to, c.from, c.filled);
+    memset((char *)c.to + c.filled, 0, c.size - c.filled);
+}
+
+// ---- mbarrier: 64 bits in shared memory. From the low end: arrivals that a phase needs (20 bits), those that are
+// missing (20), bytes that are missing (signed, 23), parity of the phase under way.
+struct Phase {
+    unsigned expected, missing, parity;
+    int bytes;
+};
+
+static Phase phase_of(uint64_t w) {
+    return {(unsigned)(w & 0xfffff), (unsigned)(w >> 20 & 0xfffff), (unsigned)(w >> 63), (int)((int64_t)(w << 1) >> 41)};
+}
+
+static void keep_phase(uint64_t *barrier, Phase p) {
+    if (!p.missing && !p.bytes) p.missing = p.expected, p.parity ^= 1;
+    *barrier = p.expected | (uint64_t)p.missing << 20 | ((uint64_t)p.bytes & 0x7fffff) << 40 | (uint64_t)p.parity << 63;
+}
+
+static bool initialised(Phase p) {
+    bool is = p.expected && p.expected < 0xfffff;
+    if (!is) fail(BAD_MBARRIER, "an mbarrier was used that was not initialised");
+    return is;
+}
+
+static void arrive(uint64_t *barrier, int bytes, bool counts) {
+    if (!aligned(barrier, 8, "an mbarrier")) return;
+    Phase p = phase_of(*barrier);
+    if (!initialised(p)) return;
+    if (counts && !p.missing) return fail(BAD_MBARRIER, "an mbarrier got more arrivals than its phase expects");
+    p.missing -= counts;
+    p.bytes += bytes;
+    keep_phase(barrier, p);
+}
+
+// Copies of this block that a barrier counts: cp.async with cp.async.mbarrier.arrive, and cp.async.bulk.
+static void deliver_to(uint64_t *barrier) {
+    Block *b = M.current_block;
+    for (unsigned t = 0; t < b->threads; t++) {
+        Fiber &f = b->fibers[t];
+        int kept = 0, told = 0;
+        for (int i = 0; i < f.copies; i++) {
+            AsyncCopy c = f.copy[i];
+            if (c.barrier != barrier) {
+                f.copy[kept++] = c;
+                continue;
+            }
+            if (c.size) deliver(c);
+            if (c.group < 0) arrive(barrier, -c.size, false);
+            else told += !c.size;
+        }
+        f.copies = kept;
+        for (; told; told--) arrive(barrier, 0, true);
+    }
+}
+
+static AsyncCopy *new_copy(Fiber *me) {
+    if (me->copies == MAX_ASYNC) return fail(BAD_ASYNC_COPY, "over 64 cp.async in flight (emulator limit)"), nullptr;
+    return &me->copy[me->copies++];
+}
+
+}  // namespace emu
+
+// cp.async: `filled` bytes are read, the rest of `size` are zeros
+static inline void emu_cp_async(void *to, const void *from, int size, int filled) {
+    if (!emu::aligned(to, size, "cp.async") || (filled && !emu::aligned(from, size, "cp.async"))) return;
+    emu::AsyncCopy *c = emu::new_copy(emu::M.current);
+    if (!c) return;
+    memset(to, 0xff, size);
+    *c = {to, from, size, filled < 0 ? 0 : filled < size ? filled : size, emu::M.current->groups, nullptr};
+}
+static inline void emu_cp_async_commit() { emu::M.current->groups++; }
+static inline void emu_cp_async_wait(int groups_left) {
+    emu::Fiber *me = emu::M.current;
+    int kept = 0;
+    for (int i = 0; i < me->copies; i++) {
+        emu::AsyncCopy c = me->copy[i];
+        if (!c.barrier && c.group < me->groups - groups_left) emu::deliver(c);
+        else me->copy[kept++] = c;
+    }
+    me->copies = kept;
+}
+// Copies of this thread until now arrive at the barrier, which then counts one arrival of the thread (.noinc).
+static inline void emu_cp_async_arrive(void *barrier) {
+    emu::Fiber *me = emu::M.current;
+    for (int i = 0; i < me->copies; i++)
+        if (!me->copy[i].barrier) me->copy[i].barrier = (uint64_t *)barrier;
+    if (emu::AsyncCopy *c = emu::new_copy(me)) *c = {nullptr, nullptr, 0, 0, me->groups, (uint64_t *)barrier};
+}
+// cp.async.bulk: one thread copies many bytes, and the barrier counts them
+static inline void emu_cp_async_bulk(void *to, const void *from, unsigned size, void *barrier) {
+    if (!emu::aligned(to, 16, "cp.async.bulk") || !emu::aligned(from, 16, "cp.async.bulk")) return;
+    if (size % 16) return emu::fail(emu::MISALIGNED, "cp.async.bulk copies multiples of 16 bytes");
+    emu::AsyncCopy *c = emu::new_copy(emu::M.current);
+    if (!c) return;
+    memset(to, 0xff, size);
+    *c = {to, from, (int)size, (int)size, -1, (uint64_t *)barrier};
+}
+static inline void emu_mbarrier_init(void *barrier, unsigned count) {
+    if (!emu::aligned(barrier, 8, "an mbarrier")) return;
+    if (!count || count >= 0xfffff) return emu::fail(emu::BAD_MBARRIER, "an mbarrier takes 1 to 1048574 arrivals");
+    emu::keep_phase((uint64_t *)barrier, {count, count, 0, 0});
+}
+static inline void emu_mbarrier_arrive(void *barrier) { emu::arrive((uint64_t *)barrier, 0, true); }
+static inline void emu_mbarrier_expect(void *barrier, unsigned bytes) { emu::arrive((uint64_t *)barrier, (int)bytes, true); }
+// Waits until the phase of this parity is complete. What is under way arrives when the others have had their turn.
+static inline void emu_mbarrier_wait(void *barrier, unsigned parity) {
+    uint64_t *b = (uint64_t *)barrier;
+    if (!emu::aligned(b, 8, "an mbarrier") || !emu::initialised(emu::phase_of(*b))) return;
+    for (int turn = 0; emu::phase_of(*b).parity == (parity & 1); turn++) {
+        if (turn == 5000)                       // all others ran as far as they could, as often
+            emu::fail(emu::BAD_MBARRIER, "a thread waits for a phase of an mbarrier that nobody completes");
+        if (turn) emu::deliver_to(b);
+        if (emu::phase_of(*b).parity == (parity & 1)) __nanosleep(0);
+    }
+}
