@@ -19,11 +19,8 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
-<<<<<<< HEAD
 from ..ir.size import Specialised, fixed, hint
-=======
 from ..ir.low_precision import pack as in_words
->>>>>>> main
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
@@ -200,17 +197,12 @@ class Conversion:
         if not together:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
-<<<<<<< HEAD
         pixels = hint(math.prod(shape)) // filters
-        form, why = ("depthwise", "") if depthwise else self._form(c, work) if groups == together else ("direct", "")
-=======
-        pixels = math.prod(shape) // filters
         low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
         if low is not None:
             c = replace(c, x=low[0], w=low[1])
         form, why = (("depthwise", "") if depthwise else ("words", "") if low else self._form(c, work)
                      if groups == together else ("direct", ""))
->>>>>>> main
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
@@ -268,18 +260,13 @@ class Conversion:
         elif not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
                 else 2) or w.nbytes > MOST_BYTES:
             return None
-<<<<<<< HEAD
         width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
-        packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
-=======
-        width = self.blocking.panel("direct", filters, rows)
         x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
         low = words(x, w, 1, self.blocking.words)
         x, w = low[:2] if low is not None else (x, w)
         form = "direct" if low is None else "words"
         packed = pack(w, form, width)
         packed = in_words(packed, low[2]) if low is not None else packed
->>>>>>> main
         self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
         y = conv(x, packed, form, (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
                  filters)

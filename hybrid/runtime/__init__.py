@@ -51,18 +51,17 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     return found
 
 
-<<<<<<< HEAD
 def known(program: Program, ctx: Context, exe: Any) -> None:
     """Have a program run by an executable that is there already."""
     program.memo["executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0]] = exe
-=======
+
+
 def words(ctx: Context) -> frozenset[str]:
     """Types of few bits whose products programs on a device do by the processor's own instructions."""
     if ctx.device_type != "cpu":
         return frozenset()
     from . import toolchain                          # noqa: PLC0415  few programs ask
     return toolchain.words()
->>>>>>> main
 
 
 def executables(program: Program, ctx: Context) -> list[Any]:

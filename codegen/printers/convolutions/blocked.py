@@ -249,16 +249,10 @@ class Direct(Packed):
         # few sums wait for themselves: each in parts
         while run % (parts * 2) == 0 and parts * 2 * len(sums) <= BUSY:
             parts *= 2
-<<<<<<< HEAD
-        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const float *X, const float *W, {more}long "
-               f"px0_, long c0_, {self.pointers}{more_declared()}) {{",
-               "  " + " ".join(f"hy_v {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
-=======
         T = self.number
         out = [f"static __attribute__((noinline)) void {self.name}_{name}(const {T} *X, const {T} *W, {more}long "
-               f"px0_, long c0_, {self.pointers}) {{",
+               f"px0_, long c0_, {self.pointers}{more_declared()}) {{",
                "  " + " ".join(f"{self.sums} {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
->>>>>>> main
         out.append(f"  for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{")
         for t in range(parts):
             out.append(f"    {{ const long q = q_ + {t}; "
@@ -322,11 +316,7 @@ class Direct(Packed):
         images, plane = 1 if self.line else self.batch // self.planes, self.h * self.wide * self.c
         at = f"(y * {self.sy * self.across} + x * {self.sx})"
         return [f"  for (long n = 0; n < {images}; n++) {{",
-<<<<<<< HEAD
-                f"    const float *image = {self.x} + n * {literal(self.layers * plane)};",
-=======
-                f"    const {self.number} *image = {self.x} + n * {self.layers * plane}l;",
->>>>>>> main
+                f"    const {self.number} *image = {self.x} + n * {literal(self.layers * plane)};",
                 *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}",
                                                   "x" if self.line else self._pixel(), plane=plane)), "  }"]
 
