@@ -468,7 +468,7 @@ class Hybridized:
         if entry is not None:
             self._sightings.again(signature)
             return entry, numbers, False
-        if not len(numbers.values):
+        if not numbers.values and self.options.get("dynamic", True):
             entry = self._any_size.entry(self, plain, structure, arrays, held, cls)
             if entry is not None:
                 return entry, numbers, True
