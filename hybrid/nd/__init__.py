@@ -52,9 +52,10 @@ def made_here(x: Any) -> Any:
     return x
 
 
-def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out: Any = None, name: Any = None) -> Any:
+def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out: Any = None, name: Any = None,
+          __layout__: Any = None) -> Any:
     """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse
-    arrays.
+    arrays. __layout__: a note of recurrent cells' first states, without effect here.
 
     >>> zeros((2, 3)).shape
     (2, 3)
@@ -64,7 +65,8 @@ def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out
     return make("_zeros", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 
 
-def ones(shape: Any, ctx: Any = None, dtype: Any = None, out: Any = None, name: Any = None) -> Any:
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, out: Any = None, name: Any = None,
+         __layout__: Any = None) -> Any:
     """Ones of a shape."""
     return make("_ones", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 

@@ -5,7 +5,7 @@ from . import (arrange, assign, attention, boxes, conv, copying, creation, ctc, 
                distributions,
                einsum, elementwise, image, indexing, linalg,
                multibox, nn, norm, np_arrange, np_fourier, np_linalg, order, orthogonal, output, output_names, padding,
-               patches, pooling, position_sensitive, proposal, random,
+               patches, pooling, position_sensitive, proposal, quantization, random,
                reduction, regions, registry, resize, rnn, sequence, shape, slicing, triangles, updates, updates_many,
                various)
 from . import np_files  # gives more names to operators of the families above
@@ -14,6 +14,7 @@ __all__ = ["arrange", "assign", "attention", "boxes", "conv", "copying", "creati
            "densities", "distributions", "einsum",
            "elementwise", "image", "indexing", "linalg", "multibox", "nn", "norm", "np_arrange", "np_files",
            "np_fourier", "np_linalg", "order", "orthogonal", "output", "output_names",
-           "padding", "patches", "pooling", "position_sensitive", "proposal", "random", "reduction", "regions",
+           "padding", "patches", "pooling", "position_sensitive", "proposal", "quantization", "random",
+           "reduction", "regions",
            "registry", "resize", "rnn", "sequence", "shape", "slicing",
            "triangles", "updates", "updates_many", "various"]

@@ -15,6 +15,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.rewriting import length
 from hybrid.ir.size import Specialised, fixed, hint
 
 from .anchored import Anchored
@@ -30,6 +31,7 @@ from hybrid.codegen.vector_forms import one_plus
 
 # of a tile, by accumulators and vectors of a panel
 PIXELS = {28: {1: 24, 2: 14, 3: 9, 4: 6}, 12: {1: 10, 2: 6, 3: 4, 4: 3}}
+SCALARS = 8                     # statements for a kernel's call that are repeated for each vector of a tile
 BUSY = 10                       # sums that are needed to keep the multipliers busy
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
 TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
@@ -129,9 +131,10 @@ class Packed(Anchored):
 
     def prepare(self) -> None:
         """Print the epilogue; Refused where it is not of vectors."""
-        self.parts = self.epilogue()
-        if self.parts[0]:
+        whole, filters, last = self.epilogue()
+        if length(whole) > SCALARS:
             raise Refused("values of the whole kernel")
+        self.parts = [], [*whole, *filters], last
 
     def printed(self, lines: list[str]) -> Printed:
         """The kernel of these lines."""
