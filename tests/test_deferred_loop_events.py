@@ -199,3 +199,28 @@ def test_a_hybridized_function_takes_a_promise() -> None:
     added = mx.hybridize(lambda x: x + out)(nd.ones((8, 4)))
     assert pending.PUT_OFF[0] == 0
     np.testing.assert_allclose(added.asnumpy(), out.asnumpy() + 1, rtol=1e-6)
+
+
+def test_a_round_of_a_thread_that_ended_is_not_watched() -> None:
+    pending.given_up()
+    before = pending.WATCHED[0]
+
+    def begun() -> None:
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        began.append(pending.WATCHED[0])
+    net, x = nn.Dense(3), nd.ones((2, 4))
+    net.initialize()
+    trainer, began = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}), list[int]()
+    net.hybridize()
+    for _ in range(2):
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(2)
+    thread = threading.Thread(target=begun)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert began == [before + 1] and pending.WATCHED[0] == before

@@ -207,7 +207,7 @@ class Conversion:
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
         packed = low.packed(packed) if low is not None else packed
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = c.conv(c.x, packed, form, groups, low.zero if low is not None else 0)
+        y = c.conv(c.x, packed, form, groups, low.zero if low is not None else 0, together)
         y = low.sums(y) if low is not None else y
         self.notes.append(f"convolution {list(shape)}: channels last, "
                           f"{form}{f' in {groups} groups' if groups > 1 else ''}, panels of "
