@@ -47,7 +47,8 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
 
 def _printer(dot: Node, target: Target) -> type[Packed]:
     if not all(map(fixed, dot.shape)):
-        if dot.attrs["form"] != "direct" or dot.attrs.get("together", 1) > 1 or max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW:
+        small = max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
+        if dot.attrs["form"] != "direct" or dot.attrs.get("together", 1) > 1 or small:
             raise Specialised(f"a convolution of form {dot.attrs['form']}")
         return Direct
     several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW
