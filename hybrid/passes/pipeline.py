@@ -6,10 +6,12 @@ from typing import Callable, Sequence
 
 from ..base import collector
 from ..ir.size import fixed
+from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane
+from .attention import Attention
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
@@ -57,6 +59,11 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     return planned
 
 
+def _every(found: Attention, dot: Node) -> bool:
+    """The C printer has a kernel for each attention of float32 that is matched."""
+    return dot.dtype == float32
+
+
 def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
@@ -80,7 +87,8 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
                                                               packs) if lasting and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")
-    fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
+    attends = joining.attention if blocking is None else _every
+    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None)
     verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":
