@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -277,3 +278,24 @@ def test_errors_of_beginners(name: str, fn: Any, kind: type[Exception], text: st
 def test_errors_of_beginners_in_compiled_code(fn: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=rf"test_hybridize_errors.py:\d+: .*{text}"):
         mx.hybridize(fn)(nd.ones((2, 3)))
+
+
+def test_a_traced_value_says_what_it_is_and_how_to_see_it(capsys):
+    @mx.hybridize
+    def f(x):
+        print(x * 2)
+        return x
+    f(nd.ones((2, 3)))
+    assert re.fullmatch(r"<Symbol \w+> float32 \(2, 3\): traced; hybrid\.debug\.print\(x\) shows its values at each "
+                        r"call\n", capsys.readouterr().out)
+
+
+def test_a_loop_over_a_computed_range_points_to_loops():
+    @mx.hybridize
+    def f(x):
+        for _ in range(x.sum()):
+            x = x + 1
+        return x
+    with pytest.raises(mx.HybridError, match=r"range\(\) needs the value of an array \(sum0, float32 of shape \(1,\)\)"
+                                             r".*while_loop.*foreach"):
+        f(nd.ones((2,)))

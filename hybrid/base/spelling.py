@@ -41,7 +41,8 @@ def functions(numpy: bool = False) -> str:
 
 
 def statement() -> str:
-    """The kind of statement at the user's line: while, if, assert, or nothing where its source is not at hand."""
+    """The kind of statement whose condition, or what it loops over, is at the user's line: while, if, assert, for;
+    nothing where its source is not at hand."""
     frame = user_frame()
     if frame is None:
         return ""
@@ -52,9 +53,9 @@ def statement() -> str:
         return ""
     found: tuple[int, str] = (0, "")
     for node in ast.walk(tree):
-        if isinstance(node, (ast.While, ast.If, ast.Assert, ast.IfExp)):
-            last = node.test.end_lineno or node.test.lineno
-            if node.test.lineno <= frame.f_lineno <= last and node.test.lineno >= found[0]:
+        if isinstance(node, (ast.While, ast.If, ast.Assert, ast.IfExp, ast.For, ast.comprehension)):
+            asked = node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.test
+            if asked.lineno <= frame.f_lineno <= (asked.end_lineno or asked.lineno) and asked.lineno >= found[0]:
                 kind = type(node).__name__.lower()
-                found = node.test.lineno, "if" if kind == "ifexp" else kind
+                found = asked.lineno, {"ifexp": "if", "comprehension": "for"}.get(kind, kind)
     return found[1]

@@ -25,11 +25,20 @@ class Unevaluated(SymbolMethods):
     __slots__ = ()
 
     def _refuse(self, what: str, way: str) -> Any:
-        error = UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when "
-                                 f"the compiled program runs. {way}")
+        error = UnevaluatedError(f"{user_location()}: {what} needs the value of {self._described()}, which is "
+                                 f"known only when the compiled program runs. {way}")
         if SCOPE.traces and of_user(sys._getframe(2)):
             SCOPE.traces[-1].refused.append(error)               # also where the code goes on without the value
         raise error
+
+    def _described(self) -> str:
+        """A traced value as its reader knows it: an array of a dtype and shape; a Symbol as such."""
+        if not SCOPE.traces or len(self.entries) != 1:                                       # type: ignore[attr-defined]
+            return repr(self)
+        node, k = self.entries[0]                                                            # type: ignore[attr-defined]
+        shape, dtype = node.info[k]
+        known = f"{'' if dtype is None else dtype.name + ' '}of shape {'unknown' if shape is None else tuple(shape)}"
+        return f"an array ({node.name}, {known})"
 
     def __bool__(self) -> bool:
         kind, space = spelling.statement(), spelling.functions(_numpy())
@@ -51,6 +60,11 @@ class Unevaluated(SymbolMethods):
         return self._refuse("int()", "Keep it as an array, or compute it outside the hybridized code.")
 
     def __index__(self) -> int:
+        loops = f"{spelling.functions()}.contrib"
+        if spelling.statement() == "for":
+            return self._refuse("range()", f"Use {loops}.while_loop(cond, func, loop_vars, max_iterations=n) for a "
+                                f"loop whose length is computed, or {loops}.foreach(body, data, states) over an array; "
+                                "sizes (x.shape) are known.")
         return self._refuse("use as an index", f"Use {spelling.functions(_numpy())}.take(array, index).")
 
     def __format__(self, spec: str) -> str:
