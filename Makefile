@@ -68,12 +68,9 @@ docs: $(VENV)/.docs
 	@echo "the site is in build/site: open build/site/index.html"
 
 # What takes too long for every change: the tutorials run, programs compiled by the compiler that pip brings, thorough
-# tests.
+# tests. It ends with a list of what ran and of what was skipped, also in build/check-all/summary.txt.
 check-all: $(VENV)/.dev
-	$(MAKE) docs NOTEBOOKS=1
-	$(PY) -m pip install -q -e '.[compiler]'
-	HYBRID_CHECK_ALL=1 $(PY) -m pytest -q tests/test_packaged_compiler.py tests/test_operator_examples.py
-	HYBRID_CHECK_ALL=1 HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile -m thorough
+	$(PY) .ci/check_all.py
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks

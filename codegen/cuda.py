@@ -17,12 +17,13 @@ from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.scatter import print_scatter
+from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
 
 __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
-HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_async.cuh"\n'
+HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n'
 
 
 @dataclass
@@ -70,9 +71,14 @@ def turns(dot: Node, which: int, steps: int) -> bool:
     return (axis == 1) == (dot.size // max(w.shape[1 - axis], 1) > FEW)
 
 
-def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = ()) -> CudaText:
+def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90") -> CudaText:
     """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as
-    (from, to)."""
+    (from, to). arch: the GPU that it is for."""
+    with printing_for(arch):
+        return _print_program(groups, moves)
+
+
+def _print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]]) -> CudaText:
     kernels = [k for g in groups for k in g.kernels]
     printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups
                if any(k.root.size for k in g.kernels)]

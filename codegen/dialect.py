@@ -38,6 +38,10 @@ class Dialect:
             return value
         return Op(self.half_load[_name(d)], (Op(self.half_store[_name(d)], (value,)),))
 
+    def half_stored(self, d: np.dtype, value: Expr) -> Op:
+        """A value as the 16 bits that are stored of it."""
+        return Op(self.half_store[_name(d)], (value,))
+
     def literal(self, value: object, d: np.dtype) -> Literal:
         """A constant."""
         return Literal(self._literal(value, d))

@@ -21,20 +21,23 @@ from . import partial_sums
 
 VECTORS = ("hy_v", "hy_m", "hy_vi")                       # types of vectors, masks and vectors of integers
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
-HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macros (kernels/c/half.h)
+# types whose numbers are float32 in vectors: ends of names of macros (kernels/c/half.h, bytes.h)
+HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}
+BYTES = {"int8": "_I8", "uint8": "_U8"}
 
 
 # texts that only programs with these words need
 RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
         "words.h": ("HYV_DOT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
+        "bytes.h": tuple(f"{kind}(" for kind in BYTES.values()),
         "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
                         "hyv_tan(")}
 
 
 @lru_cache
 def half(d: np.dtype) -> str:
-    """The end of the names of macros for what a dtype is in memory: "" but for half types."""
-    return HALVES.get(d.name, "")
+    """The end of the names of macros for what a dtype is in memory: "" but for half types and those of 8 bits."""
+    return HALVES.get(d.name) or BYTES.get(d.name, "")
 
 
 class Refused(Exception):
@@ -89,7 +92,7 @@ _WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@("
           "HYV_KEEP@(": "HYV_FIRSTARG("}
 _MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ",
            "HYV_KEEP@(": "HYV_SELECT(mk, "}
-for _do, _kind in itertools.product(("LOAD", "STORE"), HALVES.values()):
+for _do, _kind in itertools.product(("LOAD", "STORE"), (*HALVES.values(), *BYTES.values())):
     _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
 
 

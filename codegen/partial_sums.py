@@ -18,12 +18,11 @@ from hybrid.ir.stmt import COPIED, Assign, Do, For, Let, Literal, Name, Op, Stmt
 from .block import loop
 
 TERMS = 64                      # additions to one accumulator before it goes into the total
-FEW = 4                         # blocks up to which a total is not worth its time
 
 
 def in_blocks(op: str, d: np.dtype, additions: int) -> bool:
     """Whether a reduction keeps a total: a sum of float32 with so many additions to one accumulator."""
-    return op == "sum" and d == np.float32 and additions > FEW * TERMS
+    return op == "sum" and d == np.float32 and additions > TERMS
 
 
 def compensated(additions: int) -> bool:

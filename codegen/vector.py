@@ -23,7 +23,8 @@ from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, 
 from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half
-from .vector_forms import at_least_one, below_its_maximum, common, comparison, limited, scaled, shifted, spelling
+from .vector_forms import (at_least_one, below_its_maximum, common, comparison, in_float32, keeps_bytes, limited,
+                           scaled, shifted, spelling)
 
 # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 FAR = 1 << 20
@@ -71,8 +72,9 @@ class VectorEmitter(Emitter):
         return self.d.compute(self.type)
 
     def holds(self, d: np.dtype) -> bool:
-        """Whether values of a dtype are vectors of this type: half types are computed in float32."""
-        return d == self.type or self.of_halves and is_half(d)
+        """Whether values of a dtype are vectors of this type: half types are computed in float32, and so are numbers of
+        8 bits."""
+        return d == self.type or self.of_halves and in_float32(d)
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -219,7 +221,7 @@ class VectorEmitter(Emitter):
             return self._random_lanes(n, idx, lane, block)
         if n.prim == "iota" and n.dtype.kind == "i":
             return self._count(idx[0], lane, block)
-        if n.prim == "reduce" and self.holds(n.dtype):
+        if n.prim == "reduce" and self.holds(n.dtype) and keeps_bytes(n):
             return reduce_lanes(self, n, idx, guard, block)
         if n.prim == "argreduce":
             return arg_lanes(self, n, idx, guard, block)
@@ -261,11 +263,11 @@ class VectorEmitter(Emitter):
         source, holds = n.args[0], self.holds(n.dtype)
         if holds and kind == "m":
             return self.bind(block, "v", Op("HYV_SELECT({0}, HYV_B(1.0f), (hy_v){{}})", (name,)))
-        if holds and kind == "i" and (source.dtype.kind == "i" or shifted(source)):
+        if holds and kind == "i" and n.dtype.itemsize > 1 and (source.dtype.kind == "i" or shifted(source)):
             return self.near(n, Op("__builtin_convertvector({0}, hy_v)", (name,)), block)
         if is_half(n.dtype) and holds and self.holds(source.dtype) and n.dtype != source.dtype:
             return self.near(n, self.floats(name), block)
-        if holds and self.holds(source.dtype) or n.dtype.kind == "i" and kind == "i":
+        if holds and self.holds(source.dtype) and keeps_bytes(n) or n.dtype.kind == "i" and kind == "i" and not holds:
             return name
         raise Refused(f"a cast to {n.dtype}")
 
@@ -285,7 +287,7 @@ class VectorEmitter(Emitter):
         if shifted(n) and self.kind.get(args[0]) == "i":
             return self.bind(block, "i", Op("HYV_SHR({0}, {1})", tuple(args)))
         spelled = spelling(fn, self.type)
-        if not spelled or not self.holds(n.dtype):
+        if not spelled or not self.holds(n.dtype) or not keeps_bytes(n):
             raise Refused(fn)
         if fn == "where":
             return self._chosen(args, block)

@@ -9,10 +9,11 @@ from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.low_precision import fits_bytes
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
-from .lanes import F32, F64
+from .lanes import BYTES, F32, F64
 
 HEAVY = 10                      # cost of a function from which on it is not computed twice
 
@@ -28,8 +29,26 @@ def spelling(fn: str, of: np.dtype) -> str:
     return SCALARS[fn].of_vectors(of != F32)
 
 
+def in_float32(d: np.dtype) -> bool:
+    """Whether numbers of a type of fewer bits are computed in float32, in vectors: exactly, if ``keeps_bytes``."""
+    return is_half(d) or d.name in BYTES
+
+
+def keeps_bytes(n: Node) -> bool:
+    """Whether a value of 8 bits is the same if it is computed in float32: what wraps around is not."""
+    if n.dtype.name not in BYTES:
+        return True
+    if n.prim == "map":
+        return n.attrs["fn"] in ("relu", "maximum", "minimum", "where")
+    if n.prim == "reduce":
+        return n.attrs["op"] in ("max", "min")
+    return n.prim != "cast" or n.args[0].dtype == np.bool_ or fits_bytes(n.args[0], n.dtype)
+
+
 def in_vectors(n: Node) -> bool:
     """Whether a value that is computed beside a packed convolution has a form in vectors."""
+    if not keeps_bytes(n):
+        return False
     if n.prim == "cast":
         return _floats(n.dtype) and (_floats(n.args[0].dtype) or n.args[0].dtype == np.bool_)
     if n.prim != "map":
@@ -43,7 +62,7 @@ def in_vectors(n: Node) -> bool:
 
 def _floats(d: np.dtype) -> bool:
     """Whether values are vectors of float32: halves are computed so."""
-    return d == F32 or is_half(d)
+    return d == F32 or in_float32(d)
 
 
 def _moved(n: Node) -> Node:

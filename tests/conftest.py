@@ -50,8 +50,8 @@ def generated_cuda_compiles() -> Iterator[None]:
 
     real = cuda.print_program
 
-    def print_and_compile(*args: Any) -> Any:
-        printed = real(*args)
+    def print_and_compile(*args: Any, **keywords: Any) -> Any:
+        printed = real(*args, **keywords)
         if printed.launches and nvrtc.available():
             check_new_kernels(printed.source)
         return printed

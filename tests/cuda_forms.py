@@ -195,7 +195,7 @@ for _d, _tol in (("float32", 1e-5), ("float16", 4e-3), ("bfloat16", 2e-2)):
             _a, _b = normal(*((40, 72) if not _ta else (72, 40)),
                             dtype=_d), normal(*((72, 48) if not _tb else (48, 72)), dtype=_d)
             form(f"product {_d} {'T' if _ta else 'N'}{'T' if _tb else 'N'}", _dot(_ta, _tb), [_a, _b],
-                 {"float32": "As[buffer][q]", "float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}[_d], tol=_tol)
+                 {"float32": "hy_mma_tf32", "float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}[_d], tol=_tol)
     form(f"product {_d}, odd", _dot(False, True), [normal(33, 29, dtype=_d), normal(47, 29, dtype=_d)], tol=_tol)
     form(f"product {_d} in parts", _dot(True, False), [normal(1030, 20, dtype=_d), normal(1030, 40, dtype=_d)],
          "k0_parts", tol=_tol)

@@ -136,8 +136,8 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA sources printed from now on name an array element that does not exist."""
     real = printer.print_program
 
-    def broken(*args: Any) -> Any:
-        text = real(*args)
+    def broken(*args: Any, **keywords: Any) -> Any:
+        text = real(*args, **keywords)
         text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
         return text
     monkeypatch.setattr(printer, "print_program", broken)

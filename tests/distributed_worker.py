@@ -35,7 +35,7 @@ def values(net: gluon.Block) -> np.ndarray:
 
 
 def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compression: object = None,
-          on_store: bool | None = None) -> np.ndarray:
+          on_store: bool | None = None, shards: bool = False) -> np.ndarray:
     """Parameters after some steps on this rank's share of each batch."""
     net, loss_of = network(), gluon.loss.L2Loss()
     hvd.broadcast_parameters(net.collect_params())
@@ -44,7 +44,7 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
                                          gradient_predivide_factor=2.0)
     else:
         trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05}, kvstore="dist_sync",
-                                compression_params=compression, update_on_kvstore=on_store)
+                                compression_params=compression, update_on_kvstore=on_store, shard_states=shards)
     share = BATCH // hvd.size()                              # of a batch of 8, three ranks take two each
 
     def step(x: nd.NDArray, y: nd.NDArray) -> nd.NDArray:
@@ -58,6 +58,9 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
     rows = slice(hvd.rank() * share, (hvd.rank() + 1) * share)
     for x, y in zip(*data()):
         step(nd.array(x[rows]), nd.array(y[rows]))
+    held = hvd.allgather_object(sorted(trainer._updaters[0].states))
+    if shards:
+        assert sorted(sum(held, [])) == [0, 1, 2, 3] and all(held), held
     return values(net)
 
 
@@ -159,10 +162,10 @@ def module() -> np.ndarray:
     return np.concatenate([v.asnumpy().ravel() for _, v in sorted(found.get_params()[0].items())])
 
 
-def checkpoint(path: str) -> np.ndarray:
+def checkpoint(path: str, shards: bool = False) -> np.ndarray:
     """Goes on from a checkpoint where there is one, and writes one."""
     net = network()
-    trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
+    trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync", shard_states=shards)
     share, x, y = BATCH // hvd.size(), *data()
     first = 0
     if os.path.exists(path):
@@ -194,6 +197,25 @@ def fault(what: str) -> None:
     hvd.allreduce(nd.ones((3,)))
 
 
+def until_killed(path: str) -> None:
+    """Trains and writes checkpoints until somebody kills a rank; the ranks' process ids are in a file."""
+    net = network()
+    trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
+    first = hvd.load_checkpoint(path + ".ckpt", net, trainer)["next"] if os.path.exists(path + ".ckpt") else 0
+    everybody = hvd.allgather_object(os.getpid())
+    if hvd.rank() == 0:
+        with open(path + ".part", "w") as f:
+            f.write(" ".join(map(str, everybody)))
+        os.replace(path + ".part", path + ".pids")
+    x, y = data()
+    for i in range(first, first + 100000):
+        with autograd.record():
+            loss = gluon.loss.L2Loss()(net(nd.array(x[i % 5])), nd.array(y[i % 5]))
+        loss.backward()
+        trainer.step(BATCH * hvd.size())
+        hvd.save_checkpoint(path + ".ckpt", net, trainer, {"next": i + 1})
+
+
 def main(what: str, argument: str) -> None:
     hvd.init()
     if what == "fault":
@@ -209,11 +231,15 @@ def main(what: str, argument: str) -> None:
         assert np.array_equal(first, second)
         alike(first)
         return
-    if what == "checkpoint":
-        found = {"values": checkpoint(argument + ".ckpt")}
+    if what == "kills":
+        return until_killed(argument)
+    if what in ("checkpoint", "sharded"):
+        found = {"values": checkpoint(argument + ".ckpt", what == "sharded")}
     else:
         found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
-                 "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"})}
+                 "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
+                 **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
+                     "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}
     for x in found.values():
         alike(x)
     if hvd.rank() == 0:

@@ -33,6 +33,8 @@ def needs(language: str) -> None:
     for tool in TOOLS[language]:
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
+    if language == "perl" and subprocess.run(["perl", "-MFFI::Platypus", "-e", "1"], capture_output=True).returncode:
+        pytest.skip("needs FFI::Platypus (Debian: libffi-platypus-perl)")
 
 
 def run(folder: Path, language: str, *arguments: Any) -> subprocess.CompletedProcess[str]:

@@ -1,171 +1,144 @@
-"""Tensor cores, their loads and asynchronous copies in the emulator: fragments, sums, bytes that come late."""
+"""Products on tensor cores: every tile and layout, errors, infinities, architectures."""
 from __future__ import annotations
 
-from typing import Any
-
-import ml_dtypes
 import numpy as np
 import pytest
 
-from hybrid.runtime.cuda import EmulatorError, nvrtc
+from hybrid import gpu as gpu_context, ir, nd
+from hybrid.base import dtype as dt
+from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import contraction as cuda_contraction, mma as cuda_mma
+from hybrid.gluon import nn
+from hybrid.passes.pipeline import plan
+from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
-from . import cuda_tensor_texts as texts
-from .cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
+from .cuda_forms import FORMS, Form, normal, program
+from .cuda_tools import check_cuda_source, run_program
+from .test_cuda_kernels import check
 
-everywhere = pytest.mark.parametrize("order, seed", PLACES)
-every_order = pytest.mark.parametrize("order, seed", ORDERS)
-KINDS = {"hy_mma_half": (np.float16, 16), "hy_mma_bf16": (ml_dtypes.bfloat16, 16), "hy_mma_tf32": (np.float32, 8),
-         "hy_mma_half_k8": (np.float16, 8), "hy_mma_bf16_k8": (ml_dtypes.bfloat16, 8),
-         "hy_mma_tf32_k4": (np.float32, 4)}
-RING = {"cp.async": ("32", texts.BY_LANES, "sm_80"), "bulk": ("1", texts.IN_BULK, "sm_90")}
-
-
-def values(rng: np.random.Generator, shape: tuple[int, ...], kind: Any) -> np.ndarray:
-    x = rng.standard_normal(shape).astype(np.float32)
-    return (x.view(np.uint32) & 0xffffe000).view(np.float32) if kind is np.float32 else x.astype(kind)
+pytestmark = pytest.mark.usefixtures("cuda_device")
+TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}
+LAYOUTS = ("NN", "NT", "TN", "TT")
+ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 
 
-def text_of(function: str) -> str:
-    kind, depth = KINDS[function]
-    return texts.MMA.replace("FUNCTION", function).replace("WORDS", str(depth * np.dtype(kind).itemsize // 16))
+def product(rows: int, columns: int, depth: int, dtype: str, layout: str = "NT") -> Form:
+    """x y with a bias; T: the operand lies transposed."""
+    a, b = (0 if layout[0] == "T" else 1), (1 if layout[1] == "T" else 0)
+    shapes = [(rows, depth)[::1 if a else -1], (depth, columns)[::-1 if b else 1]]
+    return Form(lambda x, y, z: ir.dot(x, y, ((a,), (b,))) + z,
+                [*(normal(*s, dtype=dtype) for s in shapes), normal(columns, dtype=dtype)], tol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tile, more slices than are under way at once, whole and at the edges."""
+    tiles = {t.rows + 8 * (k + 1): t for k, t in enumerate(cuda_mma.TILES)}
+    monkeypatch.setattr(cuda_mma, "_pick", lambda p: tiles[p.rows])
+    monkeypatch.setattr(cuda_contraction, "columns_first", lambda k: False)
+    chosen = [(rows, t) for k, (rows, t) in enumerate(tiles.items()) if (k + LAYOUTS.index(layout)) % 4 == 0]
+    check([product(rows, t.columns + 8, 136, dtype, layout) for rows, t in chosen])
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_edges_that_no_copy_of_16_bytes_meets(dtype: str) -> None:
+    """Odd sizes, and one odd size of three."""
+    check([product(37, 41, 29, dtype), product(64, 64, 30, dtype, "TN"), product(65, 24, 64, dtype, "NN")])
+
+
+def test_the_result_in_other_orders() -> None:
+    """Heads side by side, read and written: addresses of two axes."""
+    def heads(x: ir.Node, w: ir.Node) -> ir.Node:
+        return ir.dot(ir.reshape(ir.permute(x, (0, 2, 1, 3)), (2, 24, 64)), w, ((2,), (1,)))
+
+    def apart(x: ir.Node, w: ir.Node) -> ir.Node:
+        return ir.permute(ir.reshape(ir.dot(x, w, ((1,), (1,))), (2, 24, 4, 16)), (0, 2, 1, 3))
+    for dtype in ("float16", "float32"):
+        check([Form(heads, [normal(2, 4, 24, 16, dtype=dtype), normal(40, 64, dtype=dtype)], tol=TOLERANCE[dtype]),
+               Form(apart, [normal(48, 64, dtype=dtype), normal(64, 64, dtype=dtype)], tol=TOLERANCE[dtype])])
+
+
+def _results(form: Form) -> list[np.ndarray]:
+    whole, arrays, _, _ = program([form])
+    return [out[0] for _, out, _ in run_program(whole, arrays)]
 
 
 @pytest.mark.parametrize("sums", ["rounded", "truncated"])
-@pytest.mark.parametrize("function", KINDS)
-def test_fragments_and_sums(function: str, sums: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every shape: elements where PTX puts them, and an error inside the bound of the sums' form."""
+def test_float32_keeps_its_digits(sums: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three products of tf32 are as good as one of float32, though tensor cores cut their sums off; all factors are
+    positive, the worst case for that."""
     monkeypatch.setenv("HYBRID_EMU_SUMS", sums)
-    kind, depth = KINDS[function]
-    rng = np.random.default_rng(depth)
-    a, b = values(rng, (16, depth), kind), values(rng, (8, depth), kind)
-    launch = [("product", (1, 1, 1), (32, 1, 1), 0, (0, 1, 2))]
-    c = run_cuda(text_of(function), launch, [a, b, np.zeros((16, 8), np.float32)])[2]
-    terms = a.astype(np.float64)[:, None] * b.astype(np.float64)[None]
-    bound = (depth + 2) * 2.0**-23 * np.abs(terms).sum(-1)
-    error = np.abs(c - terms.sum(-1))
-    assert (error <= bound).all() and error.max() > 0
-    whole = [np.round(v.astype(np.float32) * 4).astype(kind) for v in (a, b)]            # whole numbers: no error
-    c = run_cuda(text_of(function), launch, [*whole, np.zeros((16, 8), np.float32)])[2]
-    assert np.array_equal(c, whole[0].astype(np.float64) @ whole[1].astype(np.float64).T)
+    form = product(32, 32, 2048, "float32")
+    form.arrays[:] = [abs(a) for a in form.arrays]
+    x, w, z = (a.astype(np.float64) for a in form.arrays)
+    exact = x @ w.T + z
+    for got in _results(form):
+        assert np.abs(got / exact - 1).max() < 1e-6
 
 
-def test_truncated_sums_are_those_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What falls below the 24 bits of the largest term is lost, in a group and not between groups."""
-    a, b = np.zeros((16, 16), np.float16), np.ones((8, 16), np.float16)
-    a[0, 0], a[0, 1:3] = 1, 2.0**-24                        # 1 + 2 x 2^-24: exact is 1 + 2^-23
-    a[1, 0], a[1, 8:10] = 1, 2.0**-24                       # the same terms in the next group, beside the sum so far
-    a[2, 8:10], a[2, 0] = 2.0**-24, 0                       # small ones alone are exact
-    a[3, 0], a[3, 1] = -1, 2.0**-24                         # cut off towards zero
-    launch = [("product", (1, 1, 1), (32, 1, 1), 0, (0, 1, 2))]
-    monkeypatch.setenv("HYBRID_EMU_SUMS", "truncated")
-    c = run_cuda(text_of("hy_mma_half"), launch, [a, b, np.zeros((16, 8), np.float32)])[2][:, 0]
-    assert c[:4].tolist() == [1, 1, 2.0**-23, -1]
-    a[4, :2] = np.inf, -np.inf
-    a[5, :2] = 60000, 60000
-    c = run_cuda(text_of("hy_mma_half"), launch, [a, b * 2, np.zeros((16, 8), np.float32)])[2][:, 0]
-    assert np.isnan(c[4]) and c[5] == 4 * np.float32(np.float16(60000))
+def test_one_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HYBRID_TF32=1: one product of tensor cores, 11 bits of each factor."""
+    monkeypatch.setenv("HYBRID_TF32", "1")
+    form = product(40, 48, 64, "float32")
+    x, w, z = (a.astype(np.float64) for a in form.arrays)
+    scale = np.abs(x) @ np.abs(w.T) + np.abs(z)
+    for got in _results(form):
+        error = np.abs(got - (x @ w.T + z)) / scale
+        assert 1e-6 < error.max() < 2.0**-10
 
 
-@everywhere
-@pytest.mark.parametrize("sums", ["rounded", "truncated"])
-def test_a_pipeline_of_copies_ldmatrix_and_products(order: str, seed: int, sums: str,
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HYBRID_EMU_SUMS", sums)
-    rng = np.random.default_rng(2)
-    a, b = (values(rng, (64, 64), ml_dtypes.bfloat16) for _ in range(2))
-    launch = [("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2))]
-    c = run_cuda(texts.PIPELINE, launch, [a, b, np.zeros((64, 64), np.float32)], order, seed)[2]
-    np.testing.assert_allclose(c, a.astype(np.float64) @ b.astype(np.float64), atol=1e-4)
+def test_infinities_stay() -> None:
+    """What is no number, and what is infinite, is that in the result, and nothing else."""
+    form = product(24, 24, 40, "float32")
+    x, w, _ = form.arrays
+    x[3, 5], x[4, 6], w[7, 9], x[5, 1] = np.inf, np.nan, -np.inf, 3e38
+    with np.errstate(all="ignore"):
+        expected = (form.arrays[0].astype(np.float64) @ w.T.astype(np.float64) + form.arrays[2]).astype(np.float32)
+    for got in _results(form):
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+        np.testing.assert_array_equal(np.isinf(got), np.isinf(expected))
+        np.testing.assert_array_equal(np.sign(got), np.sign(expected))
 
 
-@every_order
-@pytest.mark.parametrize("mistake", [("hy_cp_async_wait<1>", "hy_cp_async_wait<2>"),         # one stage too early
-                                     ("s % 3 * 4096;\n            hy_cp", "s % 2 * 4096;\n            hy_cp")])
-def test_mistakes_in_a_pipeline_are_seen(order: str, seed: int, mistake: tuple[str, str]) -> None:
-    """Waits that are too short, barriers that are missing, stages that are used again too early give NaN."""
-    assert mistake[0] in texts.PIPELINE
-    ones = np.ones((64, 64), ml_dtypes.bfloat16)
-    launch = [("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2))]
-    with pytest.raises((AssertionError, EmulatorError)):
-        c = run_cuda(texts.PIPELINE.replace(*mistake), launch, [ones, ones, np.zeros((64, 64), np.float32)], order,
-                     seed)[2]
-        assert (c == 64).all()
+def test_gpus_without_fast_tf32_multiply_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of single sums, right there too."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")
+    forms = [f for name, f in FORMS.items() if "float32" in name and ("product" in name or "convolution" in name)]
+    assert "hy_mma" not in _source(product(64, 64, 64, "float32"), "sm_86").partition("global__")[2]
+    check(forms)
 
 
-def test_a_barrier_that_is_missing_is_seen_where_warps_run_ahead() -> None:
-    text, ones = texts.PIPELINE.replace("__syncthreads();", ""), np.ones((64, 64), ml_dtypes.bfloat16)
-    launch = [("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2))]
-    wrong = [not (run_cuda(text, launch, [ones, ones, np.zeros((64, 64), np.float32)], *o)[2] == 64).all()
-             for o in (("random", 1), ("random", 3))]
-    assert all(wrong)
-
-
-def ring(how: str, wait: str = "hy_mbarrier_wait(ready, i / 2 % 2);") -> str:
-    count, copy, _ = RING[how]
-    return texts.PRODUCER.replace("FULL", count).replace("COPY", copy).replace("WAIT", wait)
-
-
-@everywhere
-@pytest.mark.parametrize("how", RING)
-def test_a_warp_that_copies_for_another(how: str, order: str, seed: int) -> None:
-    x = np.arange(6 * 256, dtype=np.float32)
-    y = run_cuda(ring(how), [("ring", (2, 1, 1), (64, 1, 1), 0, (0, 1))], [x, np.zeros_like(x)], order, seed)[1]
-    assert np.array_equal(y.reshape(6, 256), x.reshape(6, 256)[:, ::-1])
-
-
-@pytest.mark.parametrize("how", RING)
-def test_mistakes_with_mbarriers_are_seen(how: str) -> None:
-    x = np.arange(6 * 256, dtype=np.float32)
-    launch = [("ring", (1, 1, 1), (64, 1, 1), 0, (0, 1))]
-    with pytest.raises(EmulatorError, match="no thread waited|nobody completes|more arrivals than"):
-        run_cuda(ring(how, wait=""), launch, [x, np.zeros_like(x)])
-    with pytest.raises(EmulatorError, match="not initialised"):
-        run_cuda(ring(how).replace("__syncthreads();", "").replace("if (threadIdx.x < 2)", "if (threadIdx.x > 62)"),
-                 launch, [x, np.zeros_like(x)])
-
-
-@everywhere
-def test_copies_are_filled_up_with_zeros(order: str, seed: int) -> None:
-    x = np.arange(1, 129, dtype=np.float32)
-    text = texts.PARTLY.replace("WRONG", "")
-    y = run_cuda(text, [("partly", (1, 1, 1), (32, 1, 1), 0, (0, 1))], [x, np.zeros_like(x)], order, seed)[1]
-    kept = np.arange(4) < np.arange(32)[:, None] % 5
-    assert np.array_equal(y.reshape(32, 4), np.where(kept, x.reshape(32, 4), 0))
-
-
-@pytest.mark.parametrize("wrong, what", [
-    ("hy_cp_async<16>(hy_shared_of(&line[2]), x); hy_cp_async_wait<0>();", "cp.async takes .* 16-byte .* 8 bytes"),
-    ("hy_cp_async<8>(hy_shared_of(&line[2]), x + 1); hy_cp_async_wait<0>();", "cp.async takes .* 8-byte .* 4 bytes"),
-    ("unsigned w[4]; hy_ldmatrix<4>(w, hy_shared_of(&line[threadIdx.x + 1])); y[0] = w[0];", "ldmatrix takes"),
-    ("hy_mbarrier_init(hy_shared_of(&line[1]), 1);", "an mbarrier takes"),
-])
-def test_misaligned_addresses_are_errors(wrong: str, what: str) -> None:
-    with pytest.raises(EmulatorError, match=what):
-        run_cuda(texts.PARTLY.replace("WRONG", wrong), [("off", (1, 1, 1), (32, 1, 1), 0, (0, 1))],
-                 [np.zeros(64, np.float32), np.zeros(64, np.float32)])
-
-
-@pytest.mark.parametrize("blocks, most", [("1", 1), ("3", 3), ("8", 5)])
-def test_blocks_take_turns(blocks: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HYBRID_EMU_BLOCKS", blocks)
-    found = run_cuda(texts.TURNS, [("turns", (5, 1, 1), (64, 1, 1), 0, (0, 1))], [np.zeros(1, np.int32)] * 2)
-    assert found[0][0] == 0 and found[1][0] == most
-
-
-@pytest.mark.parametrize("name, value", [("HYBRID_EMU_SUMS", "wide"), ("HYBRID_EMU_BLOCKS", "many")])
-def test_wrong_settings_are_errors(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, value)
-    with pytest.raises(EmulatorError, match=f"{name}='{value}': write"):
-        EmulatorDriver().load(texts.TURNS, ["turns"]).plan([("turns", (1, 1, 1), (32, 1, 1), 0, (0, 0))]).run([0])
+def _source(form: Form, arch: str) -> str:
+    return cuda.print_program(plan(program([form])[0]).groups, arch=arch).source
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
-def test_the_same_texts_compile_for_gpus() -> None:
-    for function in KINDS:
-        check_cuda_source(text_of(function), ["product"], ("sm_80", "sm_90a", "sm_120"))
-    check_cuda_source(text_of("hy_mma_half_k8"), ["product"], ("sm_75",))
-    check_cuda_source(texts.PIPELINE, ["product"], ("sm_80", "sm_89", "sm_100"))
-    check_cuda_source(texts.PARTLY.replace("WRONG", ""), ["partly"], ("sm_80",))
-    for how, (_, _, arch) in RING.items():
-        check_cuda_source(ring(how), ["ring"], (arch, "sm_90a", "sm_120"))
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_architecture_compiles_without_spills(arch: str) -> None:
+    if int(arch[3:].rstrip("a")) not in nvrtc.supported():
+        pytest.skip(f"NVRTC {nvrtc.version()} does not know {arch}")
+    forms = [product(4096, 4096, 64, "float16"), product(64, 96, 64, "bfloat16", "NN"),
+             product(4096, 4096, 64, "float32", "TN")]
+    for form in forms:
+        text = cuda.print_program(plan(program([form])[0]).groups, arch=arch)
+        check_cuda_source(text.source, [launch.name for launch in text.launches], (arch,))
+
+
+def test_dense_of_halves_takes_them() -> None:
+    """A network's layers of halves have copies under way, and no sum in memory between product and activation."""
+    ctx = gpu_context(0)
+    for dtype, name in (("float16", "hy_mma_half"), ("bfloat16", "hy_mma_bf16")):
+        net = nn.Dense(64, activation="relu", in_units=96)
+        net.initialize(ctx=ctx)
+        net.cast(dtype)
+        net.hybridize()
+        x = nd.random.normal(shape=(40, 96), ctx=ctx).astype(dtype)
+        got = net(x).asnumpy().astype(np.float64)
+        w, b = (net.weight.data(ctx).asnumpy().astype(np.float64), net.bias.data(ctx).asnumpy().astype(np.float64))
+        expected = np.maximum(x.asnumpy().astype(np.float64) @ w.T + b, 0)
+        np.testing.assert_allclose(got, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * expected.max())
+        source = net.report().source
+        assert name in source and "hy_fetch" in source and source.count("__global__") == 1
+        assert dt.as_dtype(dtype).itemsize == 2

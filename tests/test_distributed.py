@@ -1,11 +1,15 @@
 """Training over several processes: numbers equal one process's, faults end the job, checkpoints go on."""
 from __future__ import annotations
 
+import json
 import os
+import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -74,15 +78,52 @@ def test_a_fault_of_one_rank_ends_all(what: str, told: str) -> None:
 
 
 @needs_mpi
-def test_a_checkpoint_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
-    found(2, "checkpoint", tmp_path / "same")
+@pytest.mark.parametrize("what", ["checkpoint", "sharded"])
+def test_a_checkpoint_goes_on_with_another_number_of_ranks(what: str, tmp_path: Path) -> None:
+    found(2, what, tmp_path / "same")
     shutil.copy(tmp_path / "same.ckpt", tmp_path / "other.ckpt")
-    found(2, "checkpoint", tmp_path / "same")
+    found(2, what, tmp_path / "same")
     found(1, "checkpoint", tmp_path / "other")
     same, other = (np.load(tmp_path / f"{name}.npz")["values"] for name in ("same", "other"))
     np.testing.assert_allclose(same, other, rtol=1e-6, atol=1e-6)
     assert sorted(p.name for p in tmp_path.glob("*.ckpt")) == ["other.ckpt", "same.ckpt"]
     assert not list(tmp_path.glob(".*tmp"))
+
+
+@needs_mpi
+@pytest.mark.thorough
+def test_random_kills_leave_no_job_and_no_broken_checkpoint(tmp_path: Path) -> None:
+    """HYBRID_TEST_KILLS of them (1000): the job ends within 30 seconds, and the next one goes on."""
+    rng, path, reached = random.Random(0), tmp_path / "job", 0
+    for _ in range(int(os.environ.get("HYBRID_TEST_KILLS", "1000"))):
+        pids = path.with_suffix(".pids")
+        pids.unlink(missing_ok=True)
+        job = subprocess.Popen([str(launch.mpirun()), "-n", "2", sys.executable, str(WORKER), "kills", str(path)],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               env={**os.environ, "HYBRID_NUM_THREADS": "1"})
+        try:
+            until = time.monotonic() + 100
+            while not pids.exists():
+                assert job.poll() is None and time.monotonic() < until, "the job did not begin"
+                time.sleep(0.01)
+            ranks = list(map(int, pids.read_text().split()))
+            time.sleep(rng.random())
+            os.kill(rng.choice(ranks), signal.SIGKILL)
+            assert job.wait(timeout=30) != 0
+        finally:
+            job.kill()
+            job.wait()
+        until = time.monotonic() + 30
+        while any(Path(f"/proc/{pid}").exists() for pid in ranks):
+            assert time.monotonic() < until, "a rank lives on"
+            time.sleep(0.01)
+        if path.with_suffix(".ckpt").exists():
+            with zipfile.ZipFile(path.with_suffix(".ckpt")) as parts:
+                assert parts.testzip() is None
+                now = json.loads(parts.read("about.json"))["extra"]["next"]
+            assert now >= reached
+            reached = now
+    assert reached > 0
 
 
 @needs_mpi

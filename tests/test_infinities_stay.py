@@ -22,6 +22,9 @@ CONVOLUTIONS: dict[str, tuple[int, int, int, tuple[int, ...], dict[str, Any]]] =
     "volumes": (1, 16, 16, (6, 10, 10), {}),
     "pictures in lanes": (32, 64, 64, (7, 7), {}),
     "groups": (2, 32, 32, (16, 16), {"groups": 4}),
+    "few groups": (2, 56, 56, (7, 9), {"groups": 7}),
+    "groups of points": (2, 32, 32, (16, 16), {"groups": 8, "kernel_size": 1, "padding": 0}),
+    "groups of small pictures": (16, 32, 32, (4, 4), {"groups": 4}),
     "depthwise": (1, 32, 32, (16, 16), {"groups": 32}),
     "points": (1, 64, 64, (14, 14), {"kernel_size": 1, "padding": 0}),
     "of five": (1, 8, 8, (20, 20), {"kernel_size": 5, "padding": 2})}

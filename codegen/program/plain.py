@@ -42,19 +42,26 @@ def _builtin(m: re.Match[str]) -> str:
                       f"Leave out plain=True")
 
 
+def sized(text: str, wide: bool = True) -> str:
+    """A text in which integers of 64 bits have types that are so long on every machine. wide: whether a ``long`` may be
+    one; else it is an index, which is as long as the machine's addresses are."""
+    text = re.sub(r"\bunsigned long( long)?\b", "uint64_t", text)
+    text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)ul\b", r"\1ull", text)
+    if wide:
+        text = re.sub(r"\blong( long)?\b", "int64_t", text)
+        text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)l\b", r"\1ll", text)
+    return text
+
+
 def standard(text: str, wide: bool = True) -> str:
-    """A text of one lane in standard C; integers of 64 bits have types that are so long everywhere. wide: whether there
-    are such; else a ``long`` is an index, which is as long as the machine's addresses are."""
+    """A text of one lane in standard C. wide: as of ``sized``."""
     text = _without_attributes(text)
     text = re.sub(r'__builtin_nanf?\(""\)', "NAN", text)
     text = re.sub(r"__builtin_inff?\(\)", "INFINITY", text)
     text = text.replace("__builtin_##f", "f")
     text = _BUILTIN.sub(_builtin, text)
     text = re.sub(r'__asm__ ?\([^;]*\); ?', "", text)
-    if wide:
-        text = re.sub(r"\bunsigned long( long)?\b", "uint64_t", text)
-        text = re.sub(r"\blong( long)?\b", "int64_t", text)
-        text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)(ul|l)\b", lambda m: m[1] + {"ul": "ull", "l": "ll"}[m[2]], text)
+    text = sized(text, wide)
     if "({" in text or "__asm__" in text or "vector_size" in text or "HYV_" in text:
         raise HybridError("this network cannot be exported to C in its plain form: a kernel is printed as vectors. "
                           "Leave "

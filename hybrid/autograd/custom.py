@@ -25,6 +25,7 @@ from ..ops.attributes import REQUIRED, Attrs, Bool, Enum, Shape, to_string
 from ..ops.registry import OPS, Lowered, OpDef, _register, find
 from ..base.scope import SCOPE, tracing
 from ..buffers.tape import Entry, Slot, flags, wants_gradient
+from .custom_shapes import _complete, _given, _ordered, _prop, _props
 
 
 class CustomOp:
@@ -96,9 +97,6 @@ class CustomOpProp:
         return CustomOp()
 
 
-_props: dict[str, type] = {}
-
-
 def register(reg_name: str) -> Callable[[type], type]:
     """Decorator of a CustomOpProp class: the name by which ``op_type`` finds it. A later class of the same name takes
     its place."""
@@ -157,20 +155,6 @@ def _default(attribute: Any) -> str:
     if isinstance(value, tuple):
         return str(list(value)).replace(" ", "")
     return repr(str(value)) if isinstance(value, (str, type(None))) else f"{value:g}"
-
-
-def _prop(values: Mapping[str, Any]) -> Any:
-    given = dict(values)
-    name = given.pop("op_type", None)
-    if name is None:
-        raise AttributeValueError("Custom needs op_type, the name a CustomOpProp was registered under")
-    if name not in _props:
-        raise AttributeValueError(f"no custom operator {name!r} is registered (mx.operator.register); known: "
-                                  f"{', '.join(sorted(_props)) or 'none'}")
-    try:
-        return _props[name](**{k: v if isinstance(v, str) else to_string(v) for k, v in given.items()})
-    except TypeError as err:
-        raise AttributeValueError(f"custom operator {name!r} does not take {', '.join(given) or 'no arguments'}: {err}") from err  # noqa: E501
 
 
 # scopes of the profiler around the user's code: watcher(name of the operator)
@@ -304,10 +288,6 @@ class CustomDef(OpDef):
         return frozenset(range(len(_prop(_given(a)).list_arguments()), count))
 
 
-def _given(a: Attrs) -> dict[str, Any]:
-    return {k: v for k, v in a.asdict().items() if k != "train"}
-
-
 def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
     call, train = Call(_given(a), [n.shape for n in nodes], [n.dtype for n in nodes]), a.train
     count, states = call.count, nodes[call.count:]
@@ -345,26 +325,9 @@ def device_of(xp: Any, arrays: Sequence[Any]) -> Context:
     return Context("gpu", arrays[0].device.id if arrays else 0)
 
 
-def _complete(shapes: list[Any], a: Attrs) -> list[Any]:
-    """Shapes of inputs that infer_shape tells from the others."""
-    values = _given(a)
-    prop = _prop(values)
-    n = len(prop.list_arguments())
-    found = prop.infer_shape([list(s) if s is not None else [] for s in shapes[:n]])
-    return [*(tuple(s) for s in found[0]), *(tuple(s) for s in (found[2] if len(found) > 2 else ()))]
-
-
 CUSTOM = CustomDef("Custom", _lower, ("data",), frozenset(), True, (), {}, {"nd": ()}, needs=("train",),
                    outputs=lambda a: len(_prop(_given(a)).list_outputs()), params=_complete)
 _register(CUSTOM)
-
-
-def _ordered(prop: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    wanted = [*prop.list_arguments(), *prop.list_auxiliary_states()]
-    if len(args) > len(wanted):
-        raise AttributeValueError(f"{type(prop).__name__} takes {len(wanted)} arrays ({', '.join(wanted)}), got "
-                                  f"{len(args)}")
-    return [args[i] if i < len(args) else kwargs.pop(n, None) for i, n in enumerate(wanted)]
 
 
 def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwargs: dict[str, Any]) -> Any:

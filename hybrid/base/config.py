@@ -26,6 +26,8 @@ new calls run eagerly once |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
 | HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
+| HYBRID_TF32 | 1: products of float32 on a GPU's tensor cores keep 11 bits of each factor (tf32); errors are about 1e-3
+of the terms |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """
@@ -113,6 +115,11 @@ LIMIT = _Limit()
 def cuda_graphs() -> bool:
     """Whether runs that come again with the same arrays become CUDA graphs."""
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
+
+
+def tf32() -> bool:
+    """Whether products of float32 on a GPU may keep 11 bits of each factor."""
+    return os.environ.get("HYBRID_TF32", "0") not in ("", "0")
 
 
 def cuda_sync() -> bool:

@@ -16,6 +16,6 @@ def __getattr__(name: str) -> Any:
     if name in _SPACES:
         return functions.resolve(_SPACES[name], "contrib")
     # loaded when they are asked for
-    if name in ("autograd", "io", "onnx", "svrg_optimization", "tensorboard", "text"):
+    if name in ("autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text"):
         return importlib.import_module(f"hybrid.contrib.{name}")
     raise AttributeError(f"module 'hybrid.contrib' has no attribute {name!r}")

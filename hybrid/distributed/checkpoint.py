@@ -1,6 +1,7 @@
 """Checkpoints of a job: rank 0 writes one file, whole or not at all; a job of any number of ranks goes on from it."""
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -24,11 +25,12 @@ def save_checkpoint(path: str | os.PathLike[str], net: Any, trainer: Any = None,
     """
     world = collective.start()
     error: str | None = None
-    if world.rank == 0:
-        try:
-            write_bytes(path, _packed(net, trainer, extra))
-        except OSError as err:
-            error = f"{type(err).__name__}: {err}"
+    with trainer.whole_states() if trainer is not None else contextlib.nullcontext():
+        if world.rank == 0:
+            try:
+                write_bytes(path, _packed(net, trainer, extra))
+            except OSError as err:
+                error = f"{type(err).__name__}: {err}"
     error = world.broadcast_object(error, 0, "save_checkpoint")
     if error is not None:
         raise HybridError(f"save_checkpoint: rank 0 could not write {os.fspath(path)!r}: {error}")

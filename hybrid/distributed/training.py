@@ -17,19 +17,21 @@ class DistributedTrainer(Trainer):
     """A Trainer whose gradients are averaged over the ranks.
 
     compression: what they are sent in. gradient_predivide_factor: gradients are divided by it before the sum, and
-    multiplied by it / size after it. prefix, num_groups: accepted; sums go in buckets.
+    multiplied by it / size after it. shard_states: each rank keeps the optimizer's states of
+    some parameters. prefix, num_groups: accepted; sums go in buckets.
     """
 
     def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None,
                  compression: Any = Compression.none, gradient_predivide_factor: float = 1.0,
-                 prefix: str | None = None, num_groups: int = 0):
+                 prefix: str | None = None, num_groups: int = 0, shard_states: bool = False):
         if isinstance(optimizer, DistributedOptimizer):
             warnings.warn("DistributedTrainer does not take DistributedOptimizer as its optimizer. We have unwrapped "
                           "it for you.", stacklevel=2)
             optimizer = optimizer._optimizer
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda p: p.name)
-        super().__init__(params, optimizer, optimizer_params, kvstore=DistributedStore("horovod"))
+        super().__init__(params, optimizer, optimizer_params, kvstore=DistributedStore("horovod"),
+                         shard_states=shard_states)
         self._ranks = OverRanks(self._ranks.store, compression, 1.0 / gradient_predivide_factor)
         self._scale *= gradient_predivide_factor / size()
 

@@ -16,6 +16,7 @@ from ..runtime.build import listed
 from .bindings import checked, write as write_bindings
 from .device import write_device
 from .files import write_all
+from .gpu import write_cuda
 from .int8 import quantized
 from .layout import lay_out
 from .source import address
@@ -31,7 +32,8 @@ _SKIPPED = ("-shared", "-fPIC", "-Xclang", "-fopenmp", "-Wl,--as-needed", "-Werr
 
 def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
              input_names: Sequence[str] = (), output_names: Sequence[str] = (), plain: bool = False,
-             bindings: Sequence[str] = (), device: bool = False, int8: Sequence[Any] = ()) -> list[Path]:
+             bindings: Sequence[str] = (), device: bool = False, int8: Sequence[Any] = (),
+             cuda: Sequence[str] = ()) -> list[Path]:
     """Write a network, for inputs of some shapes, as C files into a folder; their paths.
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
@@ -40,7 +42,8 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers. bindings:
     other languages that call it (``hybrid.export.bindings.LANGUAGES``), each in a folder of its own with an example.
     device: the form for devices without an operating system, plain C without heap, files and threads. int8: examples of
-    inputs, from which scales are taken for products in integers of eight bits (``hybrid.export.int8``).
+    inputs, from which scales are taken for products in integers of eight bits (``hybrid.export.int8``). cuda:
+    architectures of GPUs, as ``("sm_80", "sm_90")``: the form that runs on them.
 
     >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
     """
@@ -49,8 +52,9 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     path = Path(folder)
     name = _checked(name or re.sub(r"\W", "_", path.name).lower())
     languages = checked(bindings, name)
-    if device and (plain or languages):
-        raise AttributeValueError("the form for devices is plain and has no bindings: give device=True alone")
+    if (device or cuda) and (plain or languages or device and cuda):
+        raise AttributeValueError("the forms for devices and for GPUs have no other form and no bindings: give "
+                                  f"{'device=True' if device else 'cuda=...'} alone")
     what = _specialized(target, name, inputs)
     if len(int8):
         what = quantized(what, int8)
@@ -58,6 +62,8 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)
+    if cuda:
+        return write_cuda(path, name, what, cuda)
     listing = listed(what.program, what.frozen, address, plain or device)
     if device:
         return write_device(path, name, what, listing)

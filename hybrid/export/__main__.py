@@ -31,6 +31,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     add("--bindings", default="", metavar="LANGUAGES", help="code in other languages that calls the model, as in "
         "cpp,java,r")
     add("--device", action="store_true", help="for devices without an operating system: no heap, files or threads")
+    add("--cuda", default="", metavar="ARCHITECTURES", help="for NVIDIA GPUs, as in sm_80,sm_90")
     add("--int8", type=Path, metavar="EXAMPLES.npy", help="products in integers of eight bits, with scales from "
         "examples of the input, one after the other along the first axis")
     return parser.parse_args(given)
@@ -149,6 +150,7 @@ def main(given: Sequence[str]) -> int:
             net, inputs, names, results = of_symbol(options.network, options.params, shapes, dtypes)
         for path in export_c(net, options.output, *inputs, name=options.name, input_names=names, output_names=results,
                              plain=options.plain, device=options.device,
+                             cuda=[a for a in options.cuda.split(",") if a],
                              int8=examples_of(options.int8, inputs),
                              bindings=[b for b in options.bindings.split(",") if b]):
             print(path)

@@ -12,6 +12,8 @@ from hybrid.codegen.program.plain import SUPPORT, standard
 
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
+from ..ir import Node
+from ..passes.pipeline import Planned
 from ..runtime.build import Listing
 from . import source
 from .files import TYPES, arrays_said, fingerprint
@@ -46,7 +48,7 @@ def _program(name: str, what: Specialized, listing: Listing, layout: Layout) -> 
     """NAME.c, and what the other files say of it."""
     done = source.kernels(listing, layout, [a.name for a in what.inputs], serial=True)
     words = _words(what, layout, done)
-    wide = any(n.dtype.itemsize == 8 for n in listing.planned.fused.program.order())
+    wide = any(n.dtype.itemsize == 8 for n in _nodes(listing.planned))
     team = [filled("team.h", name, THREADED=0).rstrip(), "enum { hy_threads = 1 };"] if done.with_team else []
     call = "  hy_net(b);"
     if done.with_team:
@@ -59,6 +61,14 @@ def _program(name: str, what: Specialized, listing: Listing, layout: Layout) -> 
                       "#include <stddef.h>", "#include <string.h>", f'#include "{name}_weights.h"', "", source.QUIET,
                       standard(support), source.title("kernels"), standard(done.text, wide), "", run])
     return text.replace("@NAME@", name.upper()).replace("@name@", name), words
+
+
+def _nodes(planned: Planned) -> Iterator[Node]:
+    """All values of a program, those in loops included."""
+    yield from planned.fused.program.order()
+    for k in planned.fused.kernels:
+        if k.kind == "loop":
+            yield from _nodes(k.inner)
 
 
 def _words(what: Specialized, layout: Layout, done: source.Kernels) -> dict[str, object]:

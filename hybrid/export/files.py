@@ -69,7 +69,7 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
              *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name),
              *([] if plain else ["#endif"]), "", STRUCT, "",
-             kernels, "", filled("weights.h", name), filled("model.h", name),
+             kernels, "", *(filled(part, name) for part in ("weights.h", "errors.h", "model.h", "check.h")),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     parts += [] if plain else ["#endif"]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
@@ -143,7 +143,7 @@ def example_text(name: str, what: Specialized) -> str:
     return filled("example.c" if what.training is None else "example_step.c", name, **_step_words(what))
 
 
-def _use(what: Specialized) -> str:
+def use_text(what: Specialized) -> str:
     """The call in the page's example."""
     if what.training is None:
         return ("    const void *inputs[@NAME@_INPUTS] = {…};\n    void *outputs[@NAME@_OUTPUTS] = {…};\n"
@@ -162,7 +162,7 @@ def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layo
     kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), f"{name}.hpp": cpp_text(name, what),
              "example.c": example_text(name, what),
              "CMakeLists.txt": filled("CMakeLists.txt", name, FLAGS=flags),
-             "README.md": filled("README.md", name, FLAGS=flags, USE=_use(what))}
+             "README.md": filled("README.md", name, FLAGS=flags, USE=use_text(what))}
     for file, content in kinds.items():
         write_bytes(folder / file, content.encode())
     weights.write(folder / f"{name}.weights", {a.name: a.value for a in layout.weights if a.value is not None}, mark)

@@ -14,18 +14,15 @@ from .training import COUNT, RANDOM
 CACHE_LINE = 64
 
 
-def _rounded(n: int) -> int:
-    return -(-n // CACHE_LINE) * CACHE_LINE
-
-
 @dataclass
 class Space:
     """Memory that arrays are put into, one after the other."""
     size: int = 0
+    unit: int = CACHE_LINE
 
     def take(self, nbytes: int) -> int:
-        """The offset of so many bytes, on a cache line."""
-        at, self.size = self.size, self.size + _rounded(max(nbytes, 1))
+        """The offset of so many bytes, on a cache line or another unit."""
+        at, self.size = self.size, self.size + -(-max(nbytes, 1) // self.unit) * self.unit
         return at
 
 

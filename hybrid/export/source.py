@@ -11,7 +11,7 @@ from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
 from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.outlining import Outliner, without_threads
-from hybrid.codegen.program.plain import SUPPORT, standard
+from hybrid.codegen.program.plain import SUPPORT, sized, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
@@ -30,6 +30,11 @@ STACK = 1 << 18                          # bytes of a thread's stack beside the 
 def address(n: Node, plain: str) -> str:
     """The address of a value, of its type."""
     return f"({C.storage(n.dtype)} *)({plain})" if plain.startswith("(void *)") else f"({C.storage(n.dtype)} *){plain}"
+
+
+def constant(n: Node) -> np.ndarray:
+    """The array of a value that is written in the program."""
+    return np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
 
 
 def filled(template: str, name: str, **words: object) -> str:
@@ -97,7 +102,7 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
                       done.before, title("kernels"), done.text, "",
                       *_calls(listing, layout, done.with_team, training),
                       *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
-    return QUIET + "\n" + (standard(text) if plain else text)
+    return QUIET + "\n" + (standard(text) if plain else sized(text))
 
 
 def title(words: str) -> str:

@@ -17,7 +17,8 @@ from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..graph.symbol import CONCRETE, Group, Symbol, known, var
+from ..graph.symbol import Group, Symbol, known, var
+from ..graph.symnode import CONCRETE
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
@@ -387,17 +388,19 @@ class HybridBlock(Block[Result]):
 
     def export_c(self, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
                  plain: bool = False, bindings: Sequence[str] = (), device: bool = False,
-                 int8: Sequence[Any] = ()) -> list[Path]:
+                 int8: Sequence[Any] = (), cuda: Sequence[str] = ()) -> list[Path]:
         """Write the network, as it predicts for inputs of some shapes, as C files that need no Python (docs/export_c.md
         says how they are used); their paths. inputs: arrays, or shapes as ``(1, 3, 224, 224)`` or ``((1, 128),
         "int32")``; without any, those of the last call. plain: C11 alone, without GNU's vectors: slower, for other
         compilers. bindings: other languages that call it, ``("java", "r")``, each in a folder of its own. device: for
-        devices without an operating system. int8: examples of inputs, for products in integers of eight bits.
+        devices without an operating system. int8: examples of inputs, for products in integers of eight bits. cuda:
+        architectures of GPUs, ``("sm_80", "sm_90")``.
 
         >>> net.export_c("digits", (1, 1, 28, 28))             # doctest: +SKIP
         """
         from ..export import export_c  # noqa: PLC0415  prints programs, which few processes do
-        return export_c(self, folder, *inputs, name=name, plain=plain, bindings=bindings, device=device, int8=int8)
+        return export_c(self, folder, *inputs, name=name, plain=plain, bindings=bindings, device=device, int8=int8,
+                        cuda=cuda)
 
 
 HYBRIDIZE_BLOCKS.append(_decorate)

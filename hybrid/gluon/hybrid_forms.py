@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..buffers.array import NDArray
-from ..graph.symbol import CONCRETE, Symbol, var
+from ..graph.symbol import Symbol, var
+from ..graph.symnode import CONCRETE
 from ..base.pytree import flatten
 from .block import Block
 

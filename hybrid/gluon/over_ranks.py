@@ -29,7 +29,7 @@ class OverRanks:
         self.store, self.world, self.before = store, store.world, before
         self.wire = wire_dtype(compression) if compression else store.wire
         self._buckets: tuple[Any, Buckets] | None = None
-        self._name = f"Trainer {next(_numbers)}"
+        self.name = f"Trainer {next(_numbers)}"
 
     @property
     def type(self) -> str:
@@ -47,22 +47,22 @@ class OverRanks:
         names = relative([p.name for p in params])
         told = [f"parameter {p.name if self.world.size == 1 else n}: {np.dtype(p.dtype)}{tuple(p.shape)}, "
                 f"grad_req={p.grad_req}" for p, n in zip(params, names)]
-        self.world.same([*told, f"optimizer {type(optimizer).__name__}"], f"the parameters of {self._name}")
+        self.world.same([*told, f"optimizer {type(optimizer).__name__}"], f"the parameters of {self.name}")
 
     def first_value(self, name: str, x: NDArray) -> None:
         """Rank 0's value on all ranks."""
-        spread(self.world, x, 0, f"{self._name}, first value")
+        spread(self.world, x, 0, f"{self.name}, first value")
 
     # ---- steps
     def any(self, flag: bool) -> bool:
         """Whether a flag is set on any rank."""
-        return any(self.world.gather_objects(bool(flag), f"{self._name}, overflow"))
+        return any(self.world.gather_objects(bool(flag), f"{self.name}, overflow"))
 
     def gradients(self, grads: Mapping[int, Sequence[NDArray]]) -> dict[int, NDArray]:
         """The sums over devices and ranks of gradients by the numbers of their parameters; the next call writes the
         same arrays."""
         buckets = self._of(tuple((i, tuple(g[0]._data.shape), np.dtype(g[0]._data.dtype)) for i, g in grads.items()))
-        buckets.sum(lambda i, view: self._fill(view, grads[i]), self._name)
+        buckets.sum(lambda i, view: self._fill(view, grads[i]), self.name)
         return {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
 
     def _of(self, arrays: Any) -> Buckets:
@@ -80,7 +80,7 @@ class OverRanks:
 
     def rows(self, number: int, x: Any) -> Any:
         """The sum of a row_sparse gradient over the ranks."""
-        return sum_rows(self.world, x * self.before if self.before != 1 else x, f"{self._name}, parameter {number}")
+        return sum_rows(self.world, x * self.before if self.before != 1 else x, f"{self.name}, parameter {number}")
 
     @staticmethod
     def refuse_rows(location: str) -> HybridError:
@@ -98,9 +98,9 @@ class OverRanks:
                 view[...] = arrays[i] if xp is np else arrays[i].get()
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
-            buckets.sum(fill, f"{self._name}, compiled")
+            buckets.sum(fill, f"{self.name}, compiled")
             return [xp.array(buckets.views[i]) for i in range(len(arrays))]
-        return ir.host(HostCall(f"{self._name}: sum of gradients over the ranks", run, infos), list(grads))
+        return ir.host(HostCall(f"{self.name}: sum of gradients over the ranks", run, infos), list(grads))
 
 
 def _on(raw: np.ndarray, ctx: Any) -> Any:

@@ -83,6 +83,8 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         raise HybridError(f"{user_location()}: gradients go through a kvstore of type {trainer._own_store.type!r}, "
                           f"whose code cannot be compiled: call "
                           "trainer.step outside of the hybridized function")
+    if trainer._shards is not None:
+        trace.plain_only("updates a share of the parameters on each rank (shard_states)")
     trainer._rescale(batch_size)
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:

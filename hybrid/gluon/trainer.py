@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from .. import optimizer as opt
 from ..base import pending
@@ -38,7 +39,8 @@ class Trainer:
     within one. update_on_kvstore:
     whether weights are updated once and copied to the devices (the default with several devices; gradients stay as they
     are) or on each device from gradients that ``allreduce_grads`` added up (False; gradients can then be changed before
-    ``update``).
+    ``update``). shard_states: over several processes, each keeps the optimizer's states of some parameters, updates
+    these and sends their values to the others, so that states take a share of the memory.
 
     >>> from hybrid import nd, autograd, gluon
     >>> net = gluon.nn.Dense(1, in_units=2); net.initialize()
@@ -50,7 +52,8 @@ class Trainer:
 
     def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None,
                  kvstore: Any = "device",
-                 compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None):
+                 compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None,
+                 shard_states: bool = False):
         self._params: list[Parameter] = _parameters(params)
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
         self._compression_params = compression_params
@@ -59,6 +62,7 @@ class Trainer:
         self._scale = self._optimizer.rescale_grad
         self.stored = StoredRows()                           # the values of row_sparse parameters
         self._ranks = _ranks(kvstore, compression_params)
+        self._shards = _shards(self._ranks, self._params) if shard_states else None
         kvstore = kvstore if self._ranks is None else self._ranks
         self._own_store = _own_store(kvstore, len(self._contexts))
         self._reduces = (self._own_store is not None or self._ranks is not None
@@ -66,7 +70,7 @@ class Trainer:
         self._on_store(update_on_kvstore)
         self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
-        self._kv_initialized = False
+        self._kv_initialized = self._sharing = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
         self.size = Size()                                  # what they divide gradients by
@@ -371,6 +375,7 @@ class Trainer:
         for k, numbers in enumerate(work):
             if not numbers:
                 continue
+            every, numbers = numbers, numbers if self._shards is None else self._shards.own(numbers)
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
             weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i]) for i,
                        row in zip(numbers, arrays)]
@@ -380,7 +385,10 @@ class Trainer:
                 for row in arrays:
                     for other in row[1:] if row[0].stype == "default" else ():
                         row[0].copyto(other)
-            for row in arrays:
+            if self._shards is not None:
+                self._shards.send(every)
+            for i in every:
+                row = list(self._params[i]._data.values())                          # type: ignore[union-attr]
                 for x in row if self._update_on_kvstore else row[k:k + 1]:
                     x._ag.fresh = False
 
@@ -390,10 +398,25 @@ class Trainer:
         ``amp.init_trainer``; training goes on from them bit for bit.
 
         The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult
-        of Parameters are not saved.
+        of Parameters are not saved. With ``shard_states`` all ranks must call it, each with a name.
         """
         pending.settle("a Trainer's states were saved")
-        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
+        with self.whole_states():
+            write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
+
+    @contextmanager
+    def whole_states(self) -> Iterator[None]:
+        """Scope in which each rank has the states of all parameters, where they are shared out; all ranks enter it."""
+        if self._shards is None or self._sharing:
+            yield
+            return
+        updater, self._sharing = self._updaters[0], True
+        try:
+            updater.states.update(self._shards.whole(updater))
+            yield
+        finally:
+            self._sharing = False
+            self._shards.keep_own(updater)
 
     def load_states(self, fname: str | Path) -> None:
         """Load what ``save_states`` wrote, here or in MXNet 1.9.1 (its pickles are read as data; no code in them runs);
@@ -405,6 +428,8 @@ class Trainer:
         data = Path(fname).read_bytes()
         for updater in self._updaters:
             updater.set_states(data, self._amp_loss_scaler)
+            if self._shards is not None:
+                self._shards.keep_own(updater)
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 
@@ -446,6 +471,15 @@ def _ranks(kvstore: Any, compression: Any) -> Any:
         return None
     from .over_ranks import OverRanks  # noqa: PLC0415  loads only for several processes
     return OverRanks(kvstore, compression)
+
+
+def _shards(ranks: Any, params: Any) -> Any:
+    """How optimizer states are shared out over several processes."""
+    if ranks is None:
+        raise AttributeValueError("shard_states shares optimizer states out over several processes: give a kvstore of "
+                                  "such, 'dist_sync' or 'horovod'")
+    from .sharded import Shards  # noqa: PLC0415  loads only for several processes
+    return Shards(ranks.world, params, ranks.name)
 
 
 def _store(kvstore: Any) -> bool:

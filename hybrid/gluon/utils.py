@@ -19,7 +19,7 @@ from ..base.errors import AttributeValueError, HybridError
 from ..numpy.extension import is_np_array, is_np_shape
 from ..base.scope import tracing
 from ..base.atomic import replacing
-from .block import HookHandle
+from .hooks import HookHandle
 
 
 def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[Any]:

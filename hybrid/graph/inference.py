@@ -78,6 +78,16 @@ def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any],
     return shapes
 
 
+def _of_some_dtype(d: Any, ins: list[Any], count: int, a: Any) -> Any:
+    """Results of an operator over inputs of the first dtype that it takes: its shapes do not depend on that."""
+    for dtype in (dt.float32, dt.int32):
+        try:
+            return d.infer(ins, [*[dtype] * count, *[None] * (len(ins) - count)], a)
+        except DTypeError:
+            pass
+    return d.infer(ins, [*[dt.int8] * count, *[None] * (len(ins) - count)], a)
+
+
 def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
     d, a = n.opdef, effective(n)
     assert d is not None
@@ -96,9 +106,7 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
                (m, _) in zip(ins, sources)):
             return
         padded = len(d.inputs) - len(ins) if not d.variadic else 0
-        found = d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)
-    except DTypeError:                                     # an operator of integers: its shapes do not depend on that
-        found = d.infer([*ins, *[None] * padded], [*[dt.int32] * len(ins), *[None] * padded], a)
+        found = _of_some_dtype(d, [*ins, *[None] * padded], len(ins), a)
     except ShapeError as err:
         raise ShapeError(f"node {n.name!r}: {err}") from None
     for k, (shape, _) in enumerate(found):

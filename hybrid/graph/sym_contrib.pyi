@@ -32,12 +32,14 @@ __all__ = ["AdaptiveAvgPooling2D", "BatchNormWithReLU", "BilinearResize2D", "CTC
     "MultiBoxTarget", "MultiProposal", "PSROIPooling", "Proposal", "ROIAlign", "RROIAlign", "SparseEmbedding",
     "SyncBatchNorm", "adamw_update", "allclose", "arange_like", "bipartite_matching", "boolean_mask", "box_decode",
     "box_encode", "box_iou", "box_nms", "box_non_maximum_suppression", "cond", "count_sketch", "ctc_loss",
-    "dgl_adjacency", "dgl_csr_neighbor_non_uniform_sample", "dgl_csr_neighbor_uniform_sample", "dgl_graph_compact",
-    "dgl_subgraph", "div_sqrt_dim", "edge_id", "fft", "foreach", "getnnz", "gradientmultiplier",
-    "group_adagrad_update", "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
-    "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt",
-    "isfinite", "isinf", "isnan", "mp_adamw_update", "multi_adamw_update", "multi_lamb_update",
-    "multi_mp_adamw_update", "multi_mp_lamb_update", "quadratic", "rand_zipfian", "round_ste", "sign_ste",
+    "dequantize", "dgl_adjacency", "dgl_csr_neighbor_non_uniform_sample", "dgl_csr_neighbor_uniform_sample",
+    "dgl_graph_compact", "dgl_subgraph", "div_sqrt_dim", "edge_id", "fft", "foreach", "getnnz",
+    "gradientmultiplier", "group_adagrad_update", "hawkesll", "ifft", "index_array", "index_copy",
+    "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
+    "interleaved_matmul_selfatt_valatt", "isfinite", "isinf", "isnan", "mp_adamw_update", "multi_adamw_update",
+    "multi_lamb_update", "multi_mp_adamw_update", "multi_mp_lamb_update", "quadratic", "quantize", "quantize_v2",
+    "quantized_act", "quantized_concat", "quantized_conv", "quantized_elemwise_add", "quantized_flatten",
+    "quantized_fully_connected", "quantized_pooling", "rand_zipfian", "requantize", "round_ste", "sign_ste",
     "while_loop"]
 
 def AdaptiveAvgPooling2D(
@@ -206,6 +208,11 @@ def ctc_loss(
     blank_label: Literal['first', 'last'] = 'first', name: str | None = None,
     out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
 ) -> Symbol: ...
+def dequantize(
+    data: Symbol | None = None, min_range: Symbol | None = None, max_range: Symbol | None = None,
+    out_type: Literal['float32'] = 'float32', name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
+    attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
 def div_sqrt_dim(
     data: Symbol | None = None, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
     attr: dict[str, str] | None = None, **kwargs: str
@@ -281,6 +288,68 @@ def mp_adamw_update(
 def quadratic(
     data: Symbol | None = None, a: float = 0.0, b: float = 0.0, c: float = 0.0, name: str | None = None,
     out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantize(
+    data: Symbol | None = None, min_range: Symbol | None = None, max_range: Symbol | None = None,
+    out_type: Literal['int8', 'uint8'] = 'uint8', name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantize_v2(
+    data: Symbol | None = None, out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_act(
+    data: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None,
+    act_type: Literal['relu'] = 'relu', name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
+    attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_concat(
+    *data: Symbol | Sequence[Symbol], num_args: int, dim: int = 1, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_conv(
+    data: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None,
+    min_data: Symbol | None = None, max_data: Symbol | None = None, min_weight: Symbol | None = None,
+    max_weight: Symbol | None = None, min_bias: Symbol | None = None, max_bias: Symbol | None = None, *,
+    kernel: int | Sequence[int], stride: int | Sequence[int] = (), dilate: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (), num_filter: int, num_group: int = 1, workspace: int = 1024,
+    no_bias: _bool = False, cudnn_tune: str | None = None, cudnn_off: _bool = False,
+    layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_elemwise_add(
+    lhs: Symbol | None = None, rhs: Symbol | None = None, lhs_min: Symbol | None = None,
+    lhs_max: Symbol | None = None, rhs_min: Symbol | None = None, rhs_max: Symbol | None = None,
+    min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_flatten(
+    data: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None,
+    name: str | None = None, out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None,
+    **kwargs: str
+) -> Symbol: ...
+def quantized_fully_connected(
+    data: Symbol | None = None, weight: Symbol | None = None, bias: Symbol | None = None,
+    min_data: Symbol | None = None, max_data: Symbol | None = None, min_weight: Symbol | None = None,
+    max_weight: Symbol | None = None, min_bias: Symbol | None = None, max_bias: Symbol | None = None, *,
+    num_hidden: int, no_bias: _bool = False, flatten: _bool = True, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def quantized_pooling(
+    data: Symbol | None = None, min_data: Symbol | None = None, max_data: Symbol | None = None,
+    kernel: int | Sequence[int] = (), pool_type: Literal['max', 'avg', 'sum', 'lp'] = 'max',
+    global_pool: _bool = False, cudnn_off: _bool = False,
+    pooling_convention: Literal['valid', 'full', 'same'] = 'valid', stride: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (), p_value: int | None = None, count_include_pad: _bool | None = None,
+    layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
+    out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def requantize(
+    data: Symbol | None = None, min_range: Symbol | None = None, max_range: Symbol | None = None,
+    out_type: Literal['auto', 'int8', 'uint8'] = 'int8', min_calib_range: float | None = None,
+    max_calib_range: float | None = None, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,
+    attr: dict[str, str] | None = None, **kwargs: str
 ) -> Symbol: ...
 def round_ste(
     data: Symbol | None = None, name: str | None = None, out: Symbol | Sequence[Symbol] | None = None,

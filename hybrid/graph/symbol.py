@@ -15,9 +15,11 @@ from ..base.errors import AttributeValueError, HybridError, TraceError, of_user,
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
-from .symnode import CONCRETE, DETACHED, SymNode, graph_text, in_order, known
+from .symnode import DETACHED, SymNode, graph_text, in_order, known
 from .traced_number import looked_at_in
 from .unevaluated import Unevaluated
+from .node_notes import (STORAGE, _attributes, _note_start, _notes_apart, _own_notes, _refuse_plain, _shadow, cut,
+                         output_name)
 
 
 class Symbol(Unevaluated, Inferring):
@@ -258,21 +260,6 @@ class Symbol(Unevaluated, Inferring):
                 (self.tojson(remove_amp_cast=False),))                   # type: ignore[attr-defined]
 
 
-def _attributes(n: SymNode) -> dict[str, str]:
-    found = {**(n.attrs.given() if n.attrs is not None else {}), **n.extra}
-    return {**{k: found[f"__{k}__"] for k in names.PLAIN if f"__{k}__" in found}, **found}      # MXNet shows both names
-
-
-def output_name(n: SymNode, k: int) -> str:
-    """MXNet's name of an output."""
-    if n.opdef is None:
-        return n.name
-    return f"{n.name}_{n.opdef.output_name(k, n.attrs)}"                   # type: ignore[arg-type]
-
-
-STORAGE = {"default": 0, "row_sparse": 1, "csr": 2}
-
-
 def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None,
         dtype: Any = None,
         init: Any = None, stype: Any = None, profiler_scope: Any = None, **kwargs: str) -> Symbol:
@@ -350,46 +337,6 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     return Symbol([(node, k) for k in range(count)])
 
 
-def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
-    attrs = dict(given)
-    # an initializer
-    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else str(v) if isinstance(v, (int, float)) else v
-                          for k, v in (given.get("attr") or {}).items()})
-    attrs.pop("attr", None)
-    for k in [k for k in attrs if k not in d.attrs]:
-        if k in names.PLAIN:
-            notes[f"__{k}__"] = str(attrs.pop(k))
-        elif k.startswith("__") and k.endswith("__"):
-            notes[k] = str(attrs.pop(k))
-    if not all(isinstance(v, str) for v in notes.values()):
-        raise AttributeValueError(f"notes on a Symbol must be text, got {notes!r}")
-    return attrs, notes
-
-
-def _refuse_plain(d: OpDef, notes: Mapping[str, Any]) -> None:
-    """AttributeValueError for a note on an operator with attributes that is neither one of them nor marked as a
-    note."""
-    for k in notes if d.attrs else ():
-        if k not in d.attrs and k not in names.PLAIN and not (k.startswith("__") and k.endswith("__")):
-            raise AttributeValueError(f"{user_location()}: operator {d.name} has no attribute {k!r}; it has "
-                                      f"{', '.join(d.attrs)}. A note of your own is called __{k}__")
-
-
-def cut(entry: Any) -> Any:
-    """A value computed outside of ``record`` (or in ``pause``), so that no gradient flows into what it was computed
-    from."""
-    if entry is None or entry[0].opdef is None or entry[0].recorded:
-        return entry
-    return detached(entry)
-
-
-def detached(entry: tuple[SymNode, int]) -> tuple[SymNode, int]:
-    """A value through which no gradient flows."""
-    d = find("BlockGrad")
-    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry], {DETACHED: "True"}), 0
-
-
 def _entry(x: Any) -> tuple[SymNode, int]:
     if isinstance(x, Symbol):
         return x._one()
@@ -404,14 +351,6 @@ def _entry(x: Any) -> tuple[SymNode, int]:
         raise AttributeValueError(f"{user_location()}: a Symbol cannot be combined with {type(x).__name__} outside of "
                                   f"hybridized code; use sym.var for inputs")
     return trace.capture(x)._one()
-
-
-def _shadow(x: Any) -> tuple[SymNode, int]:
-    """A variable in place of an array where only shapes are found out."""
-    node = SymNode(None, "array", None, ())
-    node.holder = CONCRETE
-    node.info = [(tuple(x.shape), _np.dtype(x.dtype))]
-    return node, 0
 
 
 def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, notes: Mapping[str, str]) -> list[Any]:
@@ -438,20 +377,6 @@ def _counted_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, count: in
             else var(f"{name}_arg{i}")
             for i in range(len(entries), max(count, len(listed)))]
     return [*entries, *(v._one() for v in made)]
-
-
-def _note_start(d: OpDef, input_name: str, entry: Any) -> None:
-    """How an input is initialized, on a variable that the user made and that does not say so."""
-    if input_name in d.starts and entry is not None and entry[0].opdef is None and entry[0].holder is None:
-        entry[0].extra.setdefault("__init__", d.starts[input_name])
-
-
-def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
-    """What MXNet writes on a parameter's variable that an operator makes itself: the operator's attributes."""
-    notes = a.given()
-    if input_name in d.starts:
-        notes["__init__"] = d.starts[input_name]
-    return notes
 
 
 def attach_files(files: Any) -> None:

@@ -39,6 +39,49 @@ def pack(w: Node, word: int) -> Node:
     return build.permute(split, (*range(len(rest) + 1), len(rest) + 2, len(rest) + 1))
 
 
+def _constant(n: Node) -> float | None:
+    while n.prim in ("expand", "reshape", "cast"):
+        n = n.args[0]
+    return float(n.attrs["value"]) if n.prim == "const" else None
+
+
+def limits(x: Node) -> "tuple[float, float] | None":
+    """The least and the greatest value of whole numbers of float32, where they are limited: ``clipped`` ones, perhaps
+    with a whole constant added."""
+    if x.prim != "map" or len(x.args) != 2 or (c := _constant(x.args[1])) is None:
+        return None
+    inner = x.args[0]
+    if x.attrs["fn"] == "add":
+        found = limits(inner)
+        return (found[0] + c, found[1] + c) if found is not None and c == int(c) else None
+    if x.attrs["fn"] == "maximum" and inner.prim == "map" and inner.attrs["fn"] == "minimum":
+        high, whole = _constant(inner.args[1]), inner.args[0]
+        return (c, high) if high is not None and whole.prim == "map" and whole.attrs["fn"] == "rint" else None
+    return None
+
+
+def clipped(x: Node, low: float, high: float) -> Node:
+    """The nearest whole numbers, within limits."""
+    return build.map_("maximum", build.map_("minimum", build.map_("rint", x), high), low)
+
+
+def fits_bytes(x: Node, d: np.dtype) -> bool:
+    """Whether values are whole numbers that a type of 8 bits has."""
+    if x.dtype == d:
+        return True
+    found = limits(x)
+    return found is not None and np.iinfo(d).min <= found[0] and found[1] <= np.iinfo(d).max
+
+
+def shifted(x: Node) -> Node:
+    """int8 numbers and 128, as uint8."""
+    if x.prim in MOVEMENT:
+        return build.pad(shifted(x.args[0]), x.attrs["lo"], x.attrs["hi"],
+                         128) if x.prim == "pad" else build.make(x.prim, (shifted(x.args[0]),), **x.attrs)
+    wide = x.args[0] if x.prim == "cast" and fits_bytes(x.args[0], x.dtype) else x
+    return build.cast(build.map_("add", build.cast(wide, np.float32), 128.0), np.uint8)
+
+
 def narrow(x: Node) -> Node | None:
     """What float32 values are a cast of, where that is a type of few bits: before or after its elements were moved."""
     if x.prim == "cast" and x.dtype == np.float32 and x.args[0].dtype.name in ("bfloat16", "uint8", "int8"):

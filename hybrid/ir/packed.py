@@ -33,7 +33,7 @@ from .winograd import TILES, array, square, tiles
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int],
            filters: int,
-           pool: Any = (1, 1), groups: int = 1, zero: int = 0) -> Any:
+           pool: Any = (1, 1), groups: int = 1, zero: int = 0, together: int = 1) -> Any:
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
@@ -47,6 +47,10 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
         if w.shape[1:2 + rank] != wanted or w.shape[0] // groups * groups * w.shape[-2] < filters:
             raise ShapeError(f"packed words {w.shape} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
         return (x.shape[0], *out, filters), out_type
+    all_groups = groups * together
+    if together > 1 and (form not in ("direct", *TILES) or channels % all_groups or filters % all_groups):
+        raise ShapeError(f"a packed convolution of form {form!r} of {groups} times {together} groups over {x.shape}, "
+                         f"{filters} filters")
     if groups > 1 and (form != "direct" or channels % groups or filters % groups or w.shape[0] % groups):
         raise ShapeError(f"a packed convolution of form {form!r} in {groups} groups over {x.shape}, {filters} filters")
     wanted, found, panels = ((*kernel, channels // groups), w.shape[1:2 + rank],
@@ -87,11 +91,13 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     summed = tuple(range(rank + 2, 2 * rank + 2))
     if a["form"] == "depthwise":
         return (win * np.moveaxis(w[..., :a["filters"]], -1, 0)).sum(summed, dtype=x.dtype)
-    groups = a.get("groups", 1)
+    groups, own = a.get("groups", 1), a.get("together", 1)
     parts = []
     for v, u in zip(np.split(win, groups, axis=1 + rank), np.split(w, groups)):
         flat = np.moveaxis(u, 0, -2).reshape(*u.shape[1:-1], -1)[..., :a["filters"] // groups]
-        parts.append(np.tensordot(v, flat, ((*summed, 1 + rank), tuple(range(rank + 1)))))
+        for i, each in enumerate(np.split(v, own, axis=1 + rank)):       # without the zeros of the other groups
+            mine = np.split(np.split(flat, own, axis=-1)[i], own, axis=-2)[i]
+            parts.append(np.tensordot(each, mine, ((*summed, 1 + rank), tuple(range(rank + 1)))))
     return np.concatenate(parts, axis=1 + rank).astype(n.dtype)
 
 
@@ -127,17 +133,19 @@ PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
          pads: Sequence[int], out: Sequence[int], filters: int,
-         pool: Sequence[int] = (1, 1), groups: int = 1, zero: int = 0) -> Node:
+         pool: Sequence[int] = (1, 1), groups: int = 1, zero: int = 0, together: int = 1) -> Node:
     """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first
     plane, line and column (those behind follow from out).
 
     pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels,
-    each with filters of its own (``direct`` and ``words``). zero: what padding holds (``words`` alone).
+    each with filters of its own (``direct`` and ``words``). zero: what padding holds (``words`` alone). together: how
+    many groups each of those stands for, with zeros between their weights (``direct`` and Winograd's).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate),
                 pads=tuple(pads), out=tuple(out), filters=int(filters),
                 **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}),
-                **({"groups": groups} if groups > 1 else {}), **({"zero": zero} if zero else {}))
+                **({"groups": groups} if groups > 1 else {}), **({"zero": zero} if zero else {}),
+                **({"together": together} if together > 1 else {}))
 
 
 def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],

@@ -30,7 +30,8 @@ from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
-from ..graph.symbol import ALIAS, Symbol, create, cut, detached
+from ..graph.node_notes import cut, detached
+from ..graph.symbol import ALIAS, Symbol, create
 from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
 from .programs import ProgramInfo, programs

@@ -8,7 +8,8 @@ import numpy as np
 from ..buffers.array import ZEROS, NDArray, wrap, zeros_like
 from ..base.device import Context, array_module
 from ..base.errors import ShapeError
-from ..mxnet.executor import Executor, devices_of, storage
+from ..mxnet.executor import Executor
+from ..mxnet.binding import devices_of, storage
 from ..graph.symbol import Symbol
 
 Shapes = Mapping[str, tuple[int, ...]]

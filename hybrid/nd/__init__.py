@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 import numpy as _np
 
 from ..base import dtype as dt
-from . import functions, methods
+from . import functions, methods as methods, operators
 from ..buffers import foreign
 from ..buffers.array import NDArray, array as _array, wrap
 from .copies import captured
@@ -52,9 +52,10 @@ def made_here(x: Any) -> Any:
     return x
 
 
-def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out: Any = None, name: Any = None) -> Any:
+def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out: Any = None, name: Any = None,
+          __layout__: Any = None) -> Any:
     """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse
-    arrays.
+    arrays. __layout__: a note of recurrent cells' first states, without effect here.
 
     >>> zeros((2, 3)).shape
     (2, 3)
@@ -64,7 +65,8 @@ def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, out
     return make("_zeros", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 
 
-def ones(shape: Any, ctx: Any = None, dtype: Any = None, out: Any = None, name: Any = None) -> Any:
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, out: Any = None, name: Any = None,
+         __layout__: Any = None) -> Any:
     """Ones of a shape."""
     return make("_ones", out, shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=name)
 
@@ -192,7 +194,7 @@ def _two(name: str, row: Any) -> Any:
             if named:
                 raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument "
                                 f"{', '.join(map(repr, named))}")
-        return methods.two(row, lhs, rhs)
+        return operators.two(row, lhs, rhs)
     function.__name__ = name
     function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
     return function
@@ -204,7 +206,7 @@ def _first_of(named: dict[str, Any], *keys: str) -> tuple[Any, dict[str, Any]]:
     return named.get(key) if key else None, {k: v for k, v in named.items() if k != key}
 
 
-TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA_TWO}
+TWO = {**{k: operators.BINARY[v] for k, v in operators.TWO.items()}, **operators.EXTRA_TWO}
 globals().update({name: _two(name, row) for name, row in TWO.items()})
 
 

@@ -31,12 +31,14 @@ __all__ = ["AdaptiveAvgPooling2D", "BatchNormWithReLU", "BilinearResize2D", "CTC
     "MultiBoxTarget", "MultiProposal", "PSROIPooling", "Proposal", "ROIAlign", "RROIAlign", "SparseEmbedding",
     "SyncBatchNorm", "adamw_update", "allclose", "arange_like", "bipartite_matching", "boolean_mask", "box_decode",
     "box_encode", "box_iou", "box_nms", "box_non_maximum_suppression", "cond", "count_sketch", "ctc_loss",
-    "dgl_adjacency", "dgl_csr_neighbor_non_uniform_sample", "dgl_csr_neighbor_uniform_sample", "dgl_graph_compact",
-    "dgl_subgraph", "div_sqrt_dim", "edge_id", "fft", "foreach", "getnnz", "gradientmultiplier",
-    "group_adagrad_update", "hawkesll", "ifft", "index_array", "index_copy", "interleaved_matmul_encdec_qk",
-    "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk", "interleaved_matmul_selfatt_valatt",
-    "isfinite", "isinf", "isnan", "mp_adamw_update", "multi_adamw_update", "multi_lamb_update",
-    "multi_mp_adamw_update", "multi_mp_lamb_update", "quadratic", "rand_zipfian", "round_ste", "sign_ste",
+    "dequantize", "dgl_adjacency", "dgl_csr_neighbor_non_uniform_sample", "dgl_csr_neighbor_uniform_sample",
+    "dgl_graph_compact", "dgl_subgraph", "div_sqrt_dim", "edge_id", "fft", "foreach", "getnnz",
+    "gradientmultiplier", "group_adagrad_update", "hawkesll", "ifft", "index_array", "index_copy",
+    "interleaved_matmul_encdec_qk", "interleaved_matmul_encdec_valatt", "interleaved_matmul_selfatt_qk",
+    "interleaved_matmul_selfatt_valatt", "isfinite", "isinf", "isnan", "mp_adamw_update", "multi_adamw_update",
+    "multi_lamb_update", "multi_mp_adamw_update", "multi_mp_lamb_update", "quadratic", "quantize", "quantize_v2",
+    "quantized_act", "quantized_concat", "quantized_conv", "quantized_elemwise_add", "quantized_flatten",
+    "quantized_fully_connected", "quantized_pooling", "rand_zipfian", "requantize", "round_ste", "sign_ste",
     "while_loop"]
 
 def AdaptiveAvgPooling2D(
@@ -245,6 +247,11 @@ def ctc_loss(
     use_label_lengths: _bool = False, blank_label: Literal['first', 'last'] = 'first', name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
+def dequantize(
+    data: NDArray | numpy.ndarray | float, min_range: NDArray | numpy.ndarray | float,
+    max_range: NDArray | numpy.ndarray | float, out_type: Literal['float32'] = 'float32', name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> NDArray: ...
 def div_sqrt_dim(
     data: NDArray | numpy.ndarray | float, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
@@ -317,6 +324,76 @@ def quadratic(
     data: NDArray | numpy.ndarray | float, a: float = 0.0, b: float = 0.0, c: float = 0.0, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
+def quantize(
+    data: NDArray | numpy.ndarray | float, min_range: NDArray | numpy.ndarray | float,
+    max_range: NDArray | numpy.ndarray | float, out_type: Literal['int8', 'uint8'] = 'uint8',
+    name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantize_v2(
+    data: NDArray | numpy.ndarray | float, out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_act(
+    data: NDArray | numpy.ndarray | float, min_data: NDArray | numpy.ndarray | float,
+    max_data: NDArray | numpy.ndarray | float, act_type: Literal['relu'] = 'relu', name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_concat(
+    *data: NDArray | numpy.ndarray | float | Sequence[NDArray | numpy.ndarray | float], num_args: int, dim: int = 1,
+    name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_conv(
+    data: NDArray | numpy.ndarray | float, weight: NDArray | numpy.ndarray | float,
+    bias: NDArray | numpy.ndarray | float | None = None, min_data: NDArray | numpy.ndarray | float | None = None,
+    max_data: NDArray | numpy.ndarray | float | None = None,
+    min_weight: NDArray | numpy.ndarray | float | None = None,
+    max_weight: NDArray | numpy.ndarray | float | None = None,
+    min_bias: NDArray | numpy.ndarray | float | None = None,
+    max_bias: NDArray | numpy.ndarray | float | None = None, *, kernel: int | Sequence[int],
+    stride: int | Sequence[int] = (), dilate: int | Sequence[int] = (), pad: int | Sequence[int] = (),
+    num_filter: int, num_group: int = 1, workspace: int = 1024, no_bias: _bool = False,
+    cudnn_tune: str | None = None, cudnn_off: _bool = False,
+    layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_elemwise_add(
+    lhs: NDArray | numpy.ndarray | float, rhs: NDArray | numpy.ndarray | float,
+    lhs_min: NDArray | numpy.ndarray | float, lhs_max: NDArray | numpy.ndarray | float,
+    rhs_min: NDArray | numpy.ndarray | float, rhs_max: NDArray | numpy.ndarray | float,
+    min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_flatten(
+    data: NDArray | numpy.ndarray | float, min_data: NDArray | numpy.ndarray | float,
+    max_data: NDArray | numpy.ndarray | float, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_fully_connected(
+    data: NDArray | numpy.ndarray | float, weight: NDArray | numpy.ndarray | float,
+    bias: NDArray | numpy.ndarray | float | None = None, min_data: NDArray | numpy.ndarray | float | None = None,
+    max_data: NDArray | numpy.ndarray | float | None = None,
+    min_weight: NDArray | numpy.ndarray | float | None = None,
+    max_weight: NDArray | numpy.ndarray | float | None = None,
+    min_bias: NDArray | numpy.ndarray | float | None = None,
+    max_bias: NDArray | numpy.ndarray | float | None = None, *, num_hidden: int, no_bias: _bool = False,
+    flatten: _bool = True, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def quantized_pooling(
+    data: NDArray | numpy.ndarray | float, min_data: NDArray | numpy.ndarray | float,
+    max_data: NDArray | numpy.ndarray | float, kernel: int | Sequence[int] = (),
+    pool_type: Literal['max', 'avg', 'sum', 'lp'] = 'max', global_pool: _bool = False, cudnn_off: _bool = False,
+    pooling_convention: Literal['valid', 'full', 'same'] = 'valid', stride: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (), p_value: int | None = None, count_include_pad: _bool | None = None,
+    layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
+def requantize(
+    data: NDArray | numpy.ndarray | float, min_range: NDArray | numpy.ndarray | float,
+    max_range: NDArray | numpy.ndarray | float, out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    min_calib_range: float | None = None, max_calib_range: float | None = None, name: str | None = None,
+    out: NDArray | Sequence[NDArray] | None = None
+) -> list[NDArray]: ...
 def round_ste(
     data: NDArray | numpy.ndarray | float, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...

@@ -12,7 +12,8 @@ from ..base.errors import AttributeValueError, HybridError, ShapeError, TraceErr
 from ..ops.registry import find
 from ..base.scope import SCOPE, tracing
 from ..graph.subgraph import Cond, Entry, Foreach, GraphOp, Subgraph, While
-from ..graph.symbol import Symbol, create, cut
+from ..graph.symbol import Symbol, create
+from ..graph.node_notes import cut
 from ..graph.symnode import CONCRETE, SymNode
 
 _counters: defaultdict[str, int] = defaultdict(int)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as _np
 
-from ..nd import functions, methods
+from ..nd import functions, operators
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
@@ -76,7 +76,7 @@ def binary(name: str, fn: str) -> Any:
         x1, x2 = (_listed(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
         if not any(is_value(v) for v in (x1, x2)):
             x1 = array(x1)
-        return finish(as_np(methods.two(row, x1, x2)), out)
+        return finish(as_np(operators.two(row, x1, x2)), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"NumPy's {name}, broadcast."
     return function

@@ -10,7 +10,7 @@ from ..nd import functions
 from ..buffers.array import NDArray
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
-from ..nd.methods import in_order
+from ..nd.views import in_order
 from ..nd.dynamic import refuse_traced
 from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as _np
 
 from ..nd import functions
-from ..nd.methods import in_order
+from ..nd.views import in_order
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, user_location

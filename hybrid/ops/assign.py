@@ -10,7 +10,7 @@ from ..ir import Node
 from .attributes import Attrs
 from .indexing import _flat_index, _product
 from .registry import Float, Shape, op
-from .shape import slice_ranges
+from .slicing import slice_ranges
 
 
 def _put(lhs: Node, rhs: Node, a: Attrs) -> Node:

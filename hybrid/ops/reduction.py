@@ -9,7 +9,7 @@ from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .elementwise import recast
+from .copying import recast
 from .registry import Axes, Bool, DType, Float, Int, op
 from .shape import normal_axis
 

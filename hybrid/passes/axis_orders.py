@@ -53,10 +53,11 @@ class Window:
     pads: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def conv(self, x: Node, packed: Node, form: str, groups: int = 1) -> Node:
-        """Of other data, with packed weights."""
+    def conv(self, x: Node, packed: Node, form: str, groups: int = 1, zero: int = 0, together: int = 1) -> Node:
+        """Of other data, with packed weights. zero: what stands beyond the data. together: groups that are computed as
+        one."""
         return conv(x, packed, form, self.kernel, self.stride, self.dilate, self.pads, self.shape[1:-1],
-                    self.shape[-1], groups=groups)
+                    self.shape[-1], groups=groups, zero=zero, together=together)
 
     def flat(self) -> Window:
         """The convolution of a volume as one of pictures where its taps lie in a plane, of planes of one line where

@@ -19,7 +19,6 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
-from ..ir.low_precision import pack as in_words
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
@@ -198,15 +197,16 @@ class Conversion:
         pixels = math.prod(shape) // filters
         low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
         if low is not None:
-            c = replace(c, x=low[0], w=low[1])
+            c = replace(c, x=low.x, w=low.w)
         form, why = (("depthwise", "") if depthwise else ("words", "") if low else self._form(c, work)
                      if groups == together else ("direct", ""))
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
-        packed = in_words(packed, low[2]) if low is not None else packed
+        packed = low.packed(packed) if low is not None else packed
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = c.conv(c.x, packed, form, groups)
+        y = c.conv(c.x, packed, form, groups, low.zero if low is not None else 0, together)
+        y = low.sums(y) if low is not None else y
         self.notes.append(f"convolution {list(shape)}: channels last, "
                           f"{form}{f' in {groups} groups' if groups > 1 else ''}, panels of "
                           f"{width}{f' ({why})' if why else ''}")
@@ -254,15 +254,16 @@ class Conversion:
         width = self.blocking.panel("direct", filters, rows)
         x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
         low = words(x, w, 1, self.blocking.words)
-        x, w = low[:2] if low is not None else (x, w)
+        x, w = (low.x, low.w) if low is not None else (x, w)
         form = "direct" if low is None else "words"
         packed = pack(w, form, width)
-        packed = in_words(packed, low[2]) if low is not None else packed
+        packed = low.packed(packed) if low is not None else packed
         self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
         y = conv(x, packed, form, (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
-                 filters)
+                 filters, zero=low.zero if low is not None else 0)
+        y = low.sums(y) if low is not None else y
         self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}"
-                          f"{f', words of {low[2]}' if low is not None else ''}")
+                          f"{f', words of {low.word}' if low is not None else ''}")
         return ir.reshape(y, n.shape)
 
     def _unpacked(self, n: Node) -> Node | None:

@@ -8,6 +8,7 @@ numbers themselves.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT
-from ..ir.low_precision import narrow, word_of
+from ..ir.low_precision import narrow, pack, shifted, word_of
 from .frozen import Lasting
-from .rewrite import rebuild
+from .rewrite import rebuild, rewrite
 
 LEAST_WORK = 1 << 14            # products below which nothing is rounded: they would not be packed (layout.py)
 LEAST_FILTERS, LEAST_DEPTH = 16, 16
@@ -64,15 +65,75 @@ def _pays(n: Node, lasts: Lasting) -> bool:
     return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH
 
 
-def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> "tuple[Node, Node, int] | None":
-    """Data (N, *size, C) and weights (filters, C / groups, *kernel) in the types that they are casts of, channels
-    rounded up to whole words, and numbers of a word; None where they are not multiplied so."""
+@dataclass(frozen=True)
+class Words:
+    """Operands of a convolution by words of 32 bits: data (N, *size, C) and weights (filters, C / groups, *kernel), C a
+    multiple of the numbers of a word; what stands beyond the data, and stands for zero in it."""
+    x: Node
+    w: Node
+    word: int
+    zero: int
+
+    def packed(self, direct: Node) -> Node:
+        """Weights packed as of form ``direct``, in words."""
+        return pack(direct, self.word)
+
+    def sums(self, y: Node) -> Node:
+        """The sums (N, *out, filters) of the data, from those of the data and ``zero``."""
+        if not self.zero:
+            return y
+        extra = ir.reduce("sum", ir.cast(self.w, np.float32), range(1, self.w.ndim)) * float(self.zero)
+        return y - ir.expand(extra, y.shape)
+
+
+def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
+    """The operands in the types that they are casts of; None where they are not multiplied by words."""
     a, b = narrow(x), narrow(w)
-    if a is None or b is None or a.dtype.name not in known:
+    if a is None or b is None:
         return None
-    word = word_of(a.dtype, b.dtype)
+    zero = 128 if a.dtype == np.int8 and "uint8" in known else 0
+    a = shifted(a) if zero else a
+    word = word_of(a.dtype, b.dtype) if a.dtype.name in known else 0
     more = -b.shape[1] % word if word else 0
     if not word or groups > 1 and more:
         return None
     none = (0,) * (b.ndim - 2)
-    return (ir.pad(a, (0,) * a.ndim, (0,) * (a.ndim - 1) + (more,)), ir.pad(b, (0,) * b.ndim, (0, more, *none)), word)
+    return Words(ir.pad(a, (0,) * a.ndim, (0,) * (a.ndim - 1) + (more,)), ir.pad(b, (0,) * b.ndim, (0, more, *none)),
+                 word, zero)
+
+
+# ---- sums of products of 8-bit integers
+def sums_in_floats(program: Program) -> Program:
+    """The program with 32-bit sums of products of 8-bit integers that are only wanted as float32 as products of
+    float32, whose operands are casts: packed ones sum words in integers, others round to 24 bits."""
+    if not any(n.prim == "dot" and n.dtype == np.int32 for n in program.order()):
+        return program
+    return program.with_roots(rewrite(program.roots, {"cast": (_sums_of_cast,)}))
+
+
+def _sums_of_cast(n: Node) -> Node | None:
+    return _sums(n.args[0], True) if n.dtype == np.float32 and n.args[0].dtype == np.int32 else None
+
+
+def _sums(x: Node, needed: bool) -> Node | None:
+    """x as float32; None where it holds no such product, if it is needed that it does."""
+    if x.prim == "dot" and x.dtype == np.int32:
+        a, b = (_floats(y) for y in x.args)
+        if a is not None and b is not None:
+            return ir.dot(a, b, x.attrs["contract"], x.attrs["batch"])
+    elif x.prim in ("reshape", "permute") and (inner := _sums(x.args[0], True)) is not None:
+        return rebuild(x, [inner])
+    elif x.prim == "map" and x.attrs["fn"] == "add" and any(_sums(y, True) is not None for y in x.args):
+        return ir.map("add", *(_sums(y, False) for y in x.args))          # type: ignore[arg-type]
+    return None if needed else ir.cast(x, np.float32)
+
+
+def _floats(x: Node) -> Node | None:
+    """An operand of 32-bit integers that are casts of 8-bit ones, as a cast to float32."""
+    if x.prim == "cast" and x.args[0].dtype.name in ("int8", "uint8"):
+        return ir.cast(x.args[0], np.float32)
+    if x.prim not in MOVEMENT or (inner := _floats(x.args[0])) is None:
+        return None
+    if x.prim == "pad":
+        return ir.pad(inner, x.attrs["lo"], x.attrs["hi"], float(x.attrs["value"]))
+    return rebuild(x, [inner])

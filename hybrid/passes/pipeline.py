@@ -15,6 +15,7 @@ from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
+from .low_precision import sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products
 from .long_sums import deep_dot, in_chunks
@@ -61,6 +62,7 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
+        current = sums_in_floats(current)
         rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, in_floats, deep_dot), "reduce": (in_chunks,)}
         current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, lasting) if lasting else current

@@ -15,7 +15,8 @@ from ..ops.attributes import Shape
 from ..ops.registry import OpDef
 from ..base.scope import SCOPE
 from ..graph.subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
-from ..graph.symbol import Symbol, SymNode, output_name
+from ..graph.symbol import Symbol, SymNode
+from ..graph.node_notes import output_name
 from ..base.atomic import existing, write_bytes
 from .json_graph import JsonGraph, JsonNode, parse, render
 from .upgrade import is_hidden, upgrade

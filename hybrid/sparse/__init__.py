@@ -15,7 +15,7 @@ from ..autograd import dispatch
 from ..nd import functions
 from ..buffers.array import NDArray
 from ..base.errors import AttributeValueError, NotSupportedForSparseNDArray, ShapeError
-from ..nd.methods import BINARY, two
+from ..nd.operators import BINARY, two
 from ..ops.registry import OPS
 from .create import array, cast_storage, csr_matrix, empty, of_storage, refuse_trace, row_sparse_array, zeros
 from .graph import by_storage, evaluate, gradient_storage, handle, storage_of

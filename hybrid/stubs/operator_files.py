@@ -8,7 +8,7 @@ from typing import Any, Iterator
 
 import hybrid
 from ..graph import symbol
-from ..nd import functions, methods, random_functions
+from ..nd import functions, methods, operators, random_functions
 from ..ops import registry
 from ..ops.registry import OpDef
 from .parameters import Parameter, attribute, controls, counts, function, own_parameters, usable
@@ -239,7 +239,7 @@ def methods_text(space: Space) -> str:
     more = "from ..numpy.multiarray import ndarray\n" if space is ND else (
         "from ..mxnet.executor import Executor\nfrom .symbol import Symbol\n")
     rows = [HEAD.format(up=".."), more, f"\nclass {space.value}Methods:\n", "    def __hash__(self) -> int: ...\n"]
-    for name in methods.BINARY:
+    for name in operators.BINARY:
         comparison = name in ("eq", "ne", "gt", "ge", "lt", "le")
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         rows.append(f"    def __{name}__(self, other: {other}) -> Self: ...{ignored}\n")

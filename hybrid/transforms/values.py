@@ -13,7 +13,8 @@ from ..base.errors import AttributeValueError, DTypeError, HybridError, user_loc
 from ..base.scope import SCOPE, tracing
 from ..buffers.array import NDArray, wrap
 from ..graph.lower import lower
-from ..graph.symbol import Symbol, detached
+from ..graph.node_notes import detached
+from ..graph.symbol import Symbol
 from ..ir import Node
 from ..ir.vjp import register_grad
 from ..jit.trace import Trace, _active, _finish

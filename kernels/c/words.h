@@ -10,5 +10,5 @@ typedef short hy_pairs __attribute__((vector_size(64)));
 #define HYV_DOT_BF16(s, a, b) __builtin_ia32_dpbf16ps_v16sf(s, (hy_pairs)(a), (hy_pairs)(b))
 #endif
 #ifdef __AVX512VNNI__
-#define HYV_DOT_U8(s, a, b) __builtin_ia32_vpdpbusd_v16si(s, a, b)          /* of unsigned and signed numbers; no sum saturates */
+#define HYV_DOT_BYTES(s, a, b) __builtin_ia32_vpdpbusd_v16si(s, a, b)          /* of unsigned and signed numbers; no sum saturates */
 #endif

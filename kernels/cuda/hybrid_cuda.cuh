@@ -70,10 +70,18 @@ typedef unsigned short hy_half;
 typedef unsigned short hy_bf16;
 
 HY_FN float hy_load_bf16(hy_bf16 h) { return __uint_as_float((unsigned)h << 16); }
+#if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ >= 800
+HY_FN hy_bf16 hy_store_bf16(float f) {                      // to nearest even
+    hy_bf16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+    return h;
+}
+#else
 HY_FN hy_bf16 hy_store_bf16(float f) {                      // to nearest even, as ml_dtypes
     unsigned u = __float_as_uint(f);
     return f != f ? (hy_bf16)(u >> 16 & 0x8000 | 0x7fc0) : (hy_bf16)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
+#endif
 #ifndef CUDA_ON_CPU
 HY_FN float hy_load_half(hy_half h) {
     float f;

@@ -1,25 +1,5 @@
-/* ---- the model ------------------------------------------------------------------------------------------------------ */
+
 static char *hy_aligned(void *p) { return (char *)p + (64 - ((uintptr_t)p & 63)) % 64; }
-
-const char *@name@_error_text(int error) {
-  switch (error) {
-    case @NAME@_OK: return "no error";
-    case @NAME@_ERROR_ARGUMENT: return "a null pointer, or a number out of its range, was given";
-    case @NAME@_ERROR_OVERLAP: return "an output or the workspace overlaps an input or another output";
-    case @NAME@_ERROR_MEMORY: return "there is not enough memory";
-    case @NAME@_ERROR_FILE: return "the file cannot be opened, read or written";
-    case @NAME@_ERROR_FORMAT: return "the file is no safetensors file, or it is damaged";
-    case @NAME@_ERROR_VERSION: return "the file does not name the format's version that this program reads; export both again";
-    case @NAME@_ERROR_FINGERPRINT: return "the weights are those of another model; export both again";
-    case @NAME@_ERROR_ARRAYS: return "an array of the file is missing, unknown, or of another type or shape";
-    case @NAME@_ERROR_CHECKSUM: return "the arrays of the file are not what was written: their checksum differs";
-    case @NAME@_ERROR_THREADS: return "the system gives no such number of threads, or this build has none";
-    case @NAME@_ERROR_MACHINE: return "the weights are for processors that store the lowest byte first";
-    default: return "an unknown error code";
-  }
-}
-
-static void hy_set(int *error, int code) { if (error) *error = code; }
 
 /* Puts the weights where the program finds them, and computes what it takes from them. */
 static int hy_fill(@name@_model *m, const unsigned char *bytes, size_t size) {
@@ -81,28 +61,4 @@ int @name@_set_threads(@name@_model *m, int threads) {
 
 size_t @name@_workspace_bytes(const @name@_model *m) {
   return m ? 64 + (size_t)HY_WORKSPACE_BYTES + (size_t)HY_OWN_BYTES * (size_t)m->threads : 0;
-}
-
-static int hy_overlap(const void *a, size_t an, const void *b, size_t bn) {
-  const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-  return an && bn && x < y + bn && y < x + an;
-}
-/* Whether the arrays of a call can be used. */
-static int hy_check(const @name@_model *m, const void *workspace, const void *const *inputs, void *const *outputs) {
-  if (!m || !workspace || (!inputs && @NAME@_INPUTS) || (!outputs && @NAME@_OUTPUTS)) return @NAME@_ERROR_ARGUMENT;
-  const size_t room = @name@_workspace_bytes(m);
-  for (int i = 0; i < @NAME@_INPUTS; i++) {
-    if (!inputs[i]) return @NAME@_ERROR_ARGUMENT;
-    if (hy_overlap(inputs[i], @name@_inputs[i].bytes, workspace, room)) return @NAME@_ERROR_OVERLAP;
-  }
-  for (int i = 0; i < @NAME@_OUTPUTS; i++) {
-    const size_t n = @name@_outputs[i].bytes;
-    if (!outputs[i]) return @NAME@_ERROR_ARGUMENT;
-    if (hy_overlap(outputs[i], n, workspace, room)) return @NAME@_ERROR_OVERLAP;
-    for (int j = 0; j < @NAME@_INPUTS; j++)
-      if (hy_overlap(outputs[i], n, inputs[j], @name@_inputs[j].bytes)) return @NAME@_ERROR_OVERLAP;
-    for (int j = 0; j < i; j++)
-      if (hy_overlap(outputs[i], n, outputs[j], @name@_outputs[j].bytes)) return @NAME@_ERROR_OVERLAP;
-  }
-  return @NAME@_OK;
 }

@@ -27,7 +27,7 @@ static int64_t hy_now(void) {
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
-/* Takes parts as long as there are; called with the lock, and returns with it. */
+/* Takes parts while there are any; called with the lock, and returns with it. */
 static void hy_help(hy_pool *pool, int number) {
   while (pool->next < pool->parts) {
     const hy_team *team = pool->team;

@@ -15,6 +15,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.rewriting import length
 
 from .anchored import Anchored
 from hybrid.codegen.schedule.tiling import Target
@@ -28,6 +29,7 @@ from hybrid.codegen.vector_forms import one_plus
 
 # of a tile, by accumulators and vectors of a panel
 PIXELS = {28: {1: 24, 2: 14, 3: 9, 4: 6}, 12: {1: 10, 2: 6, 3: 4, 4: 3}}
+SCALARS = 8                     # statements for a kernel's call that are repeated for each vector of a tile
 BUSY = 10                       # sums that are needed to keep the multipliers busy
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
 TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
@@ -57,7 +59,8 @@ class Packed(Anchored):
         self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
         self._window(a["kernel"], a["stride"], a["dilate"], a["pads"])
         self._shapes(x, w)
-        self.groups = a.get("groups", 1)
+        # groups; how many each of them stands for
+        self.groups, self.joined = a.get("groups", 1), a.get("together", 1)
         # channels that a filter reads, filters of a group
         self.deep, self.each = self.c // self.groups, self.filters // self.groups
 
@@ -127,9 +130,10 @@ class Packed(Anchored):
 
     def prepare(self) -> None:
         """Print the epilogue; Refused where it is not of vectors."""
-        self.parts = self.epilogue()
-        if self.parts[0]:
+        whole, filters, last = self.epilogue()
+        if length(whole) > SCALARS:
             raise Refused("values of the whole kernel")
+        self.parts = [], [*whole, *filters], last
 
     def printed(self, lines: list[str]) -> Printed:
         """The kernel of these lines."""
@@ -161,6 +165,7 @@ class Packed(Anchored):
 
 class Direct(Packed):
     """Sums over the window and the channels, tile by tile."""
+    near = False                        # whether pixels that fall on the same cache lines are put together by tiles
     number, sums = "float", "hy_v"      # C types of what is multiplied, and of vectors of sums
     beyond = 0                          # byte that stands beyond the data
 
@@ -235,7 +240,20 @@ class Direct(Packed):
 
     def tile(self, name: str, loops: list[str], run: int, numbers: list[str], pixels: list[str],
              partial: list[int]) -> list[str]:
-        """A function that sums runs of so many numbers, within loops, for some pixels and the vectors of a panel."""
+        """A function that sums runs of so many numbers, within loops, for some pixels and the vectors of a panel.
+
+        Where several groups are computed together, zeros stand between their weights, and an infinity or NaN of one
+        group would reach the results of others: a tile with sums that are no finite numbers is computed again by a
+        second function, each filter over the channels of its own group.
+        """
+        if self.joined == 1:
+            return self._tile(name, loops, run, numbers, pixels, partial)
+        return [*self._tile(f"{name}_own", loops, run, numbers, pixels, partial, own=True),
+                *self._tile(name, loops, run, numbers, pixels, partial)]
+
+    def _tile(self, name: str, loops: list[str], run: int, numbers: list[str], pixels: list[str],
+              partial: list[int], own: bool = False) -> list[str]:
+        """A tile's function; own: each filter reads the channels of its own group alone."""
         L, vectors, more = self.lanes, [j for j in range(self.nv)
                                         if partial[j] >= 0], "".join(f"long {v}, " for v in self.more)
         sums, parts = [f"s{i}_{j}" for i in range(len(pixels)) for j in vectors], 1
@@ -243,23 +261,46 @@ class Direct(Packed):
         while run % (parts * 2) == 0 and parts * 2 * len(sums) <= BUSY:
             parts *= 2
         T = self.number
-        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const {T} *X, const {T} *W, {more}long "
-               f"px0_, long c0_, {self.pointers}) {{",
+        out = [f"static __attribute__((noinline{', cold' if own else ''})) void {self.name}_{name}(const {T} *X, "
+               f"const {T} *W, {more}long px0_, long c0_, {self.pointers}) {{",
+               *(self._own_groups(vectors) if own else []),
+               *([f"  const {T} *const X0 = X, *const W0 = W;"] if self.joined > 1 and not own else []),
                "  " + " ".join(f"{self.sums} {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
         out.append(f"  for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{")
         for t in range(parts):
             out.append(f"    {{ const long q = q_ + {t}; "
                        + " ".join(self.weight(j, f"W + {t * self.width + j * L}") for j in vectors))
             for i, number in enumerate(numbers):
-                terms = " ".join(self.term(f"s{i}_{j}{part(t)}", j) for j in vectors)
-                out.append(f"    {{ {self.broadcast(number)} {terms} }}")
+                terms = " ".join(self.term(f"s{i}_{j}{part(t)}", j) for j in vectors) if not own else " ".join(
+                    f"s{i}_{j}{part(t)} += (hy_v)((hy_vi)a & (o{j} == of_)) * w{j};" for j in vectors)
+                group = f"const int of_ = {self._channel('q')} / {self.deep // self.joined}; " if own else ""
+                out.append(f"    {{ {group}{self.broadcast(number)} {terms} }}")
             out.append("    }")
         out += ["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))
         out += [f"  {s} += {' + '.join(s + part(t) for t in range(1, parts))};" for s in sums if parts > 1]
+        if self.joined > 1 and not own:
+            out += self._again(name, sums)
         for j in vectors:
             results = [(pixel, self.summed(f"s{i}_{j}")) for i, pixel in enumerate(pixels)]
             out += ["  " + s for s in self.finished(j, results, partial[j])]
         return [*out, "}"]
+
+    def _own_groups(self, vectors: list[int]) -> list[str]:
+        """The number of each filter's group among those computed together, by vector."""
+        each = self.each // self.joined
+        return [f"  const hy_vi o{j} = (HYV_COUNT + (int)(c0_ % {self.each}) + {j * self.lanes}) / {each};"
+                for j in vectors]
+
+    def _channel(self, number: str) -> str:
+        """The channel of a number of a run, among those of the groups computed together."""
+        return f"({'q0 + ' if self.near else ''}{number}) % {self.deep}"
+
+    def _again(self, name: str, sums: list[str]) -> list[str]:
+        """A tile whose sums are not all finite is left to the function that keeps groups apart."""
+        passed = ", ".join(["X0", "W0", *self.more, "px0_", "c0_", self.passed])
+        return [f"  {{ const hy_v y_ = {' + '.join(sums)};",
+                f"    if (__builtin_expect(HYV_ANY(HYV_NAN(y_ - y_, y_ - y_)) != 0, 0)) {{ "
+                f"{self.name}_{name}_own({passed}); return; }} }}"]
 
     def weight(self, vector: int, at: str) -> str:
         """The statement that loads a vector of weights."""

@@ -34,7 +34,7 @@ class Skipped(Direct):
         rows = self.batch * self.oh * self.ow
         plain = self.kh == self.kw == 1 and (self.sy, self.sx, self.py,
                                              self.px) == (1, 1, 0, 0) and (self.oh, self.ow) == (self.h, self.wide)
-        if (self.groups > 1 or self.volume or not plain or self.lanes < 8 or rows < LEAST_ROWS
+        if (self.groups > 1 or self.joined > 1 or self.volume or not plain or self.lanes < 8 or rows < LEAST_ROWS
             or not self.lanes <= self.deep <= MOST_DEPTH):
             return None
         panels, width = self.weights[0], self.weights[-1]

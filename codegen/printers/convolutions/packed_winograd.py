@@ -157,10 +157,14 @@ class Winograd(Packed):
                     f"{self.dz}; ")
             border = f"z >= 0 && z < {self.layers}"
             read = f"(b / {self.planes} * {self.layers} + z)"
+        own, data = [], "HYV_B(inside ? a[q] : 0)"
+        if self.joined > 1:
+            own = [f"  const hy_vi own = (HYV_COUNT + (int)c0) / {self.filters // self.joined};"]
+            data = f"(hy_v)((hy_vi){data} & (own == (int)q / {self.c // self.joined}))"
         return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
                 f"float "
                 f"*x, const float *W) {{",
-                f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};",
+                f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};", *own,
                 f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
                 f"  for (long p = 0; p < {m * m}; p++, to += {L}) {{",
                 f"    hy_v sum = {{0}}; {taps or '{ const long t = 0; '}",
@@ -170,7 +174,7 @@ class Winograd(Packed):
                 f"      const int inside = {border} && v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
                 f"      const float *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
                 f"      for (long q = 0; q < {self.c}; q++)",
-                f"        sum += HYV_B(inside ? a[q] : 0) * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
+                f"        sum += {data} * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
                 "    } }", "    HYV_STORE(to, sum);", "  }", "}"]
 
     def _vector(self, partial: int) -> list[str]:

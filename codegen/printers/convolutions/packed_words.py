@@ -8,7 +8,7 @@ from hybrid.ir import Node
 
 from .blocked import Direct
 
-DOTS = {"bfloat16": ("BF16", "hy_v"), "uint8": ("U8", "hy_vi")}        # by type of the data: macro, vector of sums
+DOTS = {"bfloat16": ("BF16", "hy_v"), "uint8": ("BYTES", "hy_vi")}        # by type of the data: macro, vector of sums
 
 
 class Words(Direct):

@@ -1,92 +1,239 @@
-"""Matrix products of half types on tensor cores (mma.sync m16n8k16, sums in float): tiles of both operands in shared
-memory with the depth innermost, 8 warps that own a part of the result each, the next slice on its way in registers.
+"""Matrix products on tensor cores (mma.sync): slices of both operands in shared memory (stages.py), warps that own a
+part of the result each in registers, and an epilogue from there.
+
+Halves are multiplied as they are, with sums in float. A float32 is multiplied as a sum of two numbers that tensor cores
+take whole (three products of them, added outside: their own sums are cut off, not rounded), or as one where less is
+asked for.
 """
 from __future__ import annotations
 
+from hybrid.base import config
 from hybrid.base.dtype import is_half
-from .pieces import THREADS, PrintedCuda
+from hybrid.ir.index import Ix, Var, substitute, text, var
+from .pieces import CudaEmitter, PrintedCuda, emitter
 from .product import Product, share_depth
-from .tile import Fill, tile_cost
+from .stages import STAGES, Slices, Tile
+from .target import current
+from .tile import tile_cost
+from hybrid.codegen.dialect import CUDA
+from hybrid.codegen.emit import Block
+from hybrid.codegen.printers.products.operand import root_index
 
-DEPTH = 32                      # of a slice: two steps of the tensor cores
-SKEW = 8                        # elements between the lines of a slice, so that a warp's loads meet different banks
-SIDES = ((128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32))
-FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
+TILES = (Tile(128, 128, 2, 4), Tile(128, 64, 4, 2), Tile(64, 128, 2, 4), Tile(64, 64, 2, 2), Tile(64, 32, 4, 1),
+         Tile(32, 64, 2, 2), Tile(32, 32, 2, 2))
+FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_mma_tf32"}
 
 
 def takes_mma(p: Product) -> bool:
     """Whether a product is one for tensor cores."""
-    return is_half(p.dot.dtype) and all(a.dtype == p.dot.dtype
-                                        for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
+    same = all(a.dtype == p.dot.dtype for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
+    if is_half(p.dot.dtype):
+        return same
+    gpu = current()
+    wanted = gpu.tf32 or gpu.number >= 80 and config.tf32()
+    return same and p.dot.dtype.name == "float32" and wanted and min(p.rows, p.columns, p.depth) >= 16
 
 
-def _pick(p: Product) -> tuple[int, int]:
-    """Sides of the tile that finishes first. Elements that are computed on the way take registers: then fewer of
-    them."""
+def terms(p: Product) -> int:
+    """Products of tensor cores for one of the program's."""
+    return 1 if is_half(p.dot.dtype) or config.tf32() else 3
+
+
+def _pick(p: Product) -> Tile:
+    """The tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
     most = [128 if o.address is not None else 64 for o in (p.m.a, p.m.b)]
-    return min((t for t in SIDES if t[0] <= most[0] and t[1] <= most[1]),
-               key=lambda t: tile_cost(p, t[0], t[1], t[0] * t[1] / 2048 + 1.5 * (t[0] + t[1]) / 32))
+    halves = is_half(p.dot.dtype)
+    speed = 2048 if halves else 1024 / terms(p)            # products of a block in the time of a thread's
+    return min((t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
+               key=lambda t: tile_cost(p, t.rows, t.columns, t.rows * t.columns / speed
+                                       + (1 if halves else 2) * (t.rows + t.columns) / 32))
 
 
 def print_mma(p: Product) -> PrintedCuda:
-    """Warps in 2 rows and 4 columns; a warp's sums are pieces of 16 x 8."""
-    bm, bn = _pick(p)
-    mi, ni = bm // 32, bn // 32
-    line = DEPTH + SKEW
-    rt, ct = -(-p.rows // bm), -(-p.columns // bn)
+    """A block's part of the depth goes through its stages; each round waits for one slice and begins another."""
+    tile = _pick(p)
+    a, b = Slices(p, "a", tile), Slices(p, "b", tile)
+    b.offset = a.bytes
+    stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
+    rt, ct = -(-p.rows // tile.rows), -(-p.columns // tile.columns)
     parts = share_depth(p.batch * rt * ct, p.depth, 256)
-    step = -(-p.depth // (parts * DEPTH)) * DEPTH
+    step = -(-p.depth // (parts * deep)) * deep
     parts = -(-p.depth // step)
-    fills = [Fill(p, side, size, DEPTH, True) for side, size in (("a", bm), ("b", bn))]
-    slices, sums = 2 * (bm + bn) * line * 2, 32 * (bn + 4) * 4
-    kind, part = p.kind, None if parts == 1 else f"({p.kind})part"
-    body = [f"__shared__ __align__(16) unsigned char memory[{max(slices, sums)}];",
-            f"unsigned short (*As)[{bm}][{line}] = (unsigned short (*)[{bm}][{line}])memory;",
-            f"unsigned short (*Bs)[{bn}][{line}] = (unsigned short (*)[{bn}][{line}])(memory + {2 * bm * line * 2});",
-            f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
-            f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
-            f"{kind} r0 = ({kind})(tile / {ct}u) * {bm}, c0 = ({kind})(tile % {ct}u) * {bn}, low = ({kind})part * "
-            f"{step};",
-            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
-            "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);",
-            *p.decode("u", p.m.batch),
-            "int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, pair = threadIdx.x % 4 * 2, buffer = 0;",
-            f"int top = warp / 4 * {bm // 2}, left = warp % 4 * {bn // 4};", f"float acc[{mi}][{ni}][4] = {{}};",
-            *(s for f in fills for s in f.declare("__align__(16) unsigned short")), "#pragma unroll 1",
-            f"for ({kind} k0 = low;; k0 += {DEPTH}) {{", "  if (k0 < high) {",
-            *("    " + s for f in fills for s in f.load("high")), "  }", "  if (k0 > low) {", "    #pragma unroll",
-            f"    for (int d = 0; d < {DEPTH}; d += 16) {{",
-            *("      " + s for s in _step(p, mi, ni)), "    }", "    buffer ^= 1;", "  }",
-            "  if (k0 >= high) break;", *("  " + s for f,
-                                          to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_side(to)),
-            "  __syncthreads();", "}", *_store(p, mi, ni, bm, bn, part)]
-    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts)
+    plain = a.copied and b.copied
+    body = ["extern __shared__ __align__(128) unsigned char tile_memory[];",
+            f"const unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
+            f"const {kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
+            f"const {kind} r0 = ({kind})(tile / {ct}u) * {tile.rows}, c0 = ({kind})(tile % {ct}u) * {tile.columns}, "
+            f"low = ({kind})part * {step};",
+            f"const {kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
+            "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);", *p.decode("u", p.m.batch),
+            "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
+            f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};",
+            f"float acc[{tile.mi}][{tile.ni}][4] = {{}};",
+            "const hy_shared base = hy_shared_of(tile_memory);",
+            *a.declare("base"), *b.declare(f"base + {a.bytes}"), *_origins(a, b),
+            "#pragma unroll", f"for (int ahead = 0; ahead < {STAGES - 1}; ahead++) {{",
+            *_bring(a, b, f"ahead * {stage}", f"low + ahead * {deep}", True), "}",
+            f"#pragma unroll {STAGES if plain else 1}", f"for (int round = 0; round < {step // deep}; round++) {{",
+            f"  hy_wait<{STAGES - 2}>();", "  __syncthreads();",
+            f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
+            f"  const {kind} next = low + (round + {STAGES - 1}) * {deep};",
+            *_bring(a, b, "later", "next", False), "  #pragma unroll", "  for (int d = 0; d < 2; d++) {",
+            *("    " + s for s in (_halves if a.item == 2 else _floats)(p, tile, a, b)), "  }",
+            *("  " + s for x in (a, b) for s in x.end("later")), "}", "hy_wait<0>();",
+            *_epilogue(p, tile, b.mixed, None if parts == 1 else f"({kind})part")]
+    return p.printed(body, p.batch * rt * ct * parts, tile.threads, parts, STAGES * stage)
 
 
-def _step(p: Product, mi: int, ni: int) -> list[str]:
-    """16 deep: both operands' pieces from shared memory, and their products."""
-    def word(to: str, row: str, depth: str) -> str:
-        return f"*(const unsigned *)&{to}[buffer][{row}][d + pair{depth}]"
-    return [f"unsigned a[{mi}][4], b[{ni}][2];", "#pragma unroll", f"for (int i = 0; i < {mi}; i++) {{",
-            *(f"  a[i][{n}] = {word('As', f'top + i * 16 + g{row}', depth)};" for n, (row, depth) in
-              enumerate((("", ""), (" + 8", ""), ("", " + 8"), (" + 8", " + 8")))), "}",
-            "#pragma unroll", f"for (int j = 0; j < {ni}; j++) {{",
-            *(f"  b[j][{n}] = {word('Bs', 'left + j * 8 + g', depth)};" for n, depth in enumerate(("", " + 8"))), "}",
-            "#pragma unroll", f"for (int i = 0; i < {mi}; i++)", "  #pragma unroll",
-            f"  for (int j = 0; j < {ni}; j++) {FUNCTION[p.dot.dtype.name]}(acc[i][j], a[i], b[j]);"]
+def _bring(a: Slices, b: Slices, to: str, k: str, whole: bool) -> list[str]:
+    """Begins a slice of both operands; whole: and waits for what passes through registers."""
+    out = [*(s for x in (a, b) for s in [*x.begin(to, k), *(x.end(to) if whole else [])]), "hy_commit();"]
+    return ["  " + s for s in out]
 
 
-def _store(p: Product, mi: int, ni: int, bm: int, bn: int, part: str | None) -> list[str]:
-    """The tile, 16 rows of both rows of warps at a time through shared memory, finished by neighbouring threads."""
-    return [f"float (*S)[{bn + 4}] = (float (*)[{bn + 4}])memory;", "#pragma unroll 1",
-            f"for (int turn = 0; turn < {mi}; turn++) {{", "  __syncthreads();",
-            "  #pragma unroll", f"  for (int i = 0; i < {mi}; i++)", "    if (i == turn) {", "      #pragma unroll",
-            f"      for (int j = 0; j < {ni}; j++)",
-            "        #pragma unroll",
-            "        for (int n = 0; n < 4; n++) S[warp / 4 * 16 + g + n / 2 * 8][left + j * 8 + pair + n % 2] = "
-            "acc[i][j][n];", "    }",
-            "  __syncthreads();", "  #pragma unroll 1",
-            f"  for (int e = threadIdx.x; e < {32 * bn}; e += {THREADS}) {{",
-            f"    int line = e / {bn}, column = e % {bn};",
-            f"    {p.kind} rr = r0 + line / 16 * {bm // 2} + turn * 16 + line % 16, cc = c0 + column;",
-            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]
+# ---- fragments
+def _origins(a: Slices, b: Slices) -> list[str]:
+    """Where in a slice a lane's pieces lie: what does not change from slice to slice."""
+    ni = a.tile.ni
+    if a.by_depth:
+        out = ["const int a_row = top + lane % 16, a_piece = lane / 16;"]
+    elif a.item == 2:
+        out = ["const int a_row = top + (lane / 8 & 1) * 8, a_piece = lane % 8 + lane / 16 * 8;"]
+    else:
+        out = ["const int a_row = top + lane / 4, a_piece = lane % 4;"]
+    if b.by_depth:
+        out += [f"const int b_row = left + lane % 8 / 2 * {2 * ni} + lane / 16 * 2 + lane % 2, b_piece = lane / 8 & 1;"]
+    elif b.item == 2:
+        out += ["const int b_row = left + lane / 16 * 8, b_piece = lane % 16;"]
+    else:
+        out += ["const int b_row = left + lane / 4, b_piece = lane % 4;"]
+    return out
+
+
+def _piece(x: Slices, row: str, whole: int) -> str:
+    """Bytes to what a lane gives ldmatrix for step d: ``row`` along the side; whole: elements of a step."""
+    if x.by_depth:
+        return x.place(row, f"d * {whole} + {x.side}_piece * {x.each}")
+    return x.place(row, f"d * {whole} + {x.side}_piece")
+
+
+def _load(x: Slices, count: int, deep: int) -> list[str]:
+    """Statements that load an operand's fragments of step d."""
+    name = f"now + {x.offset} + "
+    if x.side == "a":
+        head = [f"unsigned a[{count}][4];", "#pragma unroll", f"for (int i = 0; i < {count}; i++)"]
+        row = "a_row + i * 16"
+        if x.by_depth or x.item == 2:
+            return [*head, f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(a[i], base + ({name}"
+                    f"{_piece(x, row, deep)}));"]
+        cell = x.place("a_row + i * 16 + w % 2 * 8", f"d * {deep} + a_piece + w / 2 * 4")
+        return [*head, "  #pragma unroll",
+                f"  for (int w = 0; w < 4; w++) a[i][w] = hy_word_at(base + ({name}{cell}));"]
+    head = [f"unsigned b[{count}][2];", "#pragma unroll"]
+    if x.by_depth or x.item == 2:
+        row = f"b_row + j * {4 if x.by_depth else 16}"
+        return [*head, f"for (int j = 0; j < {count // 2}; j++)",
+                f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(b[2 * j], base + ({name}{_piece(x, row, deep)}));"]
+    cell = x.place("b_row + j * 8", f"d * {deep} + b_piece + w * 4")
+    return [*head, f"for (int j = 0; j < {count}; j++)", "  #pragma unroll",
+            f"  for (int w = 0; w < 2; w++) b[j][w] = hy_word_at(base + ({name}{cell}));"]
+
+
+def _halves(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
+    """A step of 16: both operands' fragments, and their products."""
+    return [*_load(a, tile.mi, 16), *_load(b, tile.ni, 16), "#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)",
+            "  #pragma unroll",
+            f"  for (int j = 0; j < {tile.ni}; j++) {FUNCTION[p.dot.dtype.name]}(acc[i][j], a[i], b[j]);"]
+
+
+def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
+    """A step of 8: small parts first."""
+    mi, ni = tile.mi, tile.ni
+    out = [*_load(a, mi, 8), *_load(b, ni, 8)]
+    if terms(p) == 1:
+        return [*out, "#pragma unroll",
+                f"for (int n = 0; n < {4 * mi}; n++) a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);",
+                "#pragma unroll", f"for (int n = 0; n < {2 * ni}; n++) b[n / 2][n % 2] = hy_one_tf32(b[n / 2][n % 2]);",
+                "#pragma unroll", f"for (int i = 0; i < {mi}; i++)", "  #pragma unroll",
+                f"  for (int j = 0; j < {ni}; j++) hy_mma_tf32(acc[i][j], a[i], b[j]);"]
+    each = ["#pragma unroll", f"for (int j = 0; j < {ni}; j++) hy_mma_tf32(sum[j], {{0}}, {{1}});"]
+    return [*out, f"unsigned b_small[{ni}][2];", "#pragma unroll",
+            f"for (int n = 0; n < {2 * ni}; n++) hy_two_tf32(b[n / 2][n % 2], b_small[n / 2][n % 2]);",
+            "#pragma unroll", f"for (int i = 0; i < {mi}; i++) {{", "  unsigned a_small[4];", "  #pragma unroll",
+            "  for (int n = 0; n < 4; n++) hy_two_tf32(a[i][n], a_small[n]);", f"  float sum[{ni}][4] = {{}};",
+            *("  " + s.format(x, y) for x, y in (("a_small", "b[j]"), ("a[i]", "b_small[j]"), ("a[i]", "b[j]"))
+              for s in each),
+            "  #pragma unroll", f"  for (int n = 0; n < {4 * ni}; n++) acc[i][n / 4][n % 4] += sum[n / 4][n % 4];", "}"]
+
+
+# ---- epilogue
+def _epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]:
+    """A thread's sums stand in rows of neighbours (as many as fragments give, or as the result takes together)."""
+    together = 2 * tile.ni if mixed else 2
+    inner = next((v for v in reversed(p.m.columns) if v.extent > 1), None)
+    for width in (w for w in (8, 4, 2, 1) if together % w == 0):
+        if width == 1 or inner is not None and inner.extent % width == 0:
+            lines = _finish(p, width, inner, part)
+            if lines is not None:
+                break
+    assert lines is not None
+    at = f"lane % 4 * {together}" if mixed else "y * 8 + lane % 4 * 2"
+    rounds = 1 if mixed else tile.ni
+    whole = p.rows % tile.rows == 0, p.columns % tile.columns == 0
+    inside = [t for t, w in zip((f"rr < {p.rows}", f"cc < {p.columns}"), whole) if not w]
+    return ["#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
+            f"  for (int x = 0; x < {2 * tile.mi}; x++)", "    #pragma unroll",
+            f"    for (int z = 0; z < {together // width}; z++) {{",
+            f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
+            "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
+            *("        " + s for s in lines), "      }", "    }"]
+
+
+def _cell(width: int) -> str:
+    """A lane's sum among the accumulators."""
+    at = f"z * {width} + j"
+    at = f"({at})" if width > 1 else "z"
+    return f"acc[x / 2][y + {at} / 2][x % 2 * 2 + {at} % 2]"
+
+
+def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list[str] | None:
+    """Statements that finish ``width`` neighbouring sums of row rr from column cc on; None where they are not stored as
+    one."""
+    lane, first = Var("j", width), Var("step", inner.extent // width if inner is not None else 1)
+    names: dict[Var, Ix] = {} if inner is None or width == 1 else {inner: var(first) * width + var(lane)}
+    e = emitter(p.k, p.names, None, lane)
+    e.count = 3000
+    known = frozenset([*p.m.batch, *p.m.rows, *(v for v in p.m.columns if v not in names), first])
+    outer = Block(None, known)
+    block = outer.child([lane]) if width > 1 else outer
+    index = tuple(substitute(i, names) for i in p.m.dot_index)
+    block.body.append(f"float raw = {_cell(width)};")
+    (_keep if part is not None else _result)(p, e, index, block, part or "")
+    if width > 1 and (e.loose or not e.packed):
+        return None
+    columns = [v for v in p.m.columns if v not in names]
+    decoded = [*p.decode("rr", p.m.rows), *(p.decode(f"cc / {inner.extent}", columns) if names and inner and columns
+                                             else p.decode("cc", p.m.columns) if not names else [])]
+    if names and inner is not None:
+        decoded.append(f"const {p.kind} step = cc % {inner.extent} / {width};")
+    return [*decoded, *outer.lines, *(e.lanes(block.lines) if width > 1 else [])]
+
+
+def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part: str) -> None:
+    """A part of a sum goes to working memory."""
+    at = e.offset(p.dot.shape, index)
+    if e.lane is None:
+        block.body.append(f"scratch[{part} * ({p.kind}){p.dot.size} + {text(at)}] = raw;")
+        return
+    block.body.append(e.pack(f"scratch + {part} * ({p.kind}){p.dot.size}", "float", at, "raw"))
+
+
+def _result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part: str) -> None:
+    """The root from the sum, and its store."""
+    if is_half(p.dot.dtype):
+        block.body.append(f"float sum = {CUDA.rounded(p.dot.dtype, 'raw')};")
+        e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")
+    e.given[p.dot] = lambda idx: "sum" if is_half(p.dot.dtype) else "raw"
+    at = root_index(p.k, index)
+    value = e.value(p.k.root, at, block)
+    block.body.append(e.store(p.names[p.k.root], p.k.root, at, value))

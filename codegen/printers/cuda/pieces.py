@@ -98,7 +98,7 @@ class CudaEmitter(Emitter):
     """
     lane: Var | None = None
     packs: dict[tuple[Node, Ix], str] = field(default_factory=dict)
-    out: dict[str, tuple[str, Node, Ix]] = field(default_factory=dict)
+    out: dict[str, tuple[str, str, Ix]] = field(default_factory=dict)
     packed: int = 0
     loose: int = 0
 
@@ -159,10 +159,16 @@ class CudaEmitter(Emitter):
         self._count(x, whole)
         if not whole:
             return super().store(pointer, n, idx, value)
-        name = self.name("o")
-        self.out[name] = (pointer, n, self._start(x))
         if is_half(n.dtype):
-            value = Op(CUDA.half_store[n.dtype.name], (value,))
+            known = self.halves.get(value) if isinstance(value, str) else None
+            value = known or Op(CUDA.half_store[n.dtype.name], (value,))
+        return self.pack(pointer, CUDA.storage(n.dtype), x, value)
+
+    def pack(self, pointer: str, T: str, x: Ix, value: Expr) -> Stmt:
+        """A statement that puts a lane's value into a pack, which is stored at address x."""
+        assert self.lane is not None
+        name = self.name("o")
+        self.out[name] = (pointer, T, self._start(x))
         return f"{name}.x[{self.lane.name}] = {value};"
 
     def lanes(self, lines: list[str]) -> list[str]:
@@ -170,8 +176,8 @@ class CudaEmitter(Emitter):
         if self.lane is None:
             return lines
         before, after = [], []
-        for name, (pointer, n, start) in self.out.items():
-            T = f"hy_pack<{CUDA.storage(n.dtype)}, {self.lane.extent}>"
+        for name, (pointer, element, start) in self.out.items():
+            T = f"hy_pack<{element}, {self.lane.extent}>"
             before.append(f"{T} {name};")
             after.append(f"*({T} *)({pointer} + {text(start)}) = {name};")
         self.out = {}

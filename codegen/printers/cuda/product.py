@@ -113,15 +113,17 @@ class Product:
                 *("  " + s for s in [*self.decode(row, self.m.rows), *self.decode(column, self.m.columns),
                                      f"{self.T} sum = {value};", *done]), "}"]
 
-    def printed(self, body: list[str], blocks: int, threads: int, parts: int = 1) -> PrintedCuda:
-        """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue."""
+    def printed(self, body: list[str], blocks: int, threads: int, parts: int = 1, shared: int = 0) -> PrintedCuda:
+        """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue.
+        shared: bytes of dynamic shared memory."""
         if parts == 1:
             return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads),
-                               [Launch(self.name, blocks, threads, self.args)])
+                               [Launch(self.name, blocks, threads, self.args, shared)])
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
         last = print_flat(self.k, self.name, self._sum_of(parts), self.T)
         return PrintedCuda(f"{first}\n{last.source}",
-                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH]), *last.launches],
+                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared),
+                            *last.launches],
                            parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
     def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]

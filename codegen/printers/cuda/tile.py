@@ -1,6 +1,8 @@
 """Slices of a contraction's operands on their way into shared memory, and what a tile costs."""
 from __future__ import annotations
 
+from typing import Callable
+
 from hybrid.ir.index import Var, var
 
 from .pieces import PROCESSORS, THREADS, widths
@@ -27,12 +29,16 @@ class Fill:
     Threads take neighbours in memory, along the depth or along the side, several at once where they load as one.
     """
 
-    def __init__(self, p: Product, side: str, size: int, bk: int, raw: bool = False):
-        self.p, self.side, self.size, self.bk, self.raw = p, side, size, bk, raw
+    def __init__(self, p: Product, side: str, size: int, bk: int, raw: bool = False, threads: int = THREADS):
+        self.p, self.side, self.size, self.bk, self.raw, self.threads = p, side, size, bk, raw, threads
         self.by_depth = p.depth_major(side)
         self.register = f"r{side}"
-        self.each = size * bk // THREADS
+        self.each = size * bk // threads
         self.lane, self.element = self._choose()
+        if p.operand(side).address is None and self.lane.extent == 1:        # what is computed may be read along either
+            self.by_depth = True
+            self.lane, self.element = self._choose()
+            self.by_depth = self.lane.extent > 1
         self.width = self.lane.extent
 
     def _choose(self) -> tuple[Var, Element]:
@@ -60,10 +66,10 @@ class Fill:
         else:
             place = f"int s = e % {self.size // w} * {w}, d = e / {self.size // w};"
         return ["#pragma unroll", f"for (int i = 0; i < {self.each // w}; i++) {{",
-                f"  int e = (int)threadIdx.x + i * {THREADS};", f"  {place}"]
+                f"  int e = (int)threadIdx.x + i * {self.threads};", f"  {place}"]
 
-    def load(self, high: str) -> list[str]:
-        """Statements that load the slice that begins at depth k0 into registers, zero outside."""
+    def load(self, high: str, k: str = "k0") -> list[str]:
+        """Statements that load the slice that begins at depth k into registers, zero outside."""
         p, w, r = self.p, self.width, self.register
         start, extent = ("r0", p.rows) if self.side == "a" else ("c0", p.columns)
         group, depth = p.group(self.side), p.m.depth
@@ -76,7 +82,7 @@ class Fill:
             value = CUDA.half_store[p.dot.dtype.name].format(value)
         one = [*self.element.own, f"{r}[i * {w} + j] = {value};"]
         lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
-        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
+        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = {k} + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
                 "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
                 f"  if (at < {extent} && kk < {high}) {{",
                 *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
@@ -88,13 +94,9 @@ class Fill:
         return [*self._walk(), "  #pragma unroll",
                 f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
 
-    def keep_by_side(self, to: str) -> list[str]:
-        """The same as [side][depth]."""
-        w, r = self.width, self.register
-        if self.by_depth and w > 1:
-            T = f"hy_pack<unsigned short, {w}>"
-            return [*self._walk(), f"  *({T} *)&{to}[s][d] = *(const {T} *)({r} + i * {w});", "}"]
-        cell = f"{to}[s][d + j]" if self.by_depth else f"{to}[s + j][d]"
-        return [*self._walk(), "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {cell} = {r}[i * {w} + j];", "}"]
-
-
+    def keep(self, to: str, place: Callable[[str, str], str]) -> list[str]:
+        """Statements that write the registers to shared memory, where ``place`` (bytes behind ``to``) says of an
+        element along the side and the depth. Neighbours of a load lie together."""
+        w, r, T = self.width, self.register, "unsigned short" if self.raw else self.p.T
+        return [*self._walk(), f"  *(hy_pack<{T}, {w}> *)({to} + {place('s', 'd')}) = "
+                f"*(const hy_pack<{T}, {w}> *)({r} + i * {w});", "}"]

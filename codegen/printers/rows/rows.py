@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, variables
@@ -21,7 +20,7 @@ from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterat
 from .row_reductions import reduce_row
 from hybrid.codegen.schedule.software_pipelining import in_stages
 from hybrid.codegen.vector import FAR, NEAR, VectorEmitter
-from hybrid.codegen.vector_forms import heavy, library_call, one_plus
+from hybrid.codegen.vector_forms import heavy, in_float32, library_call, one_plus
 
 # bytes of a result of the program that are written past the caches, to be read from memory anyway
 STREAM = 1 << 23
@@ -38,7 +37,7 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
         raise Refused("short vectors")
     if not (_pays(k) or _streams(k)):
         raise Refused("plain loops do as well")
-    forms = [False] if (k.root.dtype == kind or is_half(k.root.dtype)) and (k.root.shape or k.hoisted) else []
+    forms = [False] if (k.root.dtype == kind or in_float32(k.root.dtype)) and (k.root.shape or k.hoisted) else []
     reason = Refused(f"a result of {k.root.dtype}, or a single number")
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
@@ -243,7 +242,7 @@ def _type(k: Kernel) -> np.dtype:
 def _halves(k: Kernel) -> bool:
     """Whether half types are among its values: processors with vectors of 32 bytes convert those by an instruction that
     compilers do not think of."""
-    return any(is_half(n.dtype) for n in (*k.members, *k.reads))
+    return any(in_float32(n.dtype) for n in (*k.members, *k.reads))
 
 
 def _pays(k: Kernel) -> bool:

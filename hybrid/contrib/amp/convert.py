@@ -15,7 +15,8 @@ from ...graph.inference import _of_parameter, _outputs, shapes_of
 from ...ops.registry import find
 from ...base.scope import CASTS
 from ...serialize.symbol_json import without_casts
-from ...graph.symbol import Symbol, output_name, var
+from ...graph.symbol import Symbol, var
+from ...graph.node_notes import output_name
 from ...graph.symnode import SymNode
 from .amp import target_of
 from .policy import Conditional, Rules, usual_names

@@ -7,13 +7,13 @@ from typing import Callable, Sequence
 
 from ..specialized import RESERVED, Array, Specialized
 
-KEYWORDS = RESERVED | frozenset("""abstract as assert async await base bool boolean byte chan checked crate decimal
-    def defer delegate dyn elif end event except explicit export extends extern fallthrough false final finally fixed fn
-    foreach from func function global go implements implicit impl import in instanceof interface internal is lambda lazy
-    let local lock loop macro map match mod module move mut my native nil none not null object or and out override
-    package params pass pub quote raise range readonly ref sbyte sealed select self stackalloc std strictfp string super
-    synchronized throws trait transient true type typeof uint ulong unchecked undef unsafe use ushort using val var when
-    where with yield""".split())
+KEYWORDS = RESERVED | frozenset("""abstract arguments as assert async await base bool boolean byte chan checked crate
+    debugger decimal def defer delegate dyn elif end eval event except explicit export extends extern fallthrough
+    false final finally fixed fn foreach from func function global go implements implicit impl import in instanceof
+    interface internal is lambda lazy let local lock loop macro map match mod module move mut my native nil none not
+    null object or and out override package params pass pub quote raise range readonly ref sbyte sealed select self
+    stackalloc std strictfp string super synchronized throws trait transient true type typeof uint ulong unchecked
+    undef unsafe use ushort using val var when where with yield""".split())
 # names that the generated functions use themselves
 LOCALS = frozenset("""args argc argv c code err error f float32 float64 handle i inputs len m main math model n os
     outputs path r result results room s sys threads value values x""".split())

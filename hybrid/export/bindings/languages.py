@@ -122,5 +122,19 @@ CSHARP = Binding(
     {"RESULT": "@TYPE@", "RESULTS": "@NAMES@", "PATTERN": "@NAMES@"},
     {"RESULT": "(@TYPES@)", "RESULTS": "(@NAMES@)", "PATTERN": "(@NAMES@)"})
 
+OF_JAVASCRIPT = ('  {{ name: "{name}", dtype: "{dtype}", shape: [{shape}], size: {size}, '
+                 'bytes: {size} * {type}.BYTES_PER_ELEMENT, type: {type} }},\n')
+JAVASCRIPT = Binding(
+    "JavaScript", {"index.mjs": "javascript_index.mjs.txt", "index.d.ts": "javascript_index.d.ts",
+                   "package.json": "javascript_package.json", "example.mjs": "javascript_example.mjs.txt",
+                   "Makefile": "javascript.mk"},
+    _types("Float32Array", "Float64Array", "BigInt64Array", "Int32Array", "Int16Array", "Int8Array", "BigUint64Array",
+           "Uint32Array", "Uint16Array", "Uint8Array", "Uint8Array"),
+    {"INPUTS": ("inputs", OF_JAVASCRIPT, ""), "OUTPUTS": ("outputs", OF_JAVASCRIPT, ""),
+     "ALL": ("inputs", "{ident}", ", "), "NAMES": ("outputs", "{ident}", ", "), "TYPES": ("outputs", "{type}", ", "),
+     "TYPED": ("inputs", "{ident}: {type} | ArrayLike<number | bigint>", ", ")},
+    {"RESULTS": "@NAMES@", "RESULT_TYPE": "@TYPES@"}, {"RESULTS": "[@NAMES@]", "RESULT_TYPE": "[@TYPES@]"},
+    more=lambda name: {"PACKAGE": name.replace("_", "-")})
+
 LANGUAGES = {"cpp": CPP, "r": R, "java": JAVA, "scala": SCALA, "perl": PERL, "rust": RUST, "go": GO, "python": PYTHON,
-             "julia": JULIA, "csharp": CSHARP}
+             "julia": JULIA, "csharp": CSHARP, "javascript": JAVASCRIPT}

@@ -6,9 +6,9 @@ from ..hybrid_block import HybridBlock
 from ..symbol_block import SymbolBlock
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, SiLU, Swish
 from .basic_layers import (BatchNorm, BatchNormReLU, Concatenate, Concurrent, Dense, Dropout, Embedding, Flatten,
-                           GroupNorm, HybridConcatenate,
-                           HybridConcurrent, HybridLambda, HybridSequential, Identity, InstanceNorm, Lambda, LayerNorm,
-                           Sequential, SyncBatchNorm)
+                           GroupNorm, HybridConcatenate, HybridConcurrent, HybridSequential, Identity, InstanceNorm,
+                           LayerNorm, Sequential, SyncBatchNorm)
+from .lambdas import HybridLambda, Lambda
 from .conv_layers import (AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D,
                           Conv3DTranspose, GlobalAvgPool1D,
                           GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D,

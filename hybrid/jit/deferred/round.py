@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from ...buffers.array import NDArray, wrap
 from ...buffers.derived import is_shared
@@ -15,7 +15,7 @@ class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "node", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers", "hidden",
-                 "draws")
+                 "draws", "counted", "__weakref__")
 
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
@@ -28,6 +28,7 @@ class Round:
         self.numbers: dict[int, int] = {}                # id of a result -> its number
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.draws = False
+        self.counted: Callable[[], Any] = int            # ends its being watched
 
     def has(self, x: Any) -> bool:
         """Whether an array is a result of this round (ids of those that are gone come again)."""

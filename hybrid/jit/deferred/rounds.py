@@ -47,14 +47,19 @@ def begin(root: Root) -> Round:
     STATE.round = made = Round(root)
     root.why = root.why or "no two rounds were equal so far"
     pending.WATCHED[0] += 1
+    made.counted = weakref.finalize(made, _not_watched)              # also where its thread ends first
     return made
+
+
+def _not_watched() -> None:
+    pending.WATCHED[0] -= 1
 
 
 def end(r: Round) -> None:
     """A round is over, or is not followed any more."""
     if STATE.round is r:
         STATE.round = None
-        pending.WATCHED[0] -= 1
+        r.counted()
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from ....base.errors import AttributeValueError
 from ....metric import Accuracy
 from ....metric import Loss as LossMetric
 from ...data import DataLoader
-from ...loss import Loss, SoftmaxCrossEntropyLoss
+from ...loss import SoftmaxCrossEntropyLoss
+from ...loss_base import Loss
 from ...trainer import Trainer
 from .batch_processor import BatchProcessor
 from .event_handler import (BatchBegin, BatchEnd, EpochBegin, EpochEnd, EventHandler, GradientUpdateHandler,

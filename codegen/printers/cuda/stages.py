@@ -1,0 +1,211 @@
+"""Slices of a product's operands in shared memory, several of them under way: where each element lies, so that the
+warps' loads meet different banks, and how a block brings a slice there. Operands that lie in memory as slices want them
+are copied by 16 bytes without passing through registers; others are loaded, computed and stored.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hybrid.ir.index import Ix, Quot, Rem, Val, Var, coefficient, text, variables
+
+from .product import Product
+from .tile import Fill
+from hybrid.codegen.dialect import CUDA
+
+STAGES = 4                      # slices in shared memory: one is summed, the others are under way
+CHUNK = 16                      # bytes that a copy moves
+LINE = 64                       # bytes of a slice along the depth
+PAD = 32                        # bytes between lines of four-byte elements, which no instruction transposes
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sides of a block's part of the result, and how its warps stand in it."""
+    rows: int
+    columns: int
+    down: int
+    across: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of the block."""
+        return 32 * self.down * self.across
+
+    @property
+    def mi(self) -> int:
+        """Pieces of 16 rows of a warp."""
+        return self.rows // (16 * self.down)
+
+    @property
+    def ni(self) -> int:
+        """Pieces of 8 columns of a warp."""
+        return self.columns // (8 * self.across)
+
+
+class Slices:
+    """An operand's slices: ``size`` rows or columns, LINE bytes deep."""
+
+    def __init__(self, p: Product, side: str, tile: Tile):
+        self.p, self.side, self.tile = p, side, tile
+        self.item = p.dot.args[0].dtype.itemsize
+        self.each, self.deep = CHUNK // self.item, LINE // self.item
+        self.size, self.threads = (tile.rows if side == "a" else tile.columns), tile.threads
+        self.start, self.extent = ("r0", p.rows) if side == "a" else ("c0", p.columns)
+        self.copies = self.size * LINE // CHUNK // self.threads
+        self.by_depth, self.copied = copies_whole(p, side, self.each)
+        self.fill = None if self.copied else Fill(p, side, self.size, self.deep, self.item == 2, self.threads)
+        if self.fill is not None:
+            self.by_depth = self.fill.by_depth
+        self.line = LINE if self.by_depth else self.size * self.item + (PAD if self.item == 4 else 0)
+        self.bytes = self.line * (self.size if self.by_depth else self.deep)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a warp's columns stand in an order that gives each thread neighbours."""
+        return self.side == "b" and self.by_depth
+
+    # ---- where elements lie
+    def turned(self, s: str, d: str) -> str:
+        """What the number of a 16-byte piece is mixed with at a line, so that pieces of neighbouring lines lie in
+        different banks."""
+        if self.by_depth:
+            return f"({s}) / {2 * self.tile.ni if self.mixed else 2} & 3"
+        return f"({d}) & 7" if self.size * self.item >= 128 else f"({d}) / 2 & 3"
+
+    def place(self, s: str, d: str) -> str:
+        """Bytes from a slice's begin to the element at s along the side and d along the depth."""
+        if not self.by_depth and self.item == 4:
+            return f"({d}) * {self.line} + ({s}) * 4"
+        line, at = (s, d) if self.by_depth else (d, s)
+        return (f"({line}) * {self.line} + ((({at}) / {self.each} ^ {self.turned(s, d)}) * {CHUNK}) + "
+                f"({at}) % {self.each} * {self.item}")
+
+    # ---- how they come there
+    def declare(self, base: str) -> list[str]:
+        """What does not change from slice to slice: where a thread's pieces come from and go to. base: the first
+        slice."""
+        x, T = self.side, CUDA.storage(self.p.operand(self.side).node.dtype)
+        if self.fill is not None:
+            return self.fill.declare(f"__align__(16) {'unsigned short' if self.item == 2 else 'float'}")
+        across = self._across()
+        t = "(int)threadIdx.x"
+        out = ([f"const int {x}_s = {t} / {across}, {x}_d = {t} % {across} * {self.each};"] if self.by_depth else
+               [f"const int {x}_s = {t} % {across} * {self.each}, {x}_d = {t} / {across};"])
+        out += [f"const hy_shared {x}_to = {base} + ({self.place(f'{x}_s', f'{x}_d')});",
+                f"hy_chunk {x}_chunk[{self.copies}];",
+                f"const {T} *{x}_from[{self._pointers()}];", *self._inside()]
+        for i in range(self._pointers()):
+            out += ["{", *("  " + s for s in self._origin(i)), "}"]
+        return out
+
+    def _across(self) -> int:
+        """Pieces of a line."""
+        return LINE // CHUNK if self.by_depth else self.size // self.each
+
+    def _apart(self) -> int:
+        """Lines between a thread's pieces."""
+        return self.threads // self._across()
+
+    def _pointers(self) -> int:
+        """Addresses that a thread keeps: one for each of its rows or columns, unless they lie evenly apart."""
+        return self.copies if self.by_depth and self._even(self.p.group(self.side)) is None else 1
+
+    def _even(self, group: list[Var]) -> int | None:
+        """Elements between neighbours along a group of axes that are one; None of others."""
+        long = [v for v in group if v.extent > 1]
+        address = self.p.operand(self.side).address
+        assert address is not None
+        return coefficient(address, long[0]) if len(long) == 1 else None
+
+    def _walks(self) -> int | None:
+        """Elements that a thread's addresses move from slice to slice; None where it finds them anew each time."""
+        step = self._even(self.p.m.depth)
+        return None if step is None else step * self.deep
+
+    def _split(self) -> tuple[Ix, Ix]:
+        """The address, as what the side and the batch give and what the depth gives."""
+        address = self.p.operand(self.side).address
+        assert address is not None
+        deep = set(self.p.m.depth)
+        own = tuple(t for t in address.terms if not variables(Ix(0, (t,))) & deep)
+        return Ix(address.const, own), Ix(0, tuple(t for t in address.terms if t not in own))
+
+    def _origin(self, i: int) -> list[str]:
+        """Where a thread's i-th line begins, and whether it is inside."""
+        p, x = self.p, self.side
+        base = p.operand(x).base
+        assert base is not None
+        at = f"{self.start} + {x}_s" + (f" + {i * self._apart()}" if i else "")
+        own, deep = self._split()
+        step = self._even(p.m.depth)
+        if step is not None:
+            deep = Ix(0, ((Var("kk", p.depth), step),))
+        first = [f"const {p.kind} kk = low + {x}_d;"] if step is not None else []
+        return [f"const {p.kind} at = {at};", "HY_ASSUME(at >= 0);", *p.decode("at", p.group(x)), *first,
+                f"{x}_from[{i}] = {p.names[base]} + ({text(own)})" + (f" + ({text(deep)});" if first else ";")]
+
+    def _inside(self) -> list[str]:
+        """Which of a thread's pieces are inside, along the side."""
+        if self.extent % self.size == 0:
+            return []
+        count, x = self.copies if self.by_depth else 1, self.side
+        return [f"bool {x}_in[{count}];", *(f"{x}_in[{i}] = {self.start} + {x}_s + {i * self._apart()} < {self.extent};"
+                                             for i in range(count))]
+
+    def begin(self, to: str, k: str) -> list[str]:
+        """Statements that begin to bring the slice at depth k to the slice ``to`` (bytes)."""
+        if self.fill is not None:
+            return self.fill.load("high", k)
+        x, p, walks = self.side, self.p, self._walks()
+        out, whole = [], p.depth % self.deep == 0
+        for i in range(self.copies):
+            lines = 0 if self.by_depth else i * self._apart()
+            d = f"{x}_d" + (f" + {lines}" if lines else "")
+            inside = [] if self.extent % self.size == 0 else [f"{x}_in[{i if self.by_depth else 0}]"]
+            inside.append(f"{k} < high" if whole else f"{k} + {d} < high")
+            out += ["{", *([] if walks is not None else
+                           ["  " + s for s in (f"const {p.kind} kk = {k} + {d};", "HY_ASSUME(kk >= 0);",
+                                               *p.decode("kk", p.m.depth))]),
+                    f"  hy_fetch({x}_chunk[{i}], {x}_to + ({to}) + {i * self._apart() * self.line}, {self._piece(i)}, "
+                    f"{' && '.join(inside)});", "}"]
+        return out + ([f"{x}_from[{n}] += {walks};" for n in range(self._pointers())] if walks is not None else [])
+
+    def _piece(self, i: int) -> str:
+        """The address of a thread's i-th piece of a slice."""
+        x, p, walks, n = self.side, self.p, self._even(self.p.m.depth), 0
+        out = ""
+        if self.by_depth:
+            n = i if self._pointers() > 1 else 0
+            apart = 0 if n else (self._even(p.group(x)) or 0) * i * self._apart()
+            out = f" + {apart}" if apart else ""
+        elif walks is not None and i:
+            out = f" + {walks * i * self._apart()}"
+        return f"{x}_from[{n}]{out}" + ("" if walks is not None else f" + ({text(self._split()[1])})")
+
+    def end(self, to: str) -> list[str]:
+        """Statements that put what was not copied by itself into the slice ``to``."""
+        if self.fill is not None:
+            return self.fill.keep(f"tile_memory + {self.offset} + ({to})", self.place)
+        return [f"hy_put({self.side}_chunk[{i}], {self.side}_to + ({to}) + {i * self._apart() * self.line});"
+                for i in range(self.copies)]
+
+    offset = 0                                             # bytes from the begin of a stage
+
+
+def copies_whole(p: Product, side: str, each: int) -> tuple[bool, bool]:
+    """Whether an operand's neighbours in memory lie along the depth, and whether pieces of ``each`` elements lie
+    together on boundaries of their size."""
+    o, by_depth = p.operand(side), p.depth_major(side)
+    if o.address is None or any(isinstance(v, Val) for v in variables(o.address)):
+        return by_depth, False
+    along = p.m.depth if by_depth else p.group(side)
+    inner = next((v for v in reversed(along) if v.extent > 1), None)
+    if inner is None or inner.extent % each:
+        return by_depth, False
+    deep = set(p.m.depth)
+    for a, c in o.address.terms:
+        if isinstance(a, (Quot, Rem)) and variables(a.x) & deep:
+            return by_depth, False
+        if c != 1 if a == inner else c % each:
+            return by_depth, False
+    return by_depth, any(a == inner for a, _ in o.address.terms) and o.address.const % each == 0

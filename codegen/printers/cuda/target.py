@@ -1,0 +1,41 @@
+"""The GPU that text is printed for, where forms depend on it."""
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Iterator
+
+# whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs
+FAST_TF32 = frozenset({80, 90, 100, 103})
+
+
+@dataclass(frozen=True)
+class Target:
+    """A GPU's architecture: 80 stands for sm_80."""
+    number: int = 90
+
+    @property
+    def tf32(self) -> bool:
+        """Whether three products of tensor cores take less time than one of float32."""
+        return self.number in FAST_TF32
+
+
+_current: ContextVar[Target] = ContextVar("target")
+_USUAL = Target()
+
+
+def current() -> Target:
+    """The target of what is being printed."""
+    return _current.get(_USUAL)
+
+
+@contextmanager
+def printing_for(arch: str) -> Iterator[None]:
+    """Scope in which kernels are printed for an architecture, as ``sm_90a``."""
+    token = _current.set(Target(int(re.sub(r"\D", "", arch))))
+    try:
+        yield
+    finally:
+        _current.reset(token)

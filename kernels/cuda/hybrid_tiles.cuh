@@ -1,0 +1,61 @@
+// Tiles in shared memory whose next slices are under way: asynchronous copies where the GPU has them (compute capability
+// 8.0 and later), else loads into registers that are stored when the tile before is done.
+#ifndef HYBRID_TILES_CUH
+#define HYBRID_TILES_CUH
+#include "hybrid_async.cuh"
+
+#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ >= 800
+struct hy_chunk {};
+// Begins to bring 16 bytes, zeros where not inside.
+HY_FN void hy_fetch(hy_chunk &, hy_shared to, const void *from, bool inside) { hy_cp_async<16>(to, from, inside ? 16 : 0); }
+HY_FN void hy_put(const hy_chunk &, hy_shared) {}
+HY_FN void hy_commit() { hy_cp_async_commit(); }
+template <int GROUPS> HY_FN void hy_wait() { hy_cp_async_wait<GROUPS>(); }
+#else
+struct hy_chunk {
+    unsigned x[4];
+};
+HY_FN void hy_fetch(hy_chunk &c, hy_shared, const void *from, bool inside) {
+    hy_pack<unsigned, 4> v = {{0, 0, 0, 0}};
+    if (inside) v = *(const hy_pack<unsigned, 4> *)from;
+    #pragma unroll
+    for (int i = 0; i < 4; i++) c.x[i] = v.x[i];
+}
+HY_FN void hy_put(const hy_chunk &c, hy_shared to) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(to), "r"(c.x[0]), "r"(c.x[1]), "r"(c.x[2]), "r"(c.x[3])
+                 : "memory");
+}
+HY_FN void hy_commit() {}
+template <int GROUPS> HY_FN void hy_wait() {}
+#endif
+
+// A word of shared memory.
+#ifdef CUDA_ON_CPU
+HY_FN unsigned hy_word_at(hy_shared at) { return *(const unsigned *)at; }
+#else
+HY_FN unsigned hy_word_at(hy_shared at) {
+    unsigned v;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+    return v;
+}
+#endif
+
+// A float as the sum of two whose last 13 bits tensor cores may leave out: x = big + small but for 2^-22 of it
+// (H. Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Of an infinity small is zero.
+HY_FN void hy_two_tf32(unsigned &x, unsigned &small) {
+    unsigned big = x & 0xffffe000u;
+    float rest = __uint_as_float(x) - __uint_as_float(big);
+    small = __float_as_uint(rest == rest ? rest : 0.f);
+    x = big;
+}
+// The nearest number that tensor cores take whole.
+#ifdef CUDA_ON_CPU
+HY_FN unsigned hy_one_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
+#elif __CUDA_ARCH__ >= 800
+HY_FN unsigned hy_one_tf32(unsigned x) {
+    unsigned y;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
+    return y;
+}
+#endif
+#endif

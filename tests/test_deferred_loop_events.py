@@ -1,0 +1,226 @@
+"""Loops of training whose steps are put off: what happens between and beside them."""
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, gluon, nd
+from hybrid.base import pending
+from hybrid.gluon import nn
+from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined
+
+
+# ---- what comes between
+def test_draws_writes_statistics_and_attributes_between(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        held = x.copy()
+        view = held[0:4]
+        with autograd.record():
+            loss = loop.loss(loop.net(held), y)
+        if i % 5 == 4:
+            loop.seen.append(nd.random.uniform(shape=(3,)).asnumpy())
+        if i == 9:
+            loop.net[3]._rate = 0.1
+        if i % 6 == 5:
+            loop.seen.append(loop.net[1].running_mean.data().asnumpy())
+        loss.backward()
+        if i % 4 == 3:
+            view[:] = 7                                  # the round is over the old numbers
+        if i == 13:
+            w = loop.net[0].weight.data()
+            w[:] = w.clip(-0.1, 0.1)
+        loop.trainer.step(8)
+        loop.seen += [loss.asnumpy(), nd.random.uniform(shape=(2,)).asnumpy()]
+    loop = both(monkeypatch, body, 2 * STEPS)
+    assert loop.root.joined > STEPS // 2
+
+
+def test_exceptions_and_rounds_without_a_step(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        try:
+            with autograd.record():
+                out = loop.net(x)
+                if i % 7 == 6:
+                    raise KeyError
+                loss = loop.loss(out, y)
+            loss.backward()
+            if i % 9 == 8:
+                loop.seen += loop.state()
+                return
+            loop.trainer.step(8)
+            loop.seen.append(loss.asnumpy())
+        except KeyError:
+            assert not pending.PUT_OFF[0]
+            loop.seen.append(out.asnumpy())
+    assert both(monkeypatch, body, 2 * STEPS).root.joined > STEPS
+
+
+def test_errors_are_raised_at_their_lines() -> None:
+    loop = Loop()
+    for i in range(5):
+        loop.step(i)
+    with pytest.raises(UserWarning, match="has not written the gradient"):
+        loop.trainer.step(8)
+    with pytest.raises(mx.base.errors.HybridError), autograd.record():
+        loop.net(nd.ones((8, 13)))
+    with autograd.record():
+        out = loop.net(BATCHES[0][0])
+        with pytest.raises(mx.base.errors.HybridError):
+            loop.loss(out, nd.ones((3, 3, 3)))
+    with pytest.raises(mx.base.errors.HybridError, match="changed in place"):
+        x, y = (v.copy() for v in BATCHES[0])
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+        x[:] = 0
+        loss.backward()
+    loop.step(0)
+
+
+def test_evaluation_and_files_between_rounds(monkeypatch: Any, tmp_path: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        loop.step(i)
+        if i % 4 == 3:
+            loop.seen.append(loop.net(BATCHES[0][0]).asnumpy())
+        if i == 8:
+            loop.net.save_parameters(str(tmp_path / "net"))
+            loop.trainer.save_states(str(tmp_path / "trainer"))
+        if i == 12:
+            loop.net.load_parameters(str(tmp_path / "net"))
+            loop.trainer.load_states(str(tmp_path / "trainer"))
+    assert both(monkeypatch, body, momentum=0.5).root.joined > STEPS // 2
+
+
+def test_memory_that_others_write(monkeypatch: Any) -> None:
+    shared = nd.zeros((8, 12))
+    raw = shared.handle
+
+    def body(loop: Loop, i: int) -> None:
+        raw[:] = BATCHES[i % 5][0].asnumpy()
+        with autograd.record():
+            loss = loop.loss(loop.net(shared), BATCHES[i % 5][1])
+        loss.backward()
+        raw[:] = 99
+        loop.trainer.step(8)
+        loop.seen.append(loss.asnumpy())
+    not_joined(both(monkeypatch, body, 6), "whose memory others may write")
+
+
+def test_variables_of_the_module_and_hooks(monkeypatch: Any) -> None:
+    class Scaled(nn.HybridSequential):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x) * SCALE
+
+    def maker() -> Any:
+        mx.random.seed(1)
+        net = Scaled()
+        net.add(nn.Dense(4, in_units=12))
+        net.initialize()
+        net.hybridize()
+        return net
+    not_joined(both(monkeypatch, Loop.step, 6, maker=maker), "reads 'SCALE', a variable")
+
+    def body(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.net[0].register_forward_hook(lambda block, inputs, out: loop.seen.append(out.asnumpy()))
+        loop.step(i)
+    not_joined(both(monkeypatch, body, 6), "a hook, debug.print or Python code")
+
+
+def test_a_stranger_thread_reads_a_promise() -> None:
+    loop = Loop()
+    for i in range(4):
+        loop.step(i)
+    with autograd.record():
+        out = loop.net(BATCHES[0][0])
+    assert pending.PUT_OFF[0] == 1
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(out.asnumpy()))
+    thread.start()
+    thread.join(60)
+    assert found and pending.PUT_OFF[0] == 0
+    np.testing.assert_array_equal(found[0], out.asnumpy())
+
+
+def test_nothing_is_kept_alive() -> None:
+    loop = Loop()
+    for i in range(6):
+        loop.step(i)
+    x, y = (v.copy() for v in BATCHES[0])
+    with autograd.record():
+        loss = loop.loss(loop.net(x), y)
+    loss.backward()
+    loop.trainer.step(8)
+    refs = [weakref.ref(v) for v in (x, y, loss)]
+    del x, y, loss
+    assert [r() for r in refs] == [None] * 3
+    refs = [weakref.ref(v) for v in (loop.net, loop.trainer, loop.loss)]
+    del loop
+    gc.collect()
+    assert [r() for r in refs] == [None] * 3
+
+
+class Parts(gluon.Block):
+    """A block that is not hybridized, of blocks that are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Dense(8, activation="relu", in_units=12), nn.Dense(6, in_units=8)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.first(x).reshape((x.shape[0], -1)))[:, 1:5]
+
+
+def test_a_block_of_hybridized_parts(monkeypatch: Any) -> None:
+    def maker() -> Any:
+        mx.random.seed(1)
+        net = Parts()
+        net.initialize()
+        net.hybridize()
+        net.__dict__["_engine"] = net.first._engine      # the rounds begin there
+        return net
+    assert is_joined(both(monkeypatch, Loop.step, maker=maker, hybrid_loss=False))
+
+
+def test_a_hybridized_function_takes_a_promise() -> None:
+    loop = Loop()
+    for i in range(4):
+        loop.step(i)
+    with autograd.record():
+        out = loop.net(BATCHES[0][0])
+    assert pending.PUT_OFF[0] == 1
+    added = mx.hybridize(lambda x: x + out)(nd.ones((8, 4)))
+    assert pending.PUT_OFF[0] == 0
+    np.testing.assert_allclose(added.asnumpy(), out.asnumpy() + 1, rtol=1e-6)
+
+
+def test_a_round_of_a_thread_that_ended_is_not_watched() -> None:
+    pending.given_up()
+    before = pending.WATCHED[0]
+
+    def begun() -> None:
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        began.append(pending.WATCHED[0])
+    net, x = nn.Dense(3), nd.ones((2, 4))
+    net.initialize()
+    trainer, began = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}), list[int]()
+    net.hybridize()
+    for _ in range(2):
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(2)
+    thread = threading.Thread(target=begun)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert began == [before + 1] and pending.WATCHED[0] == before
