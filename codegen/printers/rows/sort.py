@@ -95,7 +95,7 @@ def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str)
     return [f"for (long b = 0; b < {rows}; b += HY_ROWS) {{",
             f"  const long end = b + HY_ROWS < {rows} ? b + HY_ROWS : {rows};",
             f"  hy_keys columns[{n * (2 if wide else 1)}];",
-            "  long *keys = (long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
+            "  hy_long_long *keys = (hy_long_long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
             "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
             f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{",
             *("    " + line for line in block.lines), f"    keys{at}", "  }",
