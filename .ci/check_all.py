@@ -5,6 +5,7 @@ failed. A step that fails does not keep the others from running.
 """
 from __future__ import annotations
 
+import glob
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
+WATCHED = ("HYBRID_EMU_WATCH=races", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
 
 
 def results_of(path: Path) -> list[tuple[str, str, str, str]]:
@@ -57,11 +59,14 @@ def summary(steps: list[tuple[str, int, float, list[tuple[str, str, str, str]]]]
 def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
     """Titles, commands, and whether a command is pytest."""
     python, pytest = sys.executable, [sys.executable, "-m", "pytest", "-q"]
+    cuda = ["-n", "2", "--dist", "loadfile", "-m", "not thorough", *sorted(glob.glob("tests/test*_cuda*.py"))]
     return [("documentation with the tutorials run", ["make", "docs", "NOTEBOOKS=1"], False),
             ("the compiler that pip brings is installed", [python, "-m", "pip", "install", "-q", "-e", ".[compiler]"],
              False),
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
+            ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, *cuda],
+             True),
             ("thorough tests", [*pytest, *(more or ["-n", "2", "--dist", "loadfile", "-m", "thorough"])], True)]
 
 

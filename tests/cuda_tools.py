@@ -2,6 +2,7 @@
 any."""
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hybrid import ir, runtime
 from hybrid.codegen import cuda as printer
 from hybrid.base.device import array_module, find_cupy, gpu
-from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda import nvrtc, watch
 from hybrid.runtime.cuda.cupy_driver import CuPyDriver
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
@@ -54,7 +55,8 @@ _checked: set[str] = set()
 
 def check_new_kernels(source: str) -> None:
     """``check_cuda_source`` for those kernels of a generated source that no other test has brought under whatever name,
-    on one of the architectures in turn: with thousands of kernels each form meets both.
+    on one of the architectures in turn: with thousands of kernels each form meets both. On all that HYBRID_TEST_ARCHS
+    names (``sm_75,sm_80``), where that is set.
     """
     head, *texts = source.split(_BEGIN)
     new, names = [], []
@@ -67,7 +69,9 @@ def check_new_kernels(source: str) -> None:
             new.append(text)
             names.append(name[1])
     if new:
-        check_cuda_source(_BEGIN.join([head, *new]), names, (ARCHS[len(_checked) % len(ARCHS)],))
+        every = os.environ.get("HYBRID_TEST_ARCHS", "")
+        archs = every.split(",") if every else (ARCHS[len(_checked) % len(ARCHS)],)
+        check_cuda_source(_BEGIN.join([head, *new]), names, archs)
 
 
 def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence[np.ndarray], order: str = "forward",
@@ -84,7 +88,12 @@ def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence
         m[:] = 0xFF
         raw = np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8)
         m[GUARD:GUARD + a.nbytes] = raw if order != "gpu" else find_cupy().asarray(raw)
-    module.plan(launches).run([driver.pointer(m) + GUARD for m in memory])
+    starts = [driver.pointer(m) + GUARD for m in memory]
+    if watch.mode():
+        watch.forget()
+        for start, a in zip(starts, arrays):
+            watch.know(start, a.nbytes)
+    module.plan(launches).run(starts)
     driver.synchronize()
     host = [m if order != "gpu" else m.get() for m in memory]
     for i, (h, a) in enumerate(zip(host, arrays)):

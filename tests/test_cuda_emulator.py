@@ -84,6 +84,7 @@ def test_tiled_matmul(order, seed):
     assert matmul(MATMUL, order, seed) < 1e-4
 
 
+@pytest.mark.unwatched
 def test_a_missing_barrier_changes_the_result():
     wrong = [not matmul(texts.MATMUL.replace("NEXT_TILE_BARRIER", ""), *o) < 1e-4 for o in ORDERS]
     assert sum(wrong) >= 3
@@ -161,6 +162,7 @@ def test_asynchronous_copies(order, seed):
     assert np.array_equal(run_cuda(text, [one("pipeline", 32, 0, 1)], [x, np.zeros_like(x)], order, seed)[1], x)
 
 
+@pytest.mark.unwatched
 @every_order
 def test_a_copy_that_nobody_waits_for_has_not_arrived(order, seed):
     x = normal(1024)
@@ -171,6 +173,7 @@ def test_a_copy_that_nobody_waits_for_has_not_arrived(order, seed):
                  [normal(1152), np.zeros_like(x)], order, seed)
 
 
+@pytest.mark.unwatched
 @pytest.mark.parametrize("kernel, block, message", [
     ("divergent", 32, r"deadlock in block \(0,0,0\): 16 threads at __syncthreads; 16 threads at a warp collective"),
     ("wrong_mask", 64, "deadlock.*__shfl_xor_sync mask ffffffff arrived 0000ffff"),
@@ -183,6 +186,7 @@ def test_misuse_is_an_error(kernel, block, message):
     assert f"kernel {kernel}" in str(e.value)
 
 
+@pytest.mark.unwatched
 def test_writing_outside_an_array_is_seen():
     with pytest.raises(AssertionError, match="array 0 was written outside its bounds"):
         run_cuda(texts.MISUSE, [one("no_race", 256, 0)], [normal(255)])
@@ -198,6 +202,7 @@ def test_an_error_leaves_the_module_usable():
     assert np.array_equal(y, x[::-1])
 
 
+@pytest.mark.unwatched
 @every_order
 def test_a_race_is_seen_and_a_barrier_ends_it(order, seed):
     x = normal(256)
@@ -212,11 +217,13 @@ def test_warp_collectives_of_parts_of_a_warp(order, seed):
     assert np.isfinite(run_cuda(texts.MISUSE, [one("many_masks", 64, 0)], [x], order, seed)[0]).all()
 
 
+@pytest.mark.unwatched
 def test_shared_memory_starts_as_nan():
     out = run_cuda(texts.MISUSE, [one("no_race", 256, 0), one("uses_garbage", 32, 0)], [normal(256)])[0]
     assert np.isnan(out[:32]).all()
 
 
+@pytest.mark.unwatched
 def test_order_of_threads_by_argument_and_environment(monkeypatch):
     def seen(driver: EmulatorDriver) -> list[int]:
         count, order = np.zeros(1, np.int32), np.zeros(256, np.int32)

@@ -41,7 +41,7 @@ def test_kernel_sources_are_package_data() -> None:
     patterns = config()["options.package_data"]["hybrid.kernels"].split()
     shipped = {f for p in patterns for f in (ROOT / "kernels").glob(p)}
     sources = {f for f in (ROOT / "kernels").rglob("*") if f.is_file() and (
-        f.suffix in (".h", ".c", ".cu", ".cuh") or "export" in f.parts)}
+        f.suffix in (".h", ".c", ".cpp", ".cu", ".cuh") or "export" in f.parts)}
     assert shipped == sources
 
 

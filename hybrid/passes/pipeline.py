@@ -5,10 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from ..base import collector
+from ..ir.size import fixed
+from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane
+from .attention import Attention
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
@@ -56,8 +59,14 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     return planned
 
 
+def _every(found: Attention, dot: Node) -> bool:
+    """The C printer has a kernel for each attention of float32 that is matched."""
+    return dot.dtype == float32
+
+
 def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
+    sized = any(not fixed(d) for n in program.inputs for d in n.shape)
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
@@ -74,11 +83,12 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking,
+    arranged = not sized and pictures(current, lasting, blocking) or layout(current, lasting, blocking,
                                                               packs) if lasting and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")
-    fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
+    attends = joining.attention if blocking is None else _every
+    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None)
     verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":

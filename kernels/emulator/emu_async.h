@@ -16,6 +16,7 @@ static bool aligned(const void *p, unsigned bytes, const char *what) {
 }
 
 static void deliver(const AsyncCopy &c) {
+    if (!c.barrier) emu_watch_access(c.to, c.size, 1, c.pc);
     memcpy(c.to, c.from, c.filled);
     memset((char *)c.to + c.filled, 0, c.size - c.filled);
 }
@@ -31,7 +32,7 @@ static Phase phase_of(uint64_t w) {
     return {(unsigned)(w & 0xfffff), (unsigned)(w >> 20 & 0xfffff), (unsigned)(w >> 63), (int)((int64_t)(w << 1) >> 41)};
 }
 
-static void keep_phase(uint64_t *barrier, Phase p) {
+static EMU_QUIET void keep_phase(uint64_t *barrier, Phase p) {
     if (!p.missing && !p.bytes) p.missing = p.expected, p.parity ^= 1;
     *barrier = p.expected | (uint64_t)p.missing << 20 | ((uint64_t)p.bytes & 0x7fffff) << 40 | (uint64_t)p.parity << 63;
 }
@@ -42,7 +43,7 @@ static bool initialised(Phase p) {
     return is;
 }
 
-static void arrive(uint64_t *barrier, int bytes, bool counts) {
+static EMU_QUIET void arrive(uint64_t *barrier, int bytes, bool counts) {
     if (!aligned(barrier, 8, "an mbarrier")) return;
     Phase p = phase_of(*barrier);
     if (!initialised(p)) return;
@@ -81,12 +82,16 @@ static AsyncCopy *new_copy(Fiber *me) {
 }  // namespace emu
 
 // cp.async: `filled` bytes are read, the rest of `size` are zeros
-static inline void emu_cp_async(void *to, const void *from, int size, int filled) {
+static EMU_QUIET void emu_cp_async(void *to, const void *from, int size, int filled) {
     if (!emu::aligned(to, size, "cp.async") || (filled && !emu::aligned(from, size, "cp.async"))) return;
     emu::AsyncCopy *c = emu::new_copy(emu::M.current);
     if (!c) return;
+    filled = filled < 0 ? 0 : filled < size ? filled : size;
+    void *pc = __builtin_return_address(0);
+    emu::emu_watch_access(to, size, 1, pc);
+    if (filled) emu::emu_watch_access(from, filled, 0, pc);
     memset(to, 0xff, size);
-    *c = {to, from, size, filled < 0 ? 0 : filled < size ? filled : size, emu::M.current->groups, nullptr};
+    *c = {to, from, size, filled, emu::M.current->groups, pc, nullptr};
 }
 static inline void emu_cp_async_commit() { emu::M.current->groups++; }
 static inline void emu_cp_async_wait(int groups_left) {
@@ -104,26 +109,34 @@ static inline void emu_cp_async_arrive(void *barrier) {
     emu::Fiber *me = emu::M.current;
     for (int i = 0; i < me->copies; i++)
         if (!me->copy[i].barrier) me->copy[i].barrier = (uint64_t *)barrier;
-    if (emu::AsyncCopy *c = emu::new_copy(me)) *c = {nullptr, nullptr, 0, 0, me->groups, (uint64_t *)barrier};
+    emu::emu_watch_sync(emu::ARRIVAL, barrier);
+    if (emu::AsyncCopy *c = emu::new_copy(me)) *c = {nullptr, nullptr, 0, 0, me->groups, nullptr, (uint64_t *)barrier};
 }
 // cp.async.bulk: one thread copies many bytes, and the barrier counts them
-static inline void emu_cp_async_bulk(void *to, const void *from, unsigned size, void *barrier) {
+static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned size, void *barrier) {
     if (!emu::aligned(to, 16, "cp.async.bulk") || !emu::aligned(from, 16, "cp.async.bulk")) return;
     if (size % 16) return emu::fail(emu::MISALIGNED, "cp.async.bulk copies multiples of 16 bytes");
     emu::AsyncCopy *c = emu::new_copy(emu::M.current);
     if (!c) return;
+    void *pc = __builtin_return_address(0);
+    emu::emu_watch_access(to, (int)size, 1, pc);
+    emu::emu_watch_access(from, (int)size, 0, pc);
+    emu::emu_watch_sync(emu::ARRIVAL, barrier);
     memset(to, 0xff, size);
-    *c = {to, from, (int)size, (int)size, -1, (uint64_t *)barrier};
+    *c = {to, from, (int)size, (int)size, -1, pc, (uint64_t *)barrier};
 }
-static inline void emu_mbarrier_init(void *barrier, unsigned count) {
+static EMU_QUIET void emu_mbarrier_init(void *barrier, unsigned count) {
     if (!emu::aligned(barrier, 8, "an mbarrier")) return;
     if (!count || count >= 0xfffff) return emu::fail(emu::BAD_MBARRIER, "an mbarrier takes 1 to 1048574 arrivals");
     emu::keep_phase((uint64_t *)barrier, {count, count, 0, 0});
 }
-static inline void emu_mbarrier_arrive(void *barrier) { emu::arrive((uint64_t *)barrier, 0, true); }
-static inline void emu_mbarrier_expect(void *barrier, unsigned bytes) { emu::arrive((uint64_t *)barrier, (int)bytes, true); }
+static inline void emu_mbarrier_expect(void *barrier, unsigned bytes) {
+    emu::emu_watch_sync(emu::ARRIVAL, barrier);
+    emu::arrive((uint64_t *)barrier, (int)bytes, true);
+}
+static inline void emu_mbarrier_arrive(void *barrier) { emu_mbarrier_expect(barrier, 0); }
 // Waits until the phase of this parity is complete. What is under way arrives when the others have had their turn.
-static inline void emu_mbarrier_wait(void *barrier, unsigned parity) {
+static EMU_QUIET void emu_mbarrier_wait(void *barrier, unsigned parity) {
     uint64_t *b = (uint64_t *)barrier;
     if (!emu::aligned(b, 8, "an mbarrier") || !emu::initialised(emu::phase_of(*b))) return;
     for (int turn = 0; emu::phase_of(*b).parity == (parity & 1); turn++) {
@@ -132,4 +145,5 @@ static inline void emu_mbarrier_wait(void *barrier, unsigned parity) {
         if (turn) emu::deliver_to(b);
         if (emu::phase_of(*b).parity == (parity & 1)) __nanosleep(0);
     }
+    emu::emu_watch_sync(emu::WAITED, b);
 }

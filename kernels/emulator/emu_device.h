@@ -7,9 +7,9 @@ static inline int __syncthreads_count(int p) { return emu::block_barrier(p != 0)
 static inline int __syncthreads_or(int p) { return emu::block_barrier(p != 0) != 0; }
 static inline int __syncthreads_and(int p) { return emu::block_barrier(p == 0) == 0; }
 static inline void emu_grid_sync() { emu::grid_barrier(); }
-static inline void __threadfence() {}
+static inline void __threadfence() { emu::emu_watch_sync(emu::FENCE, nullptr); }
 static inline void __threadfence_block() {}
-static inline void __threadfence_system() {}
+static inline void __threadfence_system() { __threadfence(); }
 
 // Must be in every spin loop: it lets the other threads run.
 static inline void __nanosleep(unsigned) {
@@ -77,21 +77,23 @@ static inline int __all_sync(unsigned mask, int p) { return __ballot_sync(mask, 
 
 // ---- atomics: one OS thread, so plain reads and writes
 template <class T> static inline T atomicExch(T *p, T v) {
+    emu::Atomic mark;
     T old = *p;
     *p = v;
     return old;
 }
 template <class T> static inline T atomicCAS(T *p, T expected, T v) {
+    emu::Atomic mark;
     T old = *p;
     if (old == expected) *p = v;
     return old;
 }
-template <class T> static inline T atomicAdd(T *p, T v) { return atomicExch(p, (T)(*p + v)); }
-template <class T> static inline T atomicSub(T *p, T v) { return atomicExch(p, (T)(*p - v)); }
-template <class T> static inline T atomicMax(T *p, T v) { return atomicExch(p, v > *p ? v : *p); }
-template <class T> static inline T atomicMin(T *p, T v) { return atomicExch(p, v < *p ? v : *p); }
-template <class T> static inline T atomicOr(T *p, T v) { return atomicExch(p, (T)(*p | v)); }
-template <class T> static inline T atomicAnd(T *p, T v) { return atomicExch(p, (T)(*p & v)); }
+template <class T> static inline T atomicAdd(T *p, T v) { emu::Atomic mark; return atomicExch(p, (T)(*p + v)); }
+template <class T> static inline T atomicSub(T *p, T v) { emu::Atomic mark; return atomicExch(p, (T)(*p - v)); }
+template <class T> static inline T atomicMax(T *p, T v) { emu::Atomic mark; return atomicExch(p, v > *p ? v : *p); }
+template <class T> static inline T atomicMin(T *p, T v) { emu::Atomic mark; return atomicExch(p, v < *p ? v : *p); }
+template <class T> static inline T atomicOr(T *p, T v) { emu::Atomic mark; return atomicExch(p, (T)(*p | v)); }
+template <class T> static inline T atomicAnd(T *p, T v) { emu::Atomic mark; return atomicExch(p, (T)(*p & v)); }
 
 // ---- memory access hints
 template <class T> static inline T __ldg(const T *p) { return *p; }

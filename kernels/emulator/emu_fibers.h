@@ -16,10 +16,30 @@ const int MAX_ASYNC = 64;                       // copies of a thread under way
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
+// ---- what emu_watch.cpp is told, where it is there
+enum Sync { BLOCK_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END };
+#ifdef EMU_WATCH
+#define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))     // the emulator's own work
+extern "C" void emu_watch_sync(int what, const void *at);
+extern "C" void emu_watch_access(const void *at, int size, int write, void *pc);
+extern "C" void emu_watch_own(const void *at, unsigned long bytes);
+extern "C" void emu_watch_begin(const void *machine, const void *shared, const void *end, const void *image, const void *stop);
+extern "C" void emu_watch_end();
+#else
+#define EMU_QUIET inline
+static inline void emu_watch_sync(int, const void *) {}
+static inline void emu_watch_access(const void *, int, int, void *) {}
+#endif
+struct Atomic {
+    Atomic() { emu_watch_sync(ATOMIC, nullptr); }
+    ~Atomic() { emu_watch_sync(ATOMIC_END, nullptr); }
+};
+
 struct AsyncCopy {
     void *to;
     const void *from;
     int size, filled, group;                    // bytes written; those of them that are read, the rest are zeros
+    void *pc;                                   // where it was issued
     uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
 };
 
@@ -217,6 +237,7 @@ static inline void wait_at(State state, unsigned generation, const Rendezvous *m
 }
 
 static void release_block(Block *b) {
+    emu_watch_sync(BLOCK_SYNC, nullptr);
     b->result[b->generation & 1] = b->votes;
     b->arrived = 0;
     b->votes = 0;
@@ -225,6 +246,7 @@ static void release_block(Block *b) {
 }
 
 static inline void release_warp(Rendezvous &r) {
+    emu_watch_sync(WARP_SYNC, nullptr);
     r.arrived = 0;
     r.generation++;
 }
@@ -245,6 +267,7 @@ static void retire(Fiber *me) {
         if (r.arrived && r.arrived == (r.mask & w.live)) release_warp(r);
     }
     if (b->live && b->arrived == b->live) release_block(b);
+    if (!b->live) emu_watch_sync(BLOCK_END, nullptr);
 }
 
 static void fiber_main() {
@@ -285,6 +308,7 @@ static void grid_barrier() {
     unsigned live = 0;
     for (unsigned i = 0; i < M.resident; i++) live += M.blocks[i].live;
     if (++M.grid_arrived == live) {
+        emu_watch_sync(GRID_SYNC, nullptr);
         M.grid_arrived = 0;
         M.grid_generation++;
     } else {

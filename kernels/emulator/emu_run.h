@@ -71,6 +71,7 @@ static void run_block(Block *b) {
     M.current_block = b;
     block_index = b->index;
     leave(nullptr, &M.main_stack);
+    M.current = nullptr;
 }
 
 static void shuffle(unsigned *order, unsigned n, unsigned *state) {
@@ -165,6 +166,23 @@ static const char *check_launch(const EmuLaunch &l) {
     return nullptr;
 }
 
+// Tells emu_watch.cpp of a launch, and which memory is the emulator's.
+#ifdef EMU_WATCH
+extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
+static void watch(Fiber *fibers, Warp *warps, size_t threads, size_t warp_count) {
+    emu_watch_begin(&M, __start_emu_shared, __stop_emu_shared, __ehdr_start, _end);
+    emu_watch_own(fibers, threads * sizeof *fibers);
+    emu_watch_own(warps, warp_count * sizeof *warps);
+    emu_watch_own(M.blocks, M.resident * sizeof *M.blocks);
+    emu_watch_own(M.order, threads * sizeof *M.order);
+    emu_watch_own(M.args, 4096 * sizeof *M.args);
+}
+static void watch_end() { emu_watch_end(); }
+#else
+static inline void watch(Fiber *, Warp *, size_t, size_t) {}
+static inline void watch_end() {}
+#endif
+
 static int run(const EmuLaunch &l, void (*call)(void **), void **args, const EmuOptions &options) {
     M.error = 0;
     M.message[0] = 0;
@@ -192,11 +210,14 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
         M.blocks[i].warps = all_warps + (size_t)i * warps;
     }
     order_threads(threads, options);
+    M.current = nullptr;
+    watch(fibers, all_warps, (size_t)M.resident * threads, (size_t)M.resident * warps);
     if (!M.error) {
         for (size_t i = 0; i < blocks && M.resident > 1 && !M.error; i += M.resident)
             run_together(i, (unsigned)min(blocks - i, (size_t)M.resident), threads, dynamic, stride);
         if (M.resident == 1) run_in_turn(blocks, threads, dynamic, options.order == 1);
     }
+    watch_end();
     free(M.blocks), free(M.order), free(fibers), free(all_warps), free(dynamic);
     return M.error;
 }
@@ -209,7 +230,7 @@ template <int... I> struct MakeIndices<0, I...> {
 };
 template <class F> struct Caller;
 template <class... A> struct Caller<void (*)(A *...)> {
-    template <void (*K)(A *...), int... I> static void apply(void **args, Indices<I...>) { K(*(A **)args[I]...); }
+    template <void (*K)(A *...), int... I> static EMU_QUIET void apply(void **args, Indices<I...>) { K(*(A **)args[I]...); }
     template <void (*K)(A *...)> static void call(void **args) {
         apply<K>(args, typename MakeIndices<sizeof...(A)>::type());
     }

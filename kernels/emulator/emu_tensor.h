@@ -82,8 +82,9 @@ template <Factor KIND, int DEPTH> static inline void mma(float d[4], const unsig
 // COUNT matrices of 8 rows of 16 bytes; lanes 8 i .. 8 i + 7 give the addresses of the rows of matrix i. A lane gets of
 // each the word at row lane / 4 and column lane % 4; of transposed ones, the halves at column lane / 4, rows 2 (lane % 4)
 // and the next.
-template <int COUNT, bool TRANSPOSED> static inline void ldmatrix(unsigned *to, const void *row) {
+template <int COUNT, bool TRANSPOSED> static EMU_QUIET void ldmatrix(unsigned *to, const void *row) {
     unsigned slot;
+    if (lane() < 8 * COUNT) emu_watch_access(row, 16, 0, __builtin_return_address(0));
     if (lane() < 8 * COUNT && !aligned(row, 16, "ldmatrix")) row = nullptr;
     const Rendezvous *r = meet(~0u, "ldmatrix", (uint64_t)row, 0, &slot);
     const int g = lane() >> 2, t = lane() & 3;
@@ -97,8 +98,9 @@ template <int COUNT, bool TRANSPOSED> static inline void ldmatrix(unsigned *to, 
 }
 
 // The way back: COUNT matrices from registers to rows in shared memory.
-template <int COUNT> static inline void stmatrix(void *row, const unsigned *from) {
+template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *from) {
     unsigned slot;
+    if (lane() < 8 * COUNT) emu_watch_access(row, 16, 1, __builtin_return_address(0));
     if (lane() < 8 * COUNT && !aligned(row, 16, "stmatrix")) row = nullptr;
     const Rendezvous *r = meet(~0u, "stmatrix", (uint64_t)row, 0, &slot);
     for (int i = 0; i < COUNT && !M.error; i++)

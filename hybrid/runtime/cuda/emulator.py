@@ -23,7 +23,7 @@ from hybrid.base.errors import CompileError, HybridError
 
 from .. import cache, scratch
 from ..toolchain import compiler_version, cpu_features, intact, keep
-from . import sources
+from . import sources, watch
 from .interface import Driver, Launch, Module, Plan, checked
 
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
@@ -89,30 +89,41 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
     """
     path, text = compiler(), _text(source, kernels)
     flags = (*flags, "-O0") if len(kernels) > MANY else flags
+    watched = watch.library(path)[1] if watch.mode() else None
+    flags = (*flags, *watch.FLAGS) if watched else flags
     headers = {**sources.device_headers(), **sources.emulator_headers()}
     key = cache.digest("emulator", compiler_version(path), cpu_features(), *FLAGS, *flags, text,
                        *(t for pair in headers.items() for t in pair))
     with _lock_of(key):
         known = _memory.get(key, cache.folder() / f"{key}.so")
         if not intact(known):
-            known = _build(path, text, flags, cache.folder() / f"{key}.so")
+            known = _build(path, text, flags, cache.folder() / f"{key}.so", watched)
         _memory[key] = known
         return known
 
 
-def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) -> Path:
+def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path, watched: Path | None) -> Path:
     saved = cache.write(target.with_suffix(".cpp"), text.encode())
     folder = sources.kernels_folder()
     includes = [f"-I{folder / name}" for name in ("include", "cuda", "emulator")]
     with scratch.work() as work:
-        out = Path(work) / "module.so"
-        done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,
-                              capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
-                              env={**os.environ, "TMPDIR": work})
-        if done.returncode:
-            raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: "
-                               f"{saved}\n{done.stderr}")
+        out, middle = Path(work) / "module.so", Path(work) / "module.o"
+        command = [compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"]
+        if watched:                                        # linked without -fsanitize: its functions are the watcher's
+            command = [compiler_path, *(f for f in (*FLAGS, *flags) if f != "-shared"), *includes, "-c", str(saved),
+                       "-o", str(middle)]
+        log = _run(command, work) or (watched and _run([compiler_path, "-shared", str(middle), str(watched), "-o",
+                                                        str(out), "-lm"], work))
+        if log:
+            raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: {saved}\n{log}")
         return keep(saved.with_suffix(".so"), out.read_bytes())
+
+
+def _run(command: Sequence[str], work: str) -> str:
+    """Run a compiler. Its log where it failed, else an empty text."""
+    done = subprocess.run(command, text=True, capture_output=True, errors="replace", check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": work})
+    return (done.stderr or f"it ended with {done.returncode}") if done.returncode else ""
 
 
 def _lock_of(name: str) -> threading.Lock:
@@ -155,12 +166,28 @@ class EmulatorPlan(Plan):
             raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
         table = ffi.new("void *[]", [ffi.cast("void *", p) for p in pointers] or [ffi.NULL])
         options = ffi.new("struct EmuOptions *", _options(self._order, self._seed))
+        watcher = self._module.watcher
         with self._module.lock:                            # a module has one set of threads
+            if watcher is not None:
+                return self._run_watched(watcher, pointers, table, options)
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
             if failed:
-                reason = ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
-                raise EmulatorError(f"kernel {self._launches[failed - 1].kernel}: {reason} Source: "
-                                    f"{self._module.source_path}")
+                raise self._error(failed - 1)
+
+    def _error(self, launch: int, reason: str = "") -> EmulatorError:
+        reason = reason or ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
+        return EmulatorError(f"kernel {self._launches[launch].kernel}: {reason} Source: {self._module.source_path}")
+
+    def _run_watched(self, watcher: Any, pointers: Sequence[int], table: Any, options: Any) -> None:
+        """Launch by launch, so that what is found has a kernel's name. One module at a time: there is one watcher."""
+        with watch.one:
+            for i, launch in enumerate(self._launches):
+                watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
+                if self._module.library.emu_run(self._native + i, 1, self._index, table, options):
+                    raise self._error(i)
+                wrong = watch.findings(watcher, launch.kernel, self._module.source_path.replace(".cpp", ".so"))
+                if wrong:
+                    raise self._error(i, wrong + ".")
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Run with these pointers again."""
@@ -176,6 +203,7 @@ class EmulatorModule(Module):
         self.kernels = tuple(kernels)
         self._order, self._seed = order, seed
         path = compile_module(source, self.kernels, flags)
+        self.watcher = watch.library(compiler())[0] if watch.mode() else None
         try:
             self.library = ffi.dlopen(str(path))
         except OSError:                                    # cut short by a crash or a full disk: once more
@@ -224,6 +252,8 @@ class EmulatorDriver(Driver):
 
     def pointer(self, array: Any) -> int:
         """Address of a NumPy array."""
+        if watch.mode():
+            watch.know(array.ctypes.data, array.nbytes)
         return int(array.ctypes.data)
 
     def synchronize(self) -> None:

@@ -1,4 +1,4 @@
-"""CUDA texts of tests/test_cuda_tensor.py: loads, copies and products of tensor cores, from hybrid_async.cuh."""
+"""CUDA texts of tests/test_cuda_async.py: loads, copies and products of tensor cores, from hybrid_async.cuh."""
 from __future__ import annotations
 
 HEAD = '#include "hybrid_async.cuh"\n'

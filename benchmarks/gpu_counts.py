@@ -1,0 +1,283 @@
+"""What the GPU's kernels cost, counted without a GPU: ``python benchmarks/gpu_counts.py [--only MLP] [--kernels]``.
+
+Programs are compiled by NVRTC for an A100 and an H100 and not run. For each: launches, the most registers and bytes of
+spills, warps of an SM, instructions for each FFMA or HMMA of the hottest loop, the width of global loads, the factor of
+bank conflicts, the time by the model (gpu_model.py) and the roofline. Nothing here is a measurement. ``--kernels``
+shows each launch. Needs NVRTC, cuobjdump and nvdisasm, all from PyPI.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+os.environ["HYBRID_CUDA"] = "emulator"
+os.environ["HYBRID_DEVICE"] = "gpu"
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gpu_sass  # noqa: E402  after the settings
+import nets  # noqa: E402
+import numpy as np  # noqa: E402
+from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
+
+import hybrid as mx  # noqa: E402
+from hybrid import autograd, gluon, nd  # noqa: E402
+from hybrid.gluon import nn  # noqa: E402
+from hybrid.runtime import cuda  # noqa: E402
+from hybrid.runtime.cuda import emulator, interface, nvrtc, program  # noqa: E402
+
+GPUS = (A100, H100)
+GPU = mx.gpu(0)
+
+
+class Recorded(NamedTuple):
+    """A program: its CUDA, launches, and bytes of the arrays of each."""
+    source: str
+    launches: list[interface.Launch]
+    bytes: list[int]
+
+
+class _Plan(interface.Plan):
+    def run(self, pointers: Sequence[int]) -> None:
+        """Nothing: what is launched is counted, not run."""
+
+    def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
+        """Nothing."""
+        return lambda: None
+
+
+class _Module(interface.Module):
+    def __init__(self, source: str, kernels: Sequence[str]):
+        self.source_path, self.kernels = "not run", tuple(kernels)
+
+    def plan(self, launches: Sequence[Sequence[Any]]) -> _Plan:
+        """See ``Module.plan``."""
+        return _Plan()
+
+
+class _Driver(emulator.EmulatorDriver):
+    """Compiles nothing and runs nothing; kernels are printed for its GPU."""
+
+    def __init__(self, arch: str):
+        super().__init__()
+        self._arch = arch
+
+    @property
+    def arch(self) -> str:
+        """What kernels are printed for."""
+        return self._arch
+
+    def load(self, source: str, kernels: Sequence[str]) -> Any:
+        """See ``Driver.load``."""
+        return _Module(source, kernels)
+
+    def alloc(self, nbytes: int) -> np.ndarray:
+        """Memory that nobody reads."""
+        return np.empty(max(nbytes, 1), np.uint8)
+
+
+@contextlib.contextmanager
+def recording(arch: str) -> Iterator[list[Recorded]]:
+    """The programs that are called meanwhile, once each, printed for an architecture."""
+    found: list[Recorded] = []
+    share, call, old = program.share_functions, program.CudaProgram._run, cuda._drivers.get(("emulator", 0))
+    names: dict[str, Sequence[str]] = {}
+
+    def shared(source: str, given: Sequence[str]) -> Any:
+        out = share(source, given)
+        names[out[0]] = list(given)
+        return out
+
+    def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:
+        if self not in seen and self._plan is not None:
+            seen.add(self)
+            source = next(s for s in names if len(names[s]) == len(self._launches) and _same(s, self))
+            found.append(Recorded(source, self._launches, _bytes(str(self.report), names[source])))
+        return call(self, arrays)
+    seen: set[Any] = set()
+    cuda._drivers["emulator", 0] = _Driver(arch)
+    program.share_functions, program.CudaProgram._run = shared, run        # type: ignore[method-assign]
+    try:
+        yield found
+    finally:
+        program.share_functions, program.CudaProgram._run = share, call    # type: ignore[method-assign]
+        if old is None:
+            del cuda._drivers["emulator", 0]
+        else:
+            cuda._drivers["emulator", 0] = old
+
+
+def _same(source: str, p: program.CudaProgram) -> bool:
+    return all(f" {launch.kernel}(" in source for launch in p._launches)
+
+
+def _bytes(report: str, names: Sequence[str]) -> list[int]:
+    """Bytes that each launch reads and writes, as the report says."""
+    item = 2 if "float16" in report else 4
+    sums: dict[str, int] = {}
+    current = ""
+    for line in report.splitlines():
+        head, arrays = re.match(r"  (k\d+) \[(\w+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
+        if head:
+            current = head[1]
+        elif arrays and current:
+            sums[current] = item * sum(int(np.prod([int(d) for d in x.split(",") if d.strip()] or [1]))
+                                       for x in re.findall(r"\w+\[([\d, ]*)\]", f"{arrays[1]} {arrays[2]}"))
+    return [sums.get(n.removesuffix("_parts"), 0) for n in names]
+
+
+# ---- programs
+def inference(net: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> Callable[[], Any]:
+    """A hybridized network on zeros."""
+    def call() -> Any:
+        net.initialize(ctx=GPU)
+        net.cast(dtype)
+        net.hybridize(static_alloc=True, static_shape=True)
+        return net(*(nd.zeros(s, ctx=GPU, dtype=dtype) for s in shapes))
+    return call
+
+
+def encoder(length: int, width: int, heads: int, dtype: str = "float32") -> Callable[[], Any]:
+    """Four layers, batch 8."""
+    def call() -> Any:
+        nets.LENGTH, nets.WIDTH, nets.HEADS = length, width, heads
+        return inference(nets.encoder(), (8, length, width), dtype=dtype)()
+    return call
+
+
+def step() -> Any:
+    """A step of Adam of the MLP, as one program."""
+    work = nets.TRAINING[1]
+    net = work.make()
+    net.initialize(ctx=GPU)
+    loss_of, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
+
+    @mx.hybridize
+    def one(x: Any, y: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(64)
+        return loss
+    return one(nd.zeros(work.shape, ctx=GPU), nd.zeros((work.shape[0],), ctx=GPU))
+
+
+def programs() -> dict[str, Callable[[], Any]]:
+    """Those of the review, by name."""
+    square = (4096, 4096)
+    resnet = nets.vision.resnet18_v1
+    return {
+        "MLP, batch 1": lambda: inference(nets.mlp(), (1, 512))(),
+        "MLP, batch 256": lambda: inference(nets.mlp(), (256, 512))(),
+        "LeNet, batch 16": lambda: inference(nets.lenet(), (16, 1, 28, 28))(),
+        "softmax (4096, 1024)": lambda: inference(nets.Softmax(), (4096, 1024))(),
+        "LayerNorm (4096, 1024)": lambda: inference(nn.LayerNorm(in_channels=1024), (4096, 1024))(),
+        "GELU, 16M": lambda: inference(nets.Gelu(), (1 << 24,))(),
+        "GEMM 4096, float32": lambda: inference(nets.Product(), square, square)(),
+        "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
+        "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
+        "Adam step of the MLP": step,
+        "encoder 4 x 256, length 128": encoder(128, 256, 4),
+        "encoder 4 x 512, length 1024": encoder(1024, 512, 8),
+        "encoder 4 x 512, length 1024, bfloat16": encoder(1024, 512, 8, "bfloat16"),
+        "ResNet-18, batch 1": lambda: inference(resnet(), (1, 3, 224, 224))(),
+        "ResNet-18, batch 32": lambda: inference(resnet(), (32, 3, 224, 224))(),
+        "ResNet-18, batch 32, float16": lambda: inference(resnet(), (32, 3, 224, 224), dtype="float16")(),
+    }
+
+
+# ---- counting
+def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
+    """The launches of a program, compiled for a GPU."""
+    compiled = nvrtc.compile(recorded.source, gpu.arch)
+    code = gpu_sass.sass(compiled.cubin)
+    parts = re.split(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(', recorded.source)
+    texts = dict(zip(parts[1::2], parts[2::2]))
+    out = []
+    for launch, count in zip(recorded.launches, recorded.bytes):
+        r = compiled.resources[launch.kernel]
+        out.append(Kernel(launch.kernel, texts[launch.kernel], int(np.prod(launch.grid)), int(np.prod(launch.block)),
+                          r.registers, r.shared + launch.shared, r.spill_stores, code[launch.kernel], count))
+    return out
+
+
+class Counted(NamedTuple):
+    """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the longest launch's main loop."""
+    program: str
+    gpu: str
+    launches: int
+    registers: int
+    spills: int
+    warps: int
+    per_product: float
+    width: int                                             # bits of most global loads of the longest launch
+    bank: float
+    us: float
+    roofline: float
+    times: list[tuple[Kernel, Time]]
+
+
+def count(name: str, gpu: Gpu, recorded: list[Recorded]) -> Counted:
+    """All launches of what a program is."""
+    times = [(k, model(k, gpu)) for r in recorded for k in kernels(r, gpu)]
+    longest, t = max(times, key=lambda x: x[1].us)
+    loads = gpu_sass.counts(longest.code)
+    asynchronous = sum(i.op.startswith("LDGSTS") for i in longest.code)
+    width = 128 if loads["LDG.128"] + asynchronous >= max(loads["LDG.64"], loads["LDG"]) else 64 if (
+        loads["LDG.64"] >= loads["LDG"]) else 32
+    return Counted(name, gpu.name, len(times), max(k.registers for k, _ in times), max(k.spills for k, _ in times),
+                   t.warps, t.main / t.products if t.products else 0, width, max(x.bank for _, x in times),
+                   sum(x.us for _, x in times), sum(x.roofline for _, x in times), times)
+
+
+def record(make: Callable[[], Any], gpu: Gpu) -> list[Recorded]:
+    """The programs of a workload."""
+    with recording(gpu.arch) as found:
+        make()
+    return found
+
+
+def figures(c: Counted) -> dict[str, float]:
+    """What budgets hold."""
+    return {"launches": c.launches, "registers": c.registers, "spills": c.spills, "bank": c.bank,
+            "per_product": round(c.per_product, 2), "us": round(c.us, 1), "roofline": round(c.roofline, 1)}
+
+
+def show(c: Counted, each: bool) -> None:
+    """A line of the table; each: and one for each launch."""
+    print(f"| {c.program} | {c.gpu} | {c.launches} | {c.registers} | {c.spills} | {c.warps} | {c.per_product:.2f} | "
+          f"{c.width} | {c.bank:.0f} | {c.us:.1f} | {c.roofline:.1f} |", flush=True)
+    for k, t in c.times if each else ():
+        print(f"    {k.name:14} {t.form:5} {k.blocks:6} x {k.threads:4}, {k.registers:3} registers, {k.shared:6} "
+              f"bytes shared, {t.warps:2} warps, loop of {t.main:4} for {t.products:3}: {t.us:8.1f} us ({t.bound})")
+
+
+def main() -> None:
+    """Count all, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--kernels", action="store_true", help="each launch")
+    parser.add_argument("--json", action="store_true", help="the figures that tests/data/gpu_budgets.json holds")
+    given = parser.parse_args()
+    if not given.json:
+        print("By a model, not measured.\n\n| program | GPU | launches | registers | spills | warps | instructions for "
+              "a product | loads | bank factor | us | roofline, us |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    table: dict[str, dict[str, dict[str, float]]] = {}
+    for name, make in programs().items():
+        for gpu in GPUS if given.only in name else ():
+            c = count(name, gpu, record(make, gpu))
+            table.setdefault(name, {})[gpu.name] = figures(c)
+            if not given.json:
+                show(c, given.kernels)
+    if given.json:
+        print(json.dumps(table, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The model of gpu_model.py for tiles that asynchronous copies feed: cp.async, ldmatrix, and what Hopper adds.
+
+Where each figure comes from:
+- LDSM.x4 and LDS.128 of a warp move 512 bytes, LDGSTS.128 writes as many: 4 clocks each of shared memory that takes 128
+  bytes a clock (CUDA C Programming Guide; Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture", 2018).
+- A copy's latency is that of a load through registers (420 clocks), spread over the slices that are under way: 3 of 4
+  stages. A round has at least a barrier, an LDSM and two dependent HMMA, about 33 clocks each: rounded from W. Sun et
+  al., "Dissecting Tensor Cores via Microbenchmarks", 2022, and W. Luo et al., "Benchmarking and Dissecting the Nvidia
+  Hopper GPU Architecture via Microbenchmarking", 2024.
+- An HMMA of 16x8x16 halves or 16x8x8 tf32 has the rate of gpu_model.py, one of half the depth half of it.
+- HGMMA m64nNk16 runs at the peak: 64 N 16 products at 2048 a clock and SM (H100 whitepaper: 989 TFLOPS dense).
+- A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
+  bytes are in what the slice takes.
+"""
+from __future__ import annotations
+
+import math
+import re
+
+import gpu_sass
+from gpu_model import LATENCY, Gpu, Kernel, Time, occupancy
+from gpu_sass import Instruction
+
+STAGES = 4
+WAIT = 33                       # clocks of a barrier, an LDSM or a dependent HMMA
+
+
+def is_async(k: Kernel) -> bool:
+    """Whether the main loop is fed by asynchronous copies."""
+    ops = {i.op.split(".")[0] for i in k.code}
+    return bool(ops & {"LDGSTS", "UBLKCP", "UTMALDG"}) and bool(ops & {"HMMA", "HGMMA", "FFMA"})
+
+
+def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
+    """The loop with most products, and the rounds that one pass of it makes (its barriers)."""
+    loops = gpu_sass.loops(k.code)
+    if not loops:
+        return k.code, 1
+    body = max(loops, key=lambda x: (sum(i.op.startswith(("HMMA", "HGMMA", "FFMA")) for i in x[2]), -len(x[2])))[2]
+    return body, max(1, sum(i.op.startswith(("BAR", "SYNCS")) for i in body))
+
+
+def _products(i: Instruction, gpu: Gpu) -> float:
+    """Clocks of an SM's tensor cores for one warp's instruction."""
+    if i.op.startswith("HGMMA"):
+        shape = re.search(r"64x(\d+)x(\d+)", i.op)
+        return 64 * int(shape[1]) * int(shape[2]) / 2048 / 4 if shape else gpu.mma
+    if not i.op.startswith("HMMA"):
+        return 0
+    half = "1684" in i.op or ("1688" in i.op and "TF32" not in i.op)
+    return gpu.mma / 2 if half else gpu.mma
+
+
+def _shared(i: Instruction) -> float:
+    """Clocks of an SM's shared memory for one warp's instruction."""
+    if i.op.startswith("LDSM"):
+        return 4 if i.op.endswith(".4") else 2 if i.op.endswith(".2") else 1
+    if i.op.startswith(("LDS", "STS", "LDGSTS")):
+        return 4 if ".128" in i.op else 2 if ".64" in i.op else 1
+    return 0
+
+
+def tile(k: Kernel, gpu: Gpu) -> Time:
+    """Rounds over slices of the depth, and what is before and behind them once."""
+    body, unrolled = main_loop(k)
+    stated = re.search(r"round < (\d+)", k.text)
+    rounds = int(stated[1]) if stated else unrolled
+    passes, warps = rounds / unrolled, k.threads // 32
+    issue = (len(body) * passes + len(k.code) - len(body)) * warps / 4
+    shared = sum(map(_shared, body)) * passes * warps
+    tensor = sum(_products(i, gpu) for i in body) * passes * warps
+    float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
+    hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
+    latency = rounds * max(LATENCY / (STAGES - 1), 4 * WAIT) + LATENCY + 1500
+    throughput = max(issue, shared, tensor, float32)
+    per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)
+    waiting, working = math.ceil(per_sm / at_once) * latency, per_sm * throughput
+    bound = ("latency" if waiting > working else "issue" if throughput == issue else
+             "shared memory" if throughput == shared else "fma or tensor")
+    return Time("async", max(waiting, working) / gpu.clock * 1e6, bound, at_once * warps, len(body) // unrolled,
+                hmma // unrolled, 1, per_sm * max(tensor, float32 / 1.05) / gpu.clock * 1e6)

@@ -1,0 +1,320 @@
+// Every access of emulated kernels to memory: races, reads and writes outside of arrays, bank conflicts, sectors.
+//
+// gcc's -fsanitize=thread calls __tsan_readN and __tsan_writeN before each access; they are defined here and not in
+// libtsan. Built once, into a library of its own, that modules built with -DEMU_WATCH use (hybrid/runtime/cuda/watch.py).
+//
+// Two accesses to a word, one of them a write, race unless something orders them: the same thread; a barrier of the
+// block or the grid; a collective of their warp; arrival at and wait for an mbarrier; between blocks, a fence behind the
+// first and an atomic or volatile access before the second. Order is known for warps, by the time of the last event of
+// each warp that another one knows of (vector clocks, L. Lamport 1978), and for lanes by their warp's last collective.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#define EMU_WATCH 1
+#include "cuda_on_cpu.h"
+
+namespace {
+
+const unsigned NOBODY = ~0u;
+
+struct Access {                                 // who came to a word last
+    unsigned block, thread = NOBODY, time, bytes;
+    void *pc;
+    bool atomic;
+};
+struct Word {
+    unsigned launch, block;                     // shared memory: whose it was last
+    Access write, read[2];                      // readers of two threads
+};
+struct Range {
+    uintptr_t from, to;
+};
+struct Clock {                                  // of a block that is alive
+    unsigned known[32][32], collective[32];
+};
+struct Request {                                // of a warp: one instruction, one time
+    uintptr_t at[32];
+    unsigned lanes;
+    int size;
+    bool write, shared;
+};
+struct Traffic {
+    unsigned long requests, cost, least;        // bank passes of shared memory, sectors of global memory
+    int size;
+    bool write, shared;
+};
+typedef std::pair<void *, std::pair<unsigned, unsigned>> Turn;       // instruction, warp, how manieth time
+
+const emu::Machine *machine;
+uintptr_t shared_from, shared_to, image_from, image_to;
+std::vector<Range> arrays, own;                 // arrays of the launch; memory of the emulator
+bool on, whole, traffic;                        // whole: all arrays of the launch are known
+unsigned launch, now, atomics;
+std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
+uintptr_t last_page = ~(uintptr_t)0;
+Word *last_words;
+std::unordered_map<unsigned, Clock> clocks;     // by block
+std::unordered_map<const void *, std::pair<unsigned, std::vector<unsigned>>> barriers;       // mbarriers: block, clock
+std::unordered_map<unsigned, unsigned> fenced, acquired;             // by block
+unsigned all_ordered;                           // the last barrier of the grid
+std::map<std::string, unsigned long> found;
+std::map<Turn, Request> requests;
+std::map<std::pair<void *, unsigned>, unsigned> turns;
+std::map<void *, Traffic> flows;
+std::string text;
+
+unsigned block_number() {
+    const uint3 &b = machine->current_block->index;
+    return (b.z * machine->grid.y + b.y) * machine->grid.x + b.x;
+}
+
+Clock &clock_of(unsigned block) {
+    auto it = clocks.find(block);
+    if (it == clocks.end()) {
+        it = clocks.emplace(block, Clock()).first;
+        for (auto &row : it->second.known) std::fill(row, row + 32, 0);
+        std::fill(it->second.collective, it->second.collective + 32, now);
+    }
+    return it->second;
+}
+
+bool ordered(const Access &old, unsigned block, unsigned thread, const Clock &c) {
+    if (old.thread == NOBODY || old.time <= all_ordered || (old.block == block && old.thread == thread)) return true;
+    if (old.block != block) {
+        auto fence = fenced.find(old.block), seen = acquired.find(block);
+        return fence != fenced.end() && seen != acquired.end() && old.time <= fence->second &&
+               seen->second >= fence->second;
+    }
+    unsigned warp = thread / 32, other = old.thread / 32;
+    return warp == other ? old.time < c.collective[warp] : old.time <= c.known[warp][other];
+}
+
+void say(const char *what, void *a, void *b) {
+    char line[240];
+    snprintf(line, sizeof line, "%s %lx %lx", what, (unsigned long)((uintptr_t)a - image_from),
+             (unsigned long)((uintptr_t)b - image_from));
+    if (found.size() < 64 || found.count(line)) found[line]++;
+}
+
+void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &c) {
+    static const char *const names[2][3] = {{"global write,write", "global write,read", "global read,write"},
+                                            {"shared write,write", "shared write,read", "shared read,write"}};
+    if (w.launch != launch) w = Word(), w.launch = launch, w.block = a.block;
+    auto meets = [&](const Access &old) {
+        return old.thread != NOBODY && (old.bytes & a.bytes) && !(old.atomic && a.atomic) &&
+               !ordered(old, a.block, a.thread, c);
+    };
+    if (meets(w.write)) say(names[shared][!write], w.write.pc, a.pc);
+    for (int i = 0; i < 2 && write; i++)
+        if (meets(w.read[i])) say(names[shared][2], w.read[i].pc, a.pc);
+    if (write) {
+        w.write = a;
+    } else if (w.read[0].thread == a.thread && w.read[0].block == a.block) {
+        w.read[0] = a;
+    } else {
+        w.read[1] = w.read[0];
+        w.read[0] = a;
+    }
+}
+
+Word *words_of(uintptr_t page) {
+    if (page == last_page) return last_words;
+    Word *&p = pages[page];
+    if (!p) p = (Word *)calloc(1024, sizeof(Word));
+    last_page = page;
+    return last_words = p;
+}
+
+// ---- what the requests of a warp cost
+void close_request(void *pc, const Request &r) {
+    Traffic &t = flows[pc];
+    t.requests++, t.write = r.write, t.shared = r.shared, t.size = r.size;
+    std::set<uintptr_t> units;
+    if (!r.shared) {                            // sectors of 32 bytes
+        std::set<uintptr_t> bytes;
+        for (int l = 0; l < 32; l++)
+            for (int k = 0; k < r.size && r.lanes >> l & 1; k++)
+                units.insert((r.at[l] + k) / 32), bytes.insert(r.at[l] + k);
+        t.cost += units.size(), t.least += (bytes.size() + 31) / 32;
+        return;
+    }
+    // 32 banks of 4 bytes; 8 bytes a lane go by half warps, 16 by quarters
+    int together = r.size <= 4 ? 32 : r.size == 8 ? 16 : 8;
+    for (int first = 0; first < 32; first += together) {
+        std::map<uintptr_t, std::set<uintptr_t>> bank;
+        for (int l = first; l < first + together; l++)
+            for (int k = 0; k < std::max(4, r.size) && r.lanes >> l & 1; k += 4) {
+                uintptr_t word = (r.at[l] + k) / 4;
+                bank[word % 32].insert(word);
+            }
+        size_t most = 0;
+        for (auto &b : bank) most = std::max(most, b.second.size());
+        t.cost += most, t.least += most > 0;
+    }
+}
+
+void note_request(uintptr_t at, int size, bool write, bool shared, void *pc, unsigned thread) {
+    if (thread >= 64 && thread + 32 < machine->current_block->threads) return;       // first and last warps are enough
+    Turn turn{pc, {thread / 32, turns[{pc, thread}]++}};
+    Request &r = requests[turn];
+    r.at[thread % 32] = at, r.lanes |= 1u << thread % 32, r.size = size, r.write = write, r.shared = shared;
+    if (r.lanes == ~0u) close_request(pc, r), requests.erase(turn);
+}
+
+void close_requests() {
+    for (auto &r : requests) close_request(r.first.first, r.second);
+    requests.clear();
+    turns.clear();
+}
+
+bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
+    for (const Range &r : ranges)
+        if (from >= r.from && to <= r.to) return true;
+    return false;
+}
+
+void touch(uintptr_t at, int size, bool write, void *pc) {
+    if (!on || !machine->current) return;
+    if (at - (uintptr_t)machine->stacks < machine->stack_bytes) return;
+    emu::Block *b = machine->current_block;
+    bool shared = (at >= shared_from && at < shared_to) || at - (uintptr_t)b->dynamic_shared < machine->dynamic_bytes;
+    if (!shared) {
+        if (at >= image_from && at < image_to) return;
+        if (!within(arrays, at, at + size)) {
+            if (within(own, at, at + 1) || at - (uintptr_t)machine->main_stack < 65536) return;
+            if (whole) return say(write ? "outside write" : "outside read", pc, pc);
+        }
+    }
+    unsigned block = block_number(), thread = machine->current->tid;
+    if (traffic && block < 4) note_request(at, size, write, shared, pc, thread);
+    const Clock &c = clock_of(block);
+    // static shared memory is one place for all blocks: a block that is not alive any more used the same words
+    for (uintptr_t w = at / 4; w <= (at + size - 1) / 4; w++) {
+        uintptr_t from = std::max(at, w * 4), to = std::min(at + size, w * 4 + 4);
+        Access a{block, thread, now, ((1u << (to - from)) - 1) << (from - w * 4), pc, atomics > 0};
+        Word &word = words_of(w / 1024)[w % 1024];
+        if (shared && word.block != block) word.launch = 0;
+        word.block = block;
+        check_word(word, a, write, shared, c);
+    }
+}
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+#define PC __builtin_return_address(0)
+
+API void emu_watch_sync(int what, const void *at) {
+    if (!on) return;
+    unsigned block = block_number(), warp = machine->current->tid / 32;
+    Clock &c = clock_of(block);
+    switch (what) {
+    case emu::BLOCK_SYNC:
+        for (auto &row : c.known) std::fill(row, row + 32, now);
+        std::fill(c.collective, c.collective + 32, now + 1);
+        break;
+    case emu::WARP_SYNC: c.collective[warp] = now + 1; break;
+    case emu::GRID_SYNC: all_ordered = now; break;
+    case emu::FENCE: fenced[block] = now; break;
+    case emu::ATOMIC: acquired[block] = now; atomics++; return;
+    case emu::ATOMIC_END: atomics--; return;
+    case emu::ARRIVAL: {
+        auto &b = barriers[at];
+        if (b.first != block || b.second.empty()) b = {block, std::vector<unsigned>(32, 0)};
+        for (int i = 0; i < 32; i++) b.second[i] = std::max(b.second[i], c.known[warp][i]);
+        b.second[warp] = now;
+        break;
+    }
+    case emu::WAITED: {
+        auto &b = barriers[at];
+        for (size_t i = 0; i < b.second.size() && b.first == block; i++)
+            c.known[warp][i] = std::max(c.known[warp][i], b.second[i]);
+        break;
+    }
+    case emu::BLOCK_END: clocks.erase(block); return;
+    }
+    now++;
+}
+API void emu_watch_access(const void *at, int size, int write, void *pc) { touch((uintptr_t)at, size, write, pc); }
+API void emu_watch_own(const void *at, unsigned long bytes) { own.push_back({(uintptr_t)at, (uintptr_t)at + bytes}); }
+API void emu_watch_begin(const void *m, const void *from, const void *to, const void *image, const void *end) {
+    machine = (const emu::Machine *)m;
+    shared_from = (uintptr_t)from, shared_to = (uintptr_t)to, image_from = (uintptr_t)image, image_to = (uintptr_t)end;
+    own.clear(), clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear();
+    launch++, all_ordered = now++, atomics = 0, on = true;
+    if (pages.size() > 4096) {                  // 512 MB
+        for (auto &p : pages) free(p.second);
+        pages.clear(), last_page = ~(uintptr_t)0;
+    }
+}
+API void emu_watch_end() { on = false, close_requests(); }
+
+// ---- what Python calls: the arrays of the launches that follow; what was found, a line each, and forgotten
+API void emu_watch_arrays(void **at, unsigned long *bytes, int n, int all, int with_traffic) {
+    arrays.clear();
+    for (int i = 0; i < n; i++) arrays.push_back({(uintptr_t)at[i], (uintptr_t)at[i] + bytes[i]});
+    whole = all, traffic = with_traffic;
+    found.clear(), flows.clear();
+}
+API const char *emu_watch_found() {
+    text.clear();
+    for (auto &f : found) text += f.first + " " + std::to_string(f.second) + "\n";
+    for (auto &f : flows) {
+        char line[200];
+        const Traffic &t = f.second;
+        snprintf(line, sizeof line, "traffic %lx %s %s %d %lu %lu %lu\n", (unsigned long)((uintptr_t)f.first - image_from),
+                 t.shared ? "shared" : "global", t.write ? "write" : "read", t.size, t.requests, t.cost, t.least);
+        text += line;
+    }
+    found.clear(), flows.clear();
+    return text.c_str();
+}
+
+// ---- what gcc calls
+API void __tsan_init() {}
+API void __tsan_func_entry(void *) {}
+API void __tsan_func_exit() {}
+API void __tsan_vptr_update(void *, void *) {}
+API void __tsan_vptr_read(void *) {}
+API void __tsan_read_range(void *a, unsigned long n) { touch((uintptr_t)a, (int)n, false, PC); }
+API void __tsan_write_range(void *a, unsigned long n) { touch((uintptr_t)a, (int)n, true, PC); }
+#define EMU_HOOKS(n)                                                                            \
+    API void __tsan_read##n(void *a) { touch((uintptr_t)a, n, false, PC); }                     \
+    API void __tsan_write##n(void *a) { touch((uintptr_t)a, n, true, PC); }                     \
+    API void __tsan_unaligned_read##n(void *a) { touch((uintptr_t)a, n, false, PC); }           \
+    API void __tsan_unaligned_write##n(void *a) { touch((uintptr_t)a, n, true, PC); }           \
+    static void as_atomic##n(void *a, bool write, void *pc) {                                   \
+        if (on && machine->current) emu_watch_sync(write ? emu::FENCE : emu::ATOMIC, nullptr);  \
+        if (write) atomics++;                                                                   \
+        touch((uintptr_t)a, n, write, pc);                                                      \
+        if (atomics) atomics--;                                                                 \
+    }                                                                                           \
+    API void __tsan_volatile_read##n(void *a) { as_atomic##n(a, false, PC); }                   \
+    API void __tsan_volatile_write##n(void *a) { as_atomic##n(a, true, PC); }                   \
+    API void __tsan_unaligned_volatile_read##n(void *a) { as_atomic##n(a, false, PC); }         \
+    API void __tsan_unaligned_volatile_write##n(void *a) { as_atomic##n(a, true, PC); }
+EMU_HOOKS(1)
+EMU_HOOKS(2)
+EMU_HOOKS(4)
+EMU_HOOKS(8)
+EMU_HOOKS(16)
+
+// A misaligned access: gcc's -fsanitize=alignment calls this with where it stands in the text.
+struct Mismatch {
+    const char *file;
+    unsigned line, column;
+    const void *type;
+    unsigned char log_align, kind;
+};
+API void __ubsan_handle_type_mismatch_v1(Mismatch *m, uintptr_t at) {
+    if (!on || !machine->current) return;
+    char line[240];
+    snprintf(line, sizeof line, "misaligned %s:%u %u %u", m->file, m->line, 1u << m->log_align,
+             (unsigned)(at % (1u << m->log_align)));
+    if (found.size() < 64) found[line]++;
+}
+API void __ubsan_handle_type_mismatch_v1_abort(Mismatch *m, uintptr_t at) { __ubsan_handle_type_mismatch_v1(m, at); }

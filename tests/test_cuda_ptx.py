@@ -1,0 +1,96 @@
+"""The PTX that NVRTC makes of kernels, run by an interpreter (tests/ptx.py) that shares nothing with the emulator."""
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from hybrid import runtime
+from hybrid.base.device import find_cupy, gpu
+from hybrid.runtime import cuda, reference
+from hybrid.runtime.cuda import nvrtc
+
+from . import cuda_async_texts, cuda_texts
+from .cuda_forms import FORMS, program
+from .cuda_tools import run_cuda
+from .ptx import PtxDriver, PtxError, run_ptx
+from .test_cuda_kernels import same
+
+pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
+              pytest.mark.skipif(find_cupy() is not None, reason="there is a GPU, which runs the kernels themselves")]
+QUICK = 9                                                  # each so many-th form, without make check-all
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    monkeypatch.setitem(cuda._drivers, ("emulator", 0), PtxDriver())
+
+
+def check(name: str) -> None:
+    whole, arrays, of_outputs, of_updates = program([FORMS[name]])
+    expected, updates = ([np.array(v) for v in values]
+                         for values in reference.run(whole, [np.array(a) for a in arrays], np))
+    given = [np.array(a) for a in arrays]
+    got = runtime.compile(whole, gpu(0))(given)
+    for k, (g, e, tol) in enumerate(zip(got, expected, of_outputs, strict=True)):
+        same(np.asarray(g), e, tol, f"{name}: result {k}")
+    for (slot, _), u, tol in zip(whole.updates, updates, of_updates, strict=True):
+        same(given[slot], u, tol, f"{name}: input {slot}")
+
+
+@pytest.mark.parametrize("name", list(FORMS)[::QUICK])
+def test_forms_of_kernels(name: str, interpreted: None) -> None:
+    check(name)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", FORMS)
+def test_all_forms_of_kernels(name: str, interpreted: None) -> None:
+    check(name)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape).astype(dtype)
+
+
+def function(f: str, depth: int, item: int) -> str:
+    return cuda_async_texts.MMA.replace("FUNCTION", f).replace("WORDS", str(depth * item // 16))
+
+
+TILE = [normal(64, 64, dtype=ml_dtypes.bfloat16)] * 2 + [np.zeros((64, 64), np.float32)]
+TEXTS: dict[str, tuple[str, tuple[Any, ...], list[np.ndarray]]] = {
+    "barriers": (cuda_texts.MISUSE, ("no_race", (1, 1, 1), (256, 1, 1), 0, (0,)), [normal(256)]),
+    "copies, ldmatrix, products": (cuda_async_texts.PIPELINE, ("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2)),
+                                   TILE),
+    "copies with zeros": (cuda_async_texts.PARTLY.replace("WRONG", ""), ("partly", (1, 1, 1), (32, 1, 1), 0, (0, 1)),
+                          [normal(128), np.zeros(128, np.float32)]),
+    **{f: (function(f, depth, np.dtype(kind).itemsize), ("product", (1, 1, 1), (32, 1, 1), 0, (0, 1, 2)),
+           [normal(16, depth, dtype=kind), normal(8, depth, dtype=kind), np.zeros((16, 8), np.float32)])
+       for f, kind, depth in (("hy_mma_half", np.float16, 16), ("hy_mma_bf16", ml_dtypes.bfloat16, 16),
+                              ("hy_mma_tf32", np.float32, 8), ("hy_mma_half_k8", np.float16, 8))},
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_emulator_and_the_interpreter_agree(name: str) -> None:
+    text, launch, arrays = TEXTS[name]
+    for i, (got, expected) in enumerate(zip(run_ptx(text, [launch], arrays), run_cuda(text, [launch], arrays))):
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-5,
+                                   err_msg=f"array {i}")
+
+
+def test_mistakes_are_errors() -> None:
+    head = 'extern "C" __global__ void k(float *x) {\n  '
+    launch = [("k", (1, 1, 1), (32, 1, 1), 0, (0,))]
+    with pytest.raises(PtxError, match="wrote outside|outside of global"):
+        run_ptx(head + "x[threadIdx.x + 8] = 1;\n}", launch, [normal(32)])
+    with pytest.raises(PtxError, match="misaligned"):
+        run_ptx(head + "*(unsigned long long *)(x + 1) = 1;\n}", launch, [normal(64)])
+    with pytest.raises(PtxError, match="no instruction|no register"):
+        run_ptx(head + 'unsigned v; asm volatile("mov.u32 %0, %%smid;" : "=r"(v)); x[v] = 1;\n}', launch, [normal(64)])
+    wrong = cuda_async_texts.PIPELINE.replace("hy_cp_async_wait<1>", "hy_cp_async_wait<2>")      # one stage too early
+    name, grid, block, shared, args = TEXTS["copies, ldmatrix, products"][1]
+    assert np.isnan(run_ptx(wrong, [(name, grid, block, shared, args)], TILE)[2]).any()

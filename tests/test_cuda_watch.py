@@ -1,0 +1,118 @@
+"""The watchers of emulated kernels: races, accesses outside of arrays, misaligned vectors, bank conflicts, sectors,
+each with its line. ``make check-all`` runs all tests of CUDA with them."""
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from hybrid import ir, runtime
+from hybrid.base.device import gpu
+from hybrid.base.errors import HybridError
+from hybrid.runtime.cuda import EmulatorError, watch
+
+from . import cuda_async_texts as tensor, cuda_texts as texts
+from .test_cuda_async import ring
+
+pytestmark = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
+BEGIN = 'extern "C" __global__ void k(float *x) {\n'
+ONES = [np.ones((64, 64), ml_dtypes.bfloat16)] * 2 + [np.zeros((64, 64), np.float32)]
+FLOATS = [np.zeros(6 * 256, np.float32)] * 2
+
+
+@pytest.fixture(autouse=True)
+def watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "traffic")
+
+
+def run(text: str, name: str, threads: int, arrays: list[np.ndarray], blocks: int = 1, shared: int = 0,
+        cooperative: bool = False) -> None:
+    from .cuda_tools import run_cuda  # noqa: PLC0415
+    run_cuda(text, [(name, (blocks, 1, 1), (threads, 1, 1), shared, tuple(range(len(arrays))), cooperative)], arrays)
+
+
+RIGHT: dict[str, tuple[Any, ...]] = {
+    "barrier": (texts.MISUSE, "no_race", 256, [np.zeros(256, np.float32)]),
+    "pipeline": (tensor.PIPELINE, "product", 128, ONES, 1, 3 * 4096),
+    "cp.async and mbarriers": (ring("cp.async"), "ring", 64, FLOATS),
+    "bulk copies": (ring("bulk"), "ring", 64, FLOATS),
+    "barriers of the grid": (texts.PERSISTENT, "mlp", 64, [
+        np.zeros((3, 64, 64), np.float32), *[np.zeros(64, np.float32)] * 2, np.zeros(1, np.uint32)], 6, 0, True),
+    "atomic sums": (BEGIN + "  atomicAdd(x + threadIdx.x % 4, 1.f);\n}", "k", 64, [np.zeros(4, np.float32)], 3),
+    "flags between blocks": (
+        'extern "C" __global__ void k(float *x, volatile int *ready) {\n  if (blockIdx.x == 0) {\n    x[0] = 1;\n'
+        '    __threadfence();\n    ready[0] = 1;\n  } else {\n    while (!ready[0]) __nanosleep(9);\n    x[1] = x[0];\n'
+        '  }\n}', "k", 1, [np.zeros(2, np.float32), np.zeros(1, np.int32)], 2, 0, True),
+    "halves of a word": (BEGIN + "  ((unsigned short *)x)[threadIdx.x] = 1;\n}", "k", 64, [np.zeros(32, np.float32)]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_kernels_are_left_alone(name: str) -> None:
+    run(*RIGHT[name])
+
+
+WRONG: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "no barrier": (r"race in shared memory: write at kernel.cu:13, read at kernel.cu:14",
+                   (texts.MISUSE, "race", 256, [np.zeros(256, np.float32)])),
+    "no barrier in a pipeline": (
+        r"race in shared memory: read at kernel.cu:24 \(hybrid_async.cuh:\d+\), write at kernel.cu:11",
+        (tensor.PIPELINE.replace("__syncthreads();", ""), "product", 128, ONES, 1, 3 * 4096)),
+    "a slot not waited for": (
+        r"race in shared memory: read at kernel.cu:\d+, write at kernel.cu:20",
+        (ring("bulk").replace("hy_mbarrier_wait(used, (i / 2 - 1) % 2)", ""), "ring", 64, FLOATS)),
+    "blocks": ("race in global memory: write at kernel.cu:2, write at kernel.cu:2",
+               (BEGIN + "  x[threadIdx.x] = blockIdx.x;\n}", "k", 32, [np.zeros(32, np.float32)], 2)),
+    "atomic and plain": ("race in global memory", (
+        BEGIN + "  atomicAdd(x, 1.f);\n  if (threadIdx.x == 5) x[0] = 3;\n}", "k", 32, [np.zeros(1, np.float32)])),
+    "lanes": ("race in shared memory", (
+        BEGIN + "  __shared__ float s[32];\n  s[threadIdx.x] = x[0];\n  x[threadIdx.x] = s[31 - threadIdx.x];\n}", "k",
+        32, [np.zeros(32, np.float32)])),
+    "reading outside": (r"a read outside of the arrays of the launch, at kernel.cu:2 \(1 times\)",
+                        (BEGIN + "  float y = x[threadIdx.x + 1];\n  if (y > 0) x[threadIdx.x] = 1;\n}", "k", 32,
+                         [np.zeros(32, np.float32)])),
+    "misaligned": ("a vector at kernel.cu:2 is 4 bytes behind a boundary of its 16 bytes",
+                   (BEGIN + "  float4 q = *(float4 *)(x + 1);\n  x[0] = q.x;\n}", "k", 1, [np.zeros(16, np.float32)])),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_mistakes_are_named_with_their_lines(name: str) -> None:
+    message, case = WRONG[name]
+    with pytest.raises(EmulatorError, match=message):
+        run(*case)
+
+
+def test_bank_conflicts_and_sectors() -> None:
+    """Times the least that the bytes could cost, by line: a column of a square of floats meets one bank, each in a
+    sector of its own."""
+    run('extern "C" __global__ void columns(float *x) {\n  __shared__ float s[32][32];\n'
+        '  s[threadIdx.x][3] = x[threadIdx.x];\n  __syncwarp();\n  float y = s[3][threadIdx.x];\n'
+        '  x[threadIdx.x * 32] = y;\n'
+        '  *(float4 *)(x + 1024 + threadIdx.x * 4) = *(float4 *)(x + 1536 + threadIdx.x * 4);\n}',
+        "columns", 32, [np.zeros(2048, np.float32)])
+    flows = [f for f in watch.traffic() if f.kernel == "columns"]
+    found = {(int(f.line[10:]), f.space, f.access): (f.factor, f.cost) for f in flows}
+    assert found[3, "shared", "write"] == (32, 32) and found[3, "global", "read"] == (1, 4)
+    assert found[5, "shared", "read"] == (1, 1) and found[6, "global", "write"] == (8, 32)
+    assert found[7, "global", "read"] == (1, 16) == found[7, "global", "write"]
+
+
+def test_programs_of_each_kind(cuda_device: Any) -> None:
+    """A generated product, sum and loop: no race, nothing outside, no misaligned vector."""
+    x, w = ir.input(0, (40, 72), "float32"), ir.input(1, (72, 24), "float32")
+    outputs = ir.dot(x, w, ((1,), (0,))), ir.reduce("sum", ir.map("exp", x), (1,)), ir.map("tanh", x)
+    program = ir.Program((x, w), outputs)
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal(n.shape).astype(np.float32) for n in program.inputs]
+    product = runtime.compile(program, gpu(0))(arrays)[0]
+    np.testing.assert_allclose(product, arrays[0] @ arrays[1], atol=1e-4)
+
+
+def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "all")
+    with pytest.raises(HybridError, match="HYBRID_EMU_WATCH='all': write races or traffic"):
+        watch.mode()
