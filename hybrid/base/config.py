@@ -12,8 +12,9 @@
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first, else the one of
 ``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
-| HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
-the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
+| HYBRID_COMPILE | ``now``: the first call waits for the compiler; ``background``: a program that is not in
+the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled.
+Without it the first call waits, and large eager operators that come again and again are compiled in the background |
 | HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
 | HYBRID_DETERMINISTIC | 1: the same bits on every run of a program with the same seed, machine and number of threads
 (``hybrid.deterministic``) |
@@ -158,6 +159,12 @@ def compile_mode() -> str:
     mode = _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
     # a call that may or may not meet the compiled program rounds one way or the other
     return "now" if mode == "background" and deterministic() else mode
+
+
+def compiles_eager() -> bool:
+    """Whether large eager operators that come again and again are compiled in the background."""
+    mode = os.environ.get("HYBRID_COMPILE", "").strip().lower()
+    return mode in ("", "background") and not deterministic()
 
 
 def signatures() -> int:
