@@ -37,11 +37,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import tempfile
 import threading
 import warnings
 from pathlib import Path
 from typing import Callable, TypeVar
+
+from . import system
 
 Number = TypeVar("Number", int, float)
 
@@ -180,19 +181,15 @@ def num_threads() -> int:
     """Threads for compiled CPU programs."""
     if LIMIT.threads:
         return LIMIT.threads
-    return _setting("HYBRID_NUM_THREADS", int, 1, _cores())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return _setting("HYBRID_NUM_THREADS", int, 1, system.cores())
 
 
 def usable_cores() -> int:
     """Cores that this process may keep busy: its affinity, and the quota of its control group."""
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, min(_cores(), int(quota) // int(period)))
-    return _cores()
+        return max(1, min(system.cores(), int(quota) // int(period)))
+    return system.cores()
 
 
 def cache_dir() -> Path:
@@ -200,7 +197,4 @@ def cache_dir() -> Path:
     given = os.environ.get("HYBRID_CACHE")
     if given:
         return Path(os.path.abspath(given))      # no compiler takes it for an option
-    try:
-        return Path(os.path.abspath(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")) / "hybrid"
-    except RuntimeError:                       # no home folder
-        return Path(tempfile.gettempdir()) / f"hybrid-{os.getuid()}"
+    return system.cache_root() / "hybrid"
