@@ -1,8 +1,7 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
@@ -167,12 +166,12 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
-        def gathered() -> Printed:
-            return print_contraction(k, name, target)
+        def gathered(called: str) -> Printed:
+            return print_contraction(k, called, target)
         found = convolution.print_convolution(k, name, target, gathered,
                                               lambda p: _alone(k, p, target)) if (
                 _has_windows(k) and target.vector > SCALAR) else None
-        return found or gathered()
+        return found or gathered(name)
     kind = k.kind
     if kind == "concat":
         return concat.print_concat(k, name)
@@ -293,10 +292,9 @@ def before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bo
 
 
 def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
-    """A printed product as a program of its own; the kernel's name does not matter."""
+    """A printed product as a program of its own."""
     assert k.dot is not None
-    own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]",
+    program = "\n".join([p.source, print_net([(False, [p])], lambda n: f"b[{p.args.index(n)}]",
                                                lambda group, nbytes: f"b[{len(p.args)}]")])
     return Alone(before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
                  tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))

@@ -198,8 +198,7 @@ class Conversion:
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = hint(math.prod(shape)) // filters
         low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
-        plane = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
-        if low is not None and low.word == 2 and not in_words(*plane, channels, filters, math.prod(c.shape[:-3])):
+        if low is not None and low.word == 2 and not self._in_words(c):
             low = None
         if low is not None:
             c = replace(c, x=low.x, w=low.w)
@@ -223,6 +222,12 @@ class Conversion:
         each, ways = filters // groups, [t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0]
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
                      if t * each >= min(least, filters)), 0)
+
+    @staticmethod
+    def _in_words(c: Window) -> bool:
+        """Whether words are faster than Winograd's form of float32."""
+        kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
+        return in_words(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]))
 
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""

@@ -135,7 +135,7 @@ class Packed(Anchored):
         whole, filters, last = self.epilogue()
         if length(whole) > SCALARS:
             raise Refused("values of the whole kernel")
-        self.parts = [], [*whole, *filters], last
+        self.parts: tuple[list[str], list[str], list[str]] = [], [*whole, *filters], last
 
     def printed(self, lines: list[str]) -> Printed:
         """The kernel of these lines."""
