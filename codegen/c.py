@@ -17,6 +17,7 @@ from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt,
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
+from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
@@ -26,7 +27,7 @@ from hybrid.codegen.program.kernel_deduplication import LARGE, share, units
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter
-from .lanes import F32
+from .lanes import F32, Refused
 from .lanes import support as vector_support
 from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, function,
@@ -148,6 +149,11 @@ def print_sort(k: Kernel, name: str, target: Target) -> Printed:
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
+
+
+def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
+    """As this package prints it."""
     if k.kind == "attention":
         return attention.print_attention(k, name, target)
     if k.kind == "convolution":

@@ -8,6 +8,7 @@ from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
 
+from hybrid.codegen.schedule import registered
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
@@ -19,6 +20,7 @@ from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.scatter import print_scatter
 from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
+from .lanes import Refused
 
 __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program"]
 
@@ -36,6 +38,11 @@ class CudaText:
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of one kernel."""
+    return registered.printed("cuda", k, lambda: _print_kernel(k, name), Refused, name)
+
+
+def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
+    """As this package prints it."""
     if k.kind == "concat":
         return print_concat(k, name)
     if k.kind == "scatter":

@@ -143,7 +143,7 @@ class Emitter:
         if n.prim == "map":
             row = SCALARS[n.attrs["fn"]]
             args = [self.value(a, idx, block, guard) for a in n.args]
-            return self.let(block, n.dtype, self._rounded(n, self._spell(row, n.args[-1].dtype, args)))
+            return self.let(block, n.dtype, self._rounded(n, self.spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
             return self._converted(n, self.value(n.args[0], idx, block, guard), block)
         if n.prim == "bitcast":
@@ -165,7 +165,7 @@ class Emitter:
         must see the same."""
         return value if SCALARS[n.attrs["fn"]].exact else self.d.rounded(n.dtype, value)
 
-    def _spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
+    def spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
         form = row.spelling(self.d.name, not dt.is_float(d))
         return Op(form.replace("{f}", "" if d == np.float64 else "f").replace("{T}", self.d.compute(d)), tuple(args))
 

@@ -10,6 +10,7 @@ from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix
+from hybrid.ir.reductions import REDUCTIONS
 from hybrid.ir.stmt import COPIED, Assign, Expr, Let, Literal, Name, Op, Scope, Stmt
 
 from . import partial_sums
@@ -31,9 +32,17 @@ def planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -
     return plan_reduction(e, n, idx, guard, merged)
 
 
+def vector_step(op: str) -> str:
+    """The template of a reduction's step on vectors of float32; Refused where it has none."""
+    if not REDUCTIONS[op].vector:
+        raise Refused(f"the reduction {op} has no vector form")
+    return REDUCTIONS[op].vector
+
+
 def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """A reduction whose results lie in lanes: its loops stay loops, the sums are vectors."""
     e._uniform(guard)
+    vector_step(n.attrs["op"])
     r = planned(e, n, idx, guard, block)
     acc = Name(e.name("a") + COPIED)
     e.kind[acc] = "v"
@@ -45,9 +54,8 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     while chain[0].parent is not block:
         chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
     value = e.floats(r.element(inner))
-    inner.body.append({"sum": Assign(acc, value, "+="), "prod": Assign(acc, value, "*="),
-                       "max": Assign(acc, Op("HYV_MAXN({0}, {1})", (acc, value))),
-                       "min": Assign(acc, Op("HYV_MINN({0}, {1})", (acc, value)))}[r.op])
+    inner.body.append(Assign(acc, value, {"sum": "+=", "prod": "*="}[r.op]) if r.op in ("sum", "prod") else
+                      Assign(acc, Op(vector_step(r.op), (acc, value))))
     count = math.prod(v.extent for v in r.loops)
     flush: list[Stmt] = []
     end: list[Stmt] = []

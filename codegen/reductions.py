@@ -13,7 +13,8 @@ from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, unlinear, var
-from hybrid.ir.primitives import reduce_identity
+from hybrid.ir.reductions import REDUCTIONS, reduce_identity
+from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Assign, Expr, For, Literal, Name, Op, Stmt, When
 
 from . import partial_sums
@@ -29,8 +30,10 @@ def identity(e: Emitter, op: str, d: np.dtype) -> Literal:
                        np.dtype(np.float32) if is_half(d) else d)
 
 
-def combine(op: str, d: np.dtype, a: Expr, b: Expr) -> Op:
+def combine(e: Emitter, op: str, d: np.dtype, a: Expr, b: Expr) -> Op:
     """One step of a reduction."""
+    if not REDUCTIONS[op].own:
+        return e.spell(SCALARS[REDUCTIONS[op].fn], d, (a, b))
     if op in ("sum", "prod"):
         return Op("{0} + {1}" if op == "sum" else "{0} * {1}", (a, b))
     nan = " || {1} != {1}" if dt.is_float(d) else ""
@@ -146,7 +149,7 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
     acc = e.let(block, r.dtype, identity(e, r.op, r.dtype), "a")
     inner = block.child(r.loops)
     value = r.element(inner)
-    inner.body.append(Assign(acc, combine(r.op, r.dtype, acc, value)) if r.op in ("sum", "prod") else
+    inner.body.append(Assign(acc, combine(e, r.op, r.dtype, acc, value)) if r.op in ("sum", "prod") else
                       _extremum(e, inner, r, acc, value))
     simple = not any(isinstance(s, For) for s in inner.body)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
@@ -182,17 +185,17 @@ def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> st
         value = e.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard)
         if not isinstance(value, Name):
             value = e.let(block, wide, value)
-        acc = e.let(block, wide, combine(op, wide, acc, value)) if acc else value
+        acc = e.let(block, wide, combine(e, op, wide, acc, value)) if acc else value
     return rounded(e, n, acc, block)
 
 
 def _extremum(e: Emitter, block: Block, r: Reduction, acc: Name, value: Expr) -> Stmt:
     v = value if isinstance(value, Name) else e.let(block, r.dtype, value)
-    return Assign(acc, combine(r.op, r.dtype, acc, v))
+    return Assign(acc, combine(e, r.op, r.dtype, acc, v))
 
 
 def _simd(e: Emitter, r: Reduction, acc: str) -> str:
-    if e.d.name != "c":
+    if e.d.name != "c" or not REDUCTIONS[r.op].own:
         return ""
     op = {"sum": "+", "prod": "*"}.get(r.op, f"hy_{r.op}" if dt.is_float(r.dtype) else r.op)
     return f"#pragma omp simd reduction({op}:{acc})"

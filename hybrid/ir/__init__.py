@@ -10,7 +10,8 @@ from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
 from .node import Node, toposort, users
 from .packed import conv  # noqa: F401  its primitive is registered
-from .primitives import PRIMS, reduce_identity
+from .primitives import PRIMS
+from .reductions import REDUCTIONS, Reduction, reduce_identity, register_reduction
 from .program import Program
 from .rowcall import RowKernel, register_rows
 from .scan import Body, item, loop, scan
@@ -18,10 +19,12 @@ from .running_sums import in_windows, running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
-__all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP",
+__all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "REDUCTIONS", "Reduction",
+           "RowKernel", "SCALARS", "Scalar", "VJP",
            "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
            "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows",
            "input", "iota", "item", "loop", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar",
+           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_reduction",
+           "register_rows", "register_scalar",
            "reshape", "rows", "running_sum", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

@@ -11,6 +11,7 @@ from ..base import dtype as dt
 from ..base.errors import DTypeError, ShapeError
 from .node import Node, intern
 from .primitives import PRIMS
+from .reductions import REDUCTIONS
 from .scalar import BUILDER, SCALARS
 
 Shape = tuple[int, ...]
@@ -278,9 +279,9 @@ def unwindow(y: Node, axes: Sequence[int], stride: Sequence[int], dilation: Sequ
 
 # ---- reductions, indexing, contraction
 def reduce(op: str, x: Node, axes: Sequence[int], keepdims: bool = False) -> Node:
-    """sum, prod, max or min over axes."""
-    if op not in ("sum", "prod", "max", "min"):
-        raise ValueError(f"unknown reduction {op!r}")
+    """A reduction of the table (reductions.py) over axes: sum, prod, max, min, or a registered one."""
+    if op not in REDUCTIONS:
+        raise ValueError(f"unknown reduction {op!r}; known are {', '.join(REDUCTIONS)}")
     axes = tuple(sorted({int(a) % x.ndim for a in axes})) if x.ndim else ()
     if not axes:
         return x

@@ -15,6 +15,7 @@ from ..base import dtype as dt
 from ..base.errors import DTypeError, ShapeError
 from . import philox
 from .node import Node
+from .reductions import REDUCTIONS, reduce_identity
 from .rowcall import infer_rows, run_rows
 from .scalar import SCALARS
 from .small_windows import extremes, is_window
@@ -161,27 +162,14 @@ _prim("window", _window_infer, _window_eager)
 _prim("unwindow", _unwindow_infer, _unwindow_eager)
 
 # ---- reductions
-REDUCE_NP = {"sum": "sum", "prod": "prod", "max": "max", "min": "min"}
-
-
-def reduce_identity(op: str, dtype: np.dtype) -> Any:
-    """The value that leaves a reduction unchanged; what an empty reduction gives."""
-    if op in ("sum", "prod"):
-        return 0 if op == "sum" else 1
-    if dtype == np.dtype(bool):
-        return op == "min"
-    if dt.is_float(dtype):
-        return -np.inf if op == "max" else np.inf
-    info = np.iinfo(dtype)
-    return info.min if op == "max" else info.max
-
-
 def _drop(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(d for i, d in enumerate(shape) if i not in axes)
 
 
 def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
     op, axes = n.attrs["op"], n.attrs["axes"]
+    if not REDUCTIONS[op].own:
+        return xp.asarray(REDUCTIONS[op].numpy(xp, x, axes), dtype=n.dtype)
     if dt.is_half(n.dtype) and op in ("sum", "prod"):
         return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
     if op in ("max", "min"):

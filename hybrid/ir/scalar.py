@@ -61,6 +61,11 @@ def register_scalar(row: Scalar) -> Scalar:
     return row
 
 
+def added() -> str:
+    """What compiled programs depend on of the rows that other packages registered."""
+    return repr([(r.name, r.c, r.c_int, r.vector, r.wide, r.cost) for r in list(SCALARS.values())[OWN:]])
+
+
 BUILDER: dict[str, Callable[..., Any]] = {}     # build.py puts `map_` here: derivatives are made of nodes
 
 
@@ -251,4 +256,5 @@ _row("shr", 2, "right_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} 
      lambda g, y, a, b: (None, None), "int")
 _row("bit_not", 1, "bitwise_not", "(~{0})", lambda g, y, a: (None,), "int")
 
+OWN = len(SCALARS)                # rows of this table; those behind them were registered by others
 DTYPE_BOOL = np.dtype(bool)

@@ -11,6 +11,7 @@ from ..base import dtype as dt
 from ..base.errors import HybridError
 from . import build as b
 from .node import Node
+from .reductions import REDUCTIONS
 from .rowcall import ROW_KERNELS
 from .scalar import SCALARS
 
@@ -163,7 +164,11 @@ def _reduce(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
         return (wide,)
     if op == "prod":
         return (wide * _product_of_others(x, axes),)
-    hit = b.cast(b.map_("eq", x, b.expand(b.reshape(n, keep), x.shape)), g.dtype)
+    result = b.expand(b.reshape(n, keep), x.shape)
+    row = REDUCTIONS[op]
+    if not row.own:
+        return (row.vjp(wide, result, x, axes) if row.vjp is not None else None,)
+    hit = b.cast(b.map_("eq", x, result), g.dtype)
     return (wide * hit,)                              # as in MXNet, to each of several equal ones
 
 

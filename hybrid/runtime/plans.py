@@ -17,11 +17,13 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 import hybrid.codegen
+from hybrid.codegen.schedule import registered
 import hybrid.kernels
 
 from ..base import collector, config
 from .. import ir
 from ..ir import Program
+from ..ir import scalar
 from ..ir.build import Const
 from ..ir.scan import Body
 from . import cache, toolchain
@@ -116,10 +118,10 @@ def program_text(program: Program) -> str:
 
 @lru_cache(maxsize=8)
 def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int,
-            words: frozenset[str]) -> str:
+            words: frozenset[str], target: tuple[str, str], added: str) -> str:
     return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags),
                         toolchain.cpu_features(), str(vector), repr(sorted(words)), np.__version__,
-                        sys.version, repr(variables))
+                        sys.version, repr(variables), *target, added)
 
 
 def surroundings() -> str | None:
@@ -127,7 +129,8 @@ def surroundings() -> str | None:
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words())
+    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words(),
+                   (toolchain.target().name, toolchain.target().before()), scalar.added() + registered.added())
 
 
 def variables() -> tuple[tuple[str, str], ...]:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
+from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking
@@ -282,10 +283,16 @@ def is_clang() -> bool:
     return cc is not None and "clang" in compiler_version(cc)
 
 
+def target() -> targets.Row:
+    """The row of the C compiler (hybrid.codegen.targets)."""
+    cc = compiler()
+    return targets.GNU if cc is None else targets.row_of(compiler_version(cc))
+
+
 def vector_bytes() -> int:
-    """Width of a vector register."""
+    """Width of a vector register, as far as the compiler has vectors."""
     features = cpu_features() if _machine() in X86 else ""
-    return 64 if "avx512f" in features else 32 if "avx2" in features else 16
+    return min(64 if "avx512f" in features else 32 if "avx2" in features else 16, target().vector)
 
 
 WORDS = {"bfloat16": ("avx512_bf16", "__AVX512BF16__"), "uint8": ("avx512_vnni", "__AVX512VNNI__")}
@@ -373,6 +380,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     cc = compiler()
     if cc is None:
         raise CompileError(f"there is no C compiler: {compilers.GET_ONE}")
+    source = "\n".join(t for t in (target().before(), source) if t)
     every = _flags_of(cc, source) + extra
     key = cache.digest(source, compiler_version(cc), " ".join(every), cpu_features(), salt)
     where = cache.folder()

@@ -13,6 +13,7 @@ from .blocked import Packed
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter, identity
+from hybrid.codegen.lane_reductions import vector_step
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.lanes import F32, Refused
 
@@ -80,6 +81,7 @@ class Pool(Packed):
     def micro(self) -> list[str]:
         """All channels of one result."""
         op = self.dot.attrs["op"]
+        vector_step(op)
 
         def block(load: str, partial: int) -> list[str]:
             out = [f"hy_v s0 = {load.format(0)};",

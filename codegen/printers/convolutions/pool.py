@@ -18,6 +18,7 @@ from hybrid.codegen.schedule.tiling import decode
 from hybrid.codegen.dialect import C
 from .pixels_in_lanes import OWN_IMAGE, start
 from hybrid.codegen.emit import Block, identity
+from hybrid.codegen.lane_reductions import vector_step
 from hybrid.codegen.loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
 from hybrid.codegen.lanes import F32, Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
@@ -114,13 +115,12 @@ class _Pool:
         """The reduced windows of one vector of results."""
         e = VectorEmitter(C, {})
         op = self.reduce.attrs["op"]
-        step = {"sum": "(acc + {0})", "prod": "(acc * {0})", "max": "HYV_MAXN(acc, {0})",
-                "min": "HYV_MINN(acc, {0})"}[op]
+        step = vector_step(op)
         out = [f"hy_v acc = HYV_B({identity(e, op, F32)});"]
         for at in np.ndindex(*(v.extent for v in self.taps)):
             names = {**{v: Ix(int(i)) for v, i in zip(self.taps, at)}, self.loops[-1]: var(first)}
             where = f"image + ({text(substitute(self.address, names))})"
             load = (f"HYV_LOAD({where})" if self.step == 1
                     else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.width}))")
-            out.append(f"acc = {step.format(load)};")
+            out.append(f"acc = {step.format('acc', load)};")
         return out

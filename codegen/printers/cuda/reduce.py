@@ -12,7 +12,7 @@ from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
 from .pieces import PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, names_of
-from .rows import ALONE, Team, accumulator_loop, lies_across, print_rows, reduced_index
+from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows, reduced_index
 from hybrid.codegen.reductions import rounded
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, identity, serial_reduce
@@ -57,7 +57,7 @@ def _along(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCud
     t, team = Var("t", count), Team(THREADS, THREADS)
     e = emitter(k, names)
     block = Block(None, frozenset([t]))
-    zero, op = identity(e, n.attrs["op"], n.args[0].dtype), f"hy_{n.attrs['op']}_op()"
+    zero, op = identity(e, n.attrs["op"], n.args[0].dtype), operation(n.attrs["op"], n.args[0].dtype)
     lines = accumulator_loop(e, n, _index_of(k, n, t), (), block, team, "acc", ("low", "high"))
     body = [f"{kind} t = ({kind})(blockIdx.x / {parts}), lane = ({kind})threadIdx.x, low = ({kind})(blockIdx.x % "
             f"{parts}) * {step};",
@@ -78,7 +78,7 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     t = Var("t", count)
     e = emitter(k, names)
     block = Block(None, frozenset([t]))
-    zero, op = identity(e, n.attrs["op"], n.args[0].dtype), f"hy_{n.attrs['op']}_op()"
+    zero, op = identity(e, n.attrs["op"], n.args[0].dtype), operation(n.attrs["op"], n.args[0].dtype)
     x, axes = n.args[0], n.attrs["axes"]
     q = Var("q", length)
     inner = block.child([q])
@@ -117,7 +117,7 @@ def _index_of(k: Kernel, n: Node, t: Var) -> Index:
 def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], blocks: int,
                 args: list[Node]) -> PrintedCuda:
     """A launch that leaves parts in working memory, and one that puts them together."""
-    T, op = CUDA.compute(n.args[0].dtype), f"hy_{n.attrs['op']}_op()"
+    T, op = CUDA.compute(n.args[0].dtype), operation(n.attrs["op"], n.args[0].dtype)
     first = function(f"{name}_parts", args, 0, body, scratch=T)
 
     def finish(e: Emitter, m: Node, idx: Index, guard: Guard, block: Block) -> str:

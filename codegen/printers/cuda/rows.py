@@ -7,10 +7,16 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Sequence
 
+import numpy as np
+
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.reductions import REDUCTIONS
+from hybrid.ir.scalar import SCALARS
+from hybrid.ir.stmt import Name
 
 from .flat import thread_number
 from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
@@ -106,6 +112,16 @@ def team_reducer(team: Team) -> Reducer:
     return reduce
 
 
+def operation(op: str, d: np.dtype) -> str:
+    """A function object that joins two values of a reduction; argmax and argmin have one too."""
+    row = REDUCTIONS.get(op)
+    if row is None or row.own:
+        return f"hy_{op}_op()"
+    kind, of = CUDA.compute(d), np.dtype(np.float32) if is_half(d) else d
+    step = Emitter(CUDA, {}).spell(SCALARS[row.fn], of, (Name("a"), Name("b")))
+    return f"[]({kind} a, {kind} b) {{ return ({kind}){step}; }}"
+
+
 def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix]) -> Index:
     """Index into the argument of a reduction."""
     fresh, free = dict(zip(axes, inner)), iter(idx)
@@ -120,7 +136,7 @@ def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: B
 
     def body(to: CudaEmitter, inner: Block, names: dict[Var, Ix]) -> None:
         value = to.value(x, reduced_index(x, axes, idx, [names[v] for v in vs]), inner, guard)
-        inner.body.append(f"{acc} = hy_{op}_op()({acc}, {value});")
+        inner.body.append(f"{acc} = {operation(op, x.dtype)}({acc}, {value});")
     return team_loop(e, block, vs, team, [x.dtype.itemsize], body, part)
 
 
@@ -131,7 +147,7 @@ def _team_reduce(e: CudaEmitter, team: Team, n: Node, idx: Index, guard: Guard, 
     lines = accumulator_loop(e, n, idx, guard, block, team, acc)
     block.body += lines
     shared = _shared(e, team, T, block)
-    block.body.append(f"{acc} = {team.reduce(acc, f'hy_{op}_op()', f'({T}){zero}', shared)};")
+    block.body.append(f"{acc} = {team.reduce(acc, operation(op, n.args[0].dtype), f'({T}){zero}', shared)};")
     return rounded(e, n, acc, block)
 
 

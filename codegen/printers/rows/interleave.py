@@ -19,12 +19,11 @@ from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope,
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
-from hybrid.codegen.lane_reductions import TAPS
+from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, masked
 from hybrid.codegen.vector import VectorEmitter
 
 # what joins two vectors
-STEP = {"sum": "({0} + {1})", "prod": "({0} * {1})", "max": "HYV_MAXN({0}, {1})", "min": "HYV_MINN({0}, {1})"}
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out
 
@@ -64,7 +63,7 @@ class PairEmitter(VectorEmitter):
             free, fixed = iter(idx), dict(zip(axes, spot))
             value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
                                                     for a in range(x.ndim)), block, guard))
-            total = self.bind(block, "v", Op(STEP[op], (total, value))) if total else value
+            total = self.bind(block, "v", Op(vector_step(op), (total, value))) if total else value
         return str(total)
 
 

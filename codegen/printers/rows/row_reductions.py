@@ -11,7 +11,7 @@ from hybrid.ir.stmt import Assign, Do, Expr, Keep, Let, Literal, Name, Op, Scope
 
 from hybrid.codegen import partial_sums
 from hybrid.codegen.emit import Block, Emitter, Reduction, identity, serial_reduce
-from hybrid.codegen.lane_reductions import better, planned
+from hybrid.codegen.lane_reductions import better, planned, vector_step
 from hybrid.codegen.lanes import F64, LaneLoop, Refused, iterations
 from hybrid.codegen.reductions import rounded
 from hybrid.codegen.vector import VectorEmitter
@@ -39,6 +39,7 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
 
 
 def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
+    vector_step(n.attrs["op"])
     r = planned(e, n, idx, (), block)
     lane = r.loops[-1]
     if lane.extent < (4 if e.width == 16 else min(e.width, 4) if e.type == F64 else e.width):

@@ -1,4 +1,4 @@
-"""An environment with CuPy's own wheel that runs where there is no GPU: ``python tests/stand_in/cuda/build.py [FOLDER]``.
+"""An environment with CuPy's own wheel where there is no GPU: ``python tests/stand_in/cuda/build.py [FOLDER]``.
 
 Makes FOLDER/venv with the wheel, and FOLDER/lib with driver.c and runtime.c as libcuda and libcudart; builds CuPy's
 runtime module, the one that links libcudart, again from the sources of the same release. Takes pip, gcc and g++, a few
@@ -17,8 +17,8 @@ from pathlib import Path
 
 RELEASE = "14.2.0"
 HERE = Path(__file__).resolve().parent
-PACKAGES = (f"cupy-cuda13x=={RELEASE}", "cython==3.2.*", "nvidia-cuda-runtime==13.0.*", "cffi", "hypothesis", "matplotlib",
-            "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools", "wheel")
+PACKAGES = (f"cupy-cuda13x=={RELEASE}", "cython==3.2.*", "nvidia-cuda-runtime==13.0.*", "cffi", "hypothesis",
+            "matplotlib", "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools", "wheel")
 DEFINES = "CUPY_CUDA_VERSION=13000,CUPY_HIP_VERSION=0,CUPY_USE_CUDA_PYTHON=0,CUPY_CANN_VERSION=0"
 
 
@@ -32,8 +32,8 @@ def libraries(folder: Path) -> Path:
     lib = folder / "lib"
     lib.mkdir(exist_ok=True)
     made = lib / "libcudart_emu.so"
-    run("gcc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart_emu.so", HERE / "driver.c", HERE / "runtime.c", "-o",
-        made, "-ldl", "-lpthread")
+    run("gcc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart_emu.so", HERE / "driver.c", HERE / "runtime.c",
+        "-o", made, "-ldl", "-lpthread")
     link = lib / "libcuda.so.1"
     link.unlink(missing_ok=True)
     link.symlink_to(made.name)
@@ -44,8 +44,8 @@ def sources(folder: Path, python: Path) -> Path:
     """CuPy's sources, from the source distribution of the release."""
     unpacked = folder / f"cupy-{RELEASE}"
     if not unpacked.is_dir():
-        run(python, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "cupy", "--no-build-isolation", "-d", folder,
-            f"cupy=={RELEASE}")
+        run(python, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "cupy", "--no-build-isolation",
+            "-d", folder, f"cupy=={RELEASE}")
         with tarfile.open(folder / f"cupy-{RELEASE}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
     return unpacked
@@ -60,14 +60,16 @@ def build(folder: Path) -> None:
     run(python, "-m", "pip", "install", "-q", *PACKAGES)
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
     made, text = libraries(folder), sources(folder, python)
-    run(python, "-m", "cython", "-3", "--cplus", "-E", DEFINES, "cupy_backends/cuda/api/runtime.pyx", "-I", ".", cwd=text)
+    run(python, "-m", "cython", "-3", "--cplus", "-E", DEFINES, "cupy_backends/cuda/api/runtime.pyx", "-I", ".",
+        cwd=text)
     cuda = next(p.parent for p in site.glob("nvidia/*/include/cuda_runtime.h"))
     target = next((site / "cupy_backends" / "cuda" / "api").glob("runtime.*.so"))
     run("g++", "-w", "-O1", "-shared", "-fPIC", "-I.", "-Icupy_backends", f"-I{cuda}",
-        f"-I{sysconfig.get_path('include')}", "cupy_backends/cuda/api/runtime.cpp", made, f"-Wl,-rpath,{made.parent}", "-o",
-        target, cwd=text)
+        f"-I{sysconfig.get_path('include')}", "cupy_backends/cuda/api/runtime.cpp", made, f"-Wl,-rpath,{made.parent}",
+        "-o", target, cwd=text)
     starter = folder / "python"
-    starter.write_text(f'#!/bin/sh\nHYBRID_STAND_IN=1 LD_LIBRARY_PATH="{made.parent}" exec "{python}" "$@"\n')
+    setting = f'HYBRID_STAND_IN=1 LD_LIBRARY_PATH="{made.parent}"'
+    starter.write_text(f'#!/bin/sh\n{setting} exec "{python}" "$@"\n')
     starter.chmod(0o755)
     print(run(starter, "-c", "import cupy; x = cupy.zeros(3); print('CuPy', cupy.__version__, x.device)"), end="")
 

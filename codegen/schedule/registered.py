@@ -1,0 +1,74 @@
+"""Forms of kernels that other packages add: each prints some kernels of one target, and is asked before ours.
+
+A form is registered in one place, from outside::
+
+    from hybrid.codegen.schedule.registered import Form, register
+
+    def print_c(k, name, target):
+        if k.kind != "elementwise":
+            raise Refused("not elementwise")
+        ...
+        return Printed(name, source, args, k.kind)
+
+    register(Form("my form", print_c, version="1"))
+
+``report()`` shows the form's name at the kernels that have it, and its reason at those that do not.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of kernels.
+
+    print: takes a Kernel (hybrid.ir.kernel), the name of its function and, for C, the Target (tiling.py); gives Printed
+    (loops.py) for C or PrintedCuda for CUDA, or raises Refused (lanes.py) with the reason. version: another one when
+    what it prints has changed, as compiled programs are kept on disk. target: "c" or "cuda".
+    """
+    name: str
+    print: Callable[..., Any]
+    version: str
+    target: str = "c"
+
+
+FORMS: list[Form] = []
+
+
+def register(form: Form) -> Form:
+    """Add a form. A name that its target has already is an error."""
+    if any((f.name, f.target) == (form.name, form.target) for f in FORMS):
+        raise ValueError(f"a form {form.name!r} of {form.target} is registered already")
+    FORMS.append(form)
+    return form
+
+
+def unregister(form: Form) -> None:
+    """Take a form out again (tests)."""
+    FORMS.remove(form)
+
+
+def added() -> str:
+    """What compiled programs depend on of the forms."""
+    return repr([(f.name, f.target, f.version) for f in FORMS])
+
+
+def printed(target: str, k: Any, built_in: Callable[[], Any], refused: type[Exception], *given: Any) -> Any:
+    """A kernel in the first registered form that takes it, else as ``built_in`` prints it. given: the other arguments
+    of the forms. Forms that raise ``refused`` leave their reason at the kernel."""
+    reasons: list[tuple[str, str]] = []
+    for form in FORMS:
+        if form.target != target:
+            continue
+        try:
+            out = form.print(k, *given)
+        except refused as err:
+            reasons.append((form.name, str(err)))
+            continue
+        k.form, k.not_taken = form.name, reasons
+        return out
+    out = built_in()
+    k.not_taken = [*reasons, *k.not_taken]
+    return out

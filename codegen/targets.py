@@ -1,0 +1,61 @@
+"""Compilers of C as targets: one row each. The printer is the same for all; a row says how wide a vector may be, and
+what stands before every program.
+
+A further compiler is a row from outside::
+
+    from hybrid.codegen.targets import Row, register
+
+    register(Row("lcc", ("lcc",), vector=NO_VECTORS, before=standard))
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+from hybrid.kernels import text as kernel_text
+
+NO_VECTORS = 4                  # bytes of a vector that is one float32
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kind of compilers.
+
+    compilers: words, one of which its ``--version`` (with its path) has; none: all that no other row is for. vector:
+    the most bytes of a vector, 4 for compilers without vectors. before: gives the text that stands before programs.
+    """
+    name: str
+    compilers: tuple[str, ...]
+    vector: int
+    before: Callable[[], str] = str
+
+
+def standard() -> str:
+    """GCC's built-in functions by the names of C's own library."""
+    return kernel_text("c", "standard.h")
+
+
+GNU = Row("GNU C", (), 64)
+ROWS: list[Row] = [GNU]
+
+
+def register(row: Row) -> Row:
+    """Add a row, which is asked before those that are there. A name that is taken is an error."""
+    if any(r.name == row.name for r in ROWS):
+        raise ValueError(f"there is a target {row.name!r} already")
+    ROWS.insert(0, row)
+    return row
+
+
+def unregister(row: Row) -> None:
+    """Take a row out again (tests)."""
+    ROWS.remove(row)
+
+
+def row_of(version: str) -> Row:
+    """The row of a compiler, by its path and what it says of itself."""
+    words = version.lower().replace("/", " ").split()
+    return next((r for r in ROWS if any(w in words for w in r.compilers)), GNU)
+
+
+register(Row("C99", ("tcc",), NO_VECTORS, standard))
