@@ -11,6 +11,7 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
+from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
 from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
@@ -22,7 +23,8 @@ from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
 from .lanes import Refused
 
-__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program"]
+__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program",
+           "takes_attention"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n'
@@ -53,6 +55,8 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return rowcall.print_cuda(k, name)
     if k.kind == "loop":
         return scan_cuda.print_loop(k, name, print_kernel)
+    if k.kind == "attention":
+        return print_attention(k, name)
     if k.dot is not None:
         return print_contraction(k, name)
     if k.hoisted:

@@ -7,10 +7,11 @@ multiplied or replaced by zero (a mask of lengths, dropout). Reshapes in between
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
+from ..base.dtype import is_half
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, Index, pull
 from ..ir.index import Var, var, variables
@@ -42,6 +43,10 @@ class Attention:
     inner: tuple[Node, ...]
 
 
+# of which attentions, with their last products, a backend has kernels
+Attends = Callable[[Attention, Node], bool] | None
+
+
 class _No(Exception):
     """This is something else."""
 
@@ -71,6 +76,8 @@ def _weights(n: Node, at: Index) -> tuple[Node, Index]:
     """The softmax below multiplications and zeros, with its index."""
     if n.prim in ("reshape", "permute"):
         return _weights(n.args[0], pull(n, at)[0])
+    if n.prim == "cast" and is_half(n.dtype):              # softmax of halves is computed in float32
+        return _weights(n.args[0], at)
     if n.prim != "map":
         raise _No
     if n.attrs["fn"] == "div":
@@ -86,7 +93,8 @@ def _weights(n: Node, at: Index) -> tuple[Node, Index]:
     raise _No
 
 
-def _scores(n: Node, at: Index, row: Var, place: Var, seen: "dict[Node, Index]") -> tuple[Node, Index] | None:
+def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
+            seen: "dict[Node, Index]") -> tuple[Node, Index] | None:
     """The product below elementwise functions whose elements are queries times keys."""
     if n in seen:
         return None
@@ -94,7 +102,7 @@ def _scores(n: Node, at: Index, row: Var, place: Var, seen: "dict[Node, Index]")
     if n.prim == "dot":
         (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
         good = len(ca) == 1 and len(_free(n.args[0], ca,
-                                          ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == np.float32
+                                          ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == dtype
         ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
         return (n, at) if good and ends in ((var(row), var(place)),
                                             (var(place), var(row))) and not rest & {row, place} else None
@@ -102,7 +110,7 @@ def _scores(n: Node, at: Index, row: Var, place: Var, seen: "dict[Node, Index]")
         return None
     inner = pull(n, at)[0]
     return next((found for a in n.args if a.size == n.size
-                 and (found := _scores(a, inner, row, place, seen)) is not None), None)
+                 and (found := _scores(a, inner, row, place, dtype, seen)) is not None), None)
 
 
 def _between(top: Node, bottom: Node, prims: frozenset[str]) -> list[Node]:
@@ -145,9 +153,10 @@ def _one_place(top: Node, at: Index, bottom: Node, wanted: Index) -> None:
 _CHAIN = ELEMENTWISE | {"reshape", "permute"}
 
 
-def match(dot: Node) -> Attention | None:
-    """The attention whose last product ``dot`` is, if it is one that a kernel is printed for."""
-    if dot.prim != "dot" or dot.dtype != np.float32 or not dot.size:
+def match(dot: Node, halves: bool = False) -> Attention | None:
+    """The attention of float32 (or, if asked for, of a half type) whose last product ``dot`` is, if it is one that a
+    kernel is printed for."""
+    if dot.prim != "dot" or not (dot.dtype == np.float32 or halves and is_half(dot.dtype)) or not dot.size:
         return None
     try:
         return _match(dot)
@@ -171,7 +180,7 @@ def _match(dot: Node) -> Attention:
     logits, shift = _step(_step(exp, "exp")[0], "sub")
     if _broadcast(total, "sum", axis) is not exp or _broadcast(shift, "max", axis) is not logits:
         raise _No
-    found = _scores(logits, weights_at, row, place, {})
+    found = _scores(logits, weights_at, row, place, dot.dtype, {})
     if found is None:
         raise _No
     scores, scores_at = found

@@ -13,14 +13,14 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
-from .attention import Attention
+from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
 
 
 class Fuser(Rules):
     """One run of the pass."""
 
-    def __init__(self, program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None):
+    def __init__(self, program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None):
         super().__init__(program, attention, prints)
         self.kernels: list[Kernel] = []
         self.counter = 0
@@ -240,8 +240,8 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
     return [next(long) if d > 1 else Ix() for d in shape]
 
 
-def fuse(program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None) -> Fused:
-    """Partition a program into kernels. attention: whether the backend has kernels for it. prints: whether it can
+def fuse(program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None) -> Fused:
+    """Partition a program into kernels. attention: of which the backend has kernels, if of any. prints: whether it can
     compute a value where a packed convolution is.
     """
     return Fuser(program, attention, prints).run()

@@ -15,7 +15,7 @@ from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.scalar import SCALARS
-from .attention import Attention, escapes, match
+from .attention import Attention, Attends, escapes, match
 from .bits import compared
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -40,7 +40,7 @@ def cost(n: Node) -> int:
 class Rules:
     """What is known of a program's nodes, and may one of them be computed where it is needed?"""
 
-    def __init__(self, program: Program, attention: bool, prints: Callable[[Node], bool] | None):
+    def __init__(self, program: Program, attention: Attends, prints: Callable[[Node], bool] | None):
         self.program, self.prints = program, prints
         self.attentions: dict[Node, Attention] = {}
         self.uses: dict[Node, list[Use]] = {}            # of nodes that have no kernel yet
@@ -64,12 +64,14 @@ class Rules:
                                   10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
             self.row_value[n] = self._is_row_value(n)
-        if attention:
-            self._find_attention()
+        if attention is not None:
+            self._find_attention(attention)
 
-    def _find_attention(self) -> None:
+    def _find_attention(self, attention: Callable[[Attention, Node], bool]) -> None:
         for n in self.order:
-            found = match(n)
+            found = match(n, halves=True)
+            if found is not None and not attention(found, n):
+                continue
             if found is not None and escapes(found, n, self.users, {*self.program.roots, *self.stored}):
                 self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
             elif found is not None:

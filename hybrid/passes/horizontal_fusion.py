@@ -10,6 +10,7 @@ from typing import Callable
 
 from ..ir import Node
 from ..ir.kernel import Fused, Kernel
+from .attention import Attends
 from .loop_layout import Turns
 
 MOST_TRIED = 16             # groups that a kernel tries to join
@@ -36,11 +37,12 @@ class Group:
 @dataclass(frozen=True)
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
-    and which matrices it reads faster transposed.
+    which matrices it reads faster transposed; and of which attentions it has kernels.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
     turns: Turns | None = None
+    attention: Attends = None
 
 
 ALONE = Joining(lambda k: False)

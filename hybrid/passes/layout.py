@@ -22,7 +22,7 @@ from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
-from .low_precision import words
+from .low_precision import in_words, words
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
@@ -196,6 +196,9 @@ class Conversion:
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = math.prod(shape) // filters
         low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
+        plane = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
+        if low is not None and low.word == 2 and not in_words(*plane, channels, filters, math.prod(c.shape[:-3])):
+            low = None
         if low is not None:
             c = replace(c, x=low.x, w=low.w)
         form, why = (("depthwise", "") if depthwise else ("words", "") if low else self._form(c, work)

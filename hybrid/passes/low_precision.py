@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Sequence
 
 import numpy as np
 
@@ -17,11 +18,37 @@ from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT
 from ..ir.low_precision import narrow, pack, shifted, word_of
+from ..ir.winograd import by_rule, tiles
 from .frozen import Lasting
 from .rewrite import rebuild, rewrite
 
 LEAST_WORK = 1 << 14            # products below which nothing is rounded: they would not be packed (layout.py)
 LEAST_FILTERS, LEAST_DEPTH = 16, 16
+
+
+# products of float32 that take as long as what Winograd's form does beside its products, by measurement (Zen 4): for a
+# weight, for a tile and channel
+WEIGHT, TILE = 200, 630
+
+
+def in_words(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
+             filters: int, batch: int) -> bool:
+    """Whether a convolution of bfloat16 is faster by words, twice as many products at once, than Winograd's form is in
+    float32 with a quarter of the products."""
+    if by_rule(kernel, stride, dilate, out, channels, batch) != "winograd4":
+        return True
+    places = batch * math.prod(tiles(size, d, 4) for size, d in zip(out, dilate))
+    winograd = (36 * places + WEIGHT) * channels * filters + TILE * places * (channels + filters)
+    return 4.9 * batch * math.prod(out) * channels * filters < winograd
+
+
+def _window_pays(n: Node) -> bool:
+    """``in_words`` of a product with windows; True for other products."""
+    w, win = n.args
+    if win.prim != "window" or len(win.attrs["size"]) != 2 or n.ndim != 4:
+        return True
+    a = win.attrs
+    return in_words(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1])
 
 
 def in_bfloat16(program: Program, lasting: frozenset[int]) -> Program:
@@ -62,7 +89,7 @@ def _pays(n: Node, lasts: Lasting) -> bool:
     w = n.args[known.index(True)]
     depth = math.prod(n.args[0].shape[a] for a in n.attrs["contract"][0])
     filters = w.size // max(depth, 1)
-    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH
+    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH and _window_pays(n)
 
 
 @dataclass(frozen=True)

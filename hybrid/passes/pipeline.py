@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from ..base import collector
+from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane
+from .attention import Attention
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
@@ -56,6 +58,11 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     return planned
 
 
+def _every(found: Attention, dot: Node) -> bool:
+    """The C printer has a kernel for each attention of float32 that is matched."""
+    return dot.dtype == float32
+
+
 def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
@@ -78,7 +85,8 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
                                                               packs) if lasting and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")
-    fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
+    attends = joining.attention if blocking is None else _every
+    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None)
     verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":

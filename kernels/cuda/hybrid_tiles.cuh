@@ -40,6 +40,17 @@ HY_FN unsigned hy_word_at(hy_shared at) {
 }
 #endif
 
+// 2 to the power of x: to 2^-22 of it, and zero below 2^-126.
+#ifdef CUDA_ON_CPU
+HY_FN float hy_exp2(float x) { return x < -126.f ? 0.f : exp2f(x); }
+#else
+HY_FN float hy_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#endif
+
 // A float as the sum of two whose last 13 bits tensor cores may leave out: x = big + small but for 2^-22 of it
 // (H. Ootomo, R. Yokota, "Recovering single precision accuracy from Tensor Cores", 2022). Of an infinity small is zero.
 HY_FN void hy_two_tf32(unsigned &x, unsigned &small) {
@@ -47,6 +58,36 @@ HY_FN void hy_two_tf32(unsigned &x, unsigned &small) {
     float rest = __uint_as_float(x) - __uint_as_float(big);
     small = __float_as_uint(rest == rest ? rest : 0.f);
     x = big;
+}
+#if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ < 800
+// hy_mma_tf32 where tensor cores take no floats: each lane takes its rows and columns from the lanes that hold them.
+HY_FN void hy_mma_tf32(float d[4], const unsigned *a, const unsigned *b) {
+    const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
+    #pragma unroll
+    for (int k = 0; k < 2; k++)
+        for (int t = 0; t < 4; t++) {
+            const unsigned x[2] = {__shfl_sync(~0u, a[2 * k], row + t), __shfl_sync(~0u, a[2 * k + 1], row + t)};
+            const unsigned y[2] = {__shfl_sync(~0u, b[k], column + t), __shfl_sync(~0u, b[k], column + 4 + t)};
+            #pragma unroll
+            for (int n = 0; n < 4; n++) d[n] += __uint_as_float(x[n / 2]) * __uint_as_float(y[n % 2]);
+        }
+}
+#endif
+// D += A B of floats, A as hy_two_tf32 gives it.
+HY_FN void hy_three_tf32(float d[4], const unsigned *a, const unsigned *a_small, const unsigned *b) {
+    unsigned big[2] = {b[0], b[1]}, small[2];
+    #pragma unroll
+    for (int i = 0; i < 2; i++) hy_two_tf32(big[i], small[i]);
+    hy_mma_tf32(d, a_small, big);
+    hy_mma_tf32(d, a, small);
+    hy_mma_tf32(d, a, big);
+}
+// Two numbers as a word of halves, the first in the low half.
+HY_FN unsigned hy_two_half(float low, float high) {
+    return hy_store_half(low) | (unsigned)hy_store_half(high) << 16;
+}
+HY_FN unsigned hy_two_bf16(float low, float high) {
+    return hy_store_bf16(low) | (unsigned)hy_store_bf16(high) << 16;
 }
 // The nearest number that tensor cores take whole.
 #ifdef CUDA_ON_CPU

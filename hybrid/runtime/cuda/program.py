@@ -22,7 +22,7 @@ from .bound import Bound, bind
 from .interface import Launch
 from .texts import share_functions
 
-JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns)
+JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention)
 ALIGN = 16                      # bytes: kernels read and write whole vectors
 # kernels that write each element once, after they read there
 ONCE = ("elementwise", "contraction", "reduction", "row", "concat")
