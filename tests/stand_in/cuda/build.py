@@ -17,14 +17,16 @@ from pathlib import Path
 
 RELEASE = "14.2.0"
 HERE = Path(__file__).resolve().parent
-PACKAGES = (f"cupy-cuda13x=={RELEASE}", "cython==3.2.*", "nvidia-cuda-runtime==13.0.*", "cffi", "hypothesis",
-            "matplotlib", "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools", "wheel")
+PACKAGES = (f"cupy-cuda13x=={RELEASE}", "cython==3.2.*", "nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*",
+            "nvidia-cuda-profiler-api==13.0.*", "nvidia-cuda-cccl==13.0.*", "cffi", "hypothesis", "matplotlib",
+            "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools>=77", "wheel")
 DEFINES = "CUPY_CUDA_VERSION=13000,CUPY_HIP_VERSION=0,CUPY_USE_CUDA_PYTHON=0,CUPY_CANN_VERSION=0"
 
 
-def run(*command: object, cwd: Path | None = None) -> str:
-    """Run a command; its output."""
-    return subprocess.run([str(c) for c in command], cwd=cwd, check=True, text=True, stdout=subprocess.PIPE).stdout
+def run(*command: object, cwd: Path | None = None, **settings: str) -> str:
+    """Run a command; its output. ``settings``: environment variables."""
+    return subprocess.run([str(c) for c in command], cwd=cwd, check=True, text=True, stdout=subprocess.PIPE,
+                          env={**os.environ, **settings}).stdout
 
 
 def libraries(folder: Path) -> Path:
@@ -45,7 +47,7 @@ def sources(folder: Path, python: Path) -> Path:
     unpacked = folder / f"cupy-{RELEASE}"
     if not unpacked.is_dir():
         run(python, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "cupy", "--no-build-isolation",
-            "-d", folder, f"cupy=={RELEASE}")
+            "-d", folder, f"cupy=={RELEASE}", CUPY_INSTALL_USE_STUB="1")             # pip runs setup.py: without CUDA
         with tarfile.open(folder / f"cupy-{RELEASE}.tar.gz") as archive:
             archive.extractall(folder, filter="data")
     return unpacked
