@@ -82,10 +82,11 @@ def turns(dot: Node, which: int, steps: int) -> bool:
     return (axis == 1) == (dot.size // max(w.shape[1 - axis], 1) > FEW)
 
 
-def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90") -> CudaText:
+def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90",
+                  written: Sequence[Node] = ()) -> CudaText:
     """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as
-    (from, to). arch: the GPU that it is for."""
-    with printing_for(arch):
+    (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie."""
+    with printing_for(arch, written):
         return _print_program(groups, moves)
 
 

@@ -114,6 +114,10 @@ for _n in (10, 33, 128, 200, 1000, 4096):
     form(f"softmax {_n}", softmax, [normal(5, _n)], "hy_warp_reduce" if _n <= 128 else "hy_block_reduce",
          "hy_pack" if _n % 4 == 0 else "!hy_pack")
 form("softmax half", softmax, [normal(3, 1024, dtype="float16")], "hy_pack<hy_half, 8>", tol=4e-3)
+form("softmax of a wide range", softmax, [normal(5, 300) * 40], "kept", "hy_exp2", "__restrict__")
+form("softmax of columns beside", lambda x, b: softmax(ir.map("relu", x) + b) * b, [normal(5, 96), normal(96)], "kept")
+form("softmax in the place of its input", lambda x, y: (y + 1, softmax(x)), [normal(5, 256), normal(4)], "hy_exp2",
+     updates=(0,))
 form("softmax of many short rows", softmax, [normal(4300, 132)], "hy_warp_reduce")
 form("softmax over channels", lambda x: softmax(ir.permute(x, (0, 2, 3, 1))), [normal(2, 6, 40, 40)],
      "!hy_warp_reduce", "!hy_block_reduce")

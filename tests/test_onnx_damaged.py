@@ -13,6 +13,22 @@ def test_damaged_files_are_run_or_refused(monkeypatch: pytest.MonkeyPatch) -> No
     assert not failures(range(20), cases())
 
 
+@pytest.mark.parametrize("seed", [3021, 3730, 4808, 9958])
+def test_networks_that_lost_all_their_inputs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from .fuzz.onnx_files import failures
+    from .onnx_nodes import cases
+    monkeypatch.setenv("HYBRID_CC", "none")
+    assert not failures(range(seed, seed + 1), cases())
+
+
+@pytest.mark.thorough
+def test_ten_thousand_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    from .fuzz.onnx_files import failures
+    from .onnx_nodes import cases
+    monkeypatch.setenv("HYBRID_CC", "none")
+    assert not failures(range(10000), cases())
+
+
 def test_what_is_neither_run_nor_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
     import signal

@@ -231,7 +231,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
         if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts):
-            t[:] = r                       # type: ignore[index]  on the tape ranges and what they are of are arrays apart
+            # on the tape ranges and what they are of are arrays apart
+            t[:] = r                       # type: ignore[index]
             continue
         t._write(r._data)
         # a new value of what has a gradient is still that variable

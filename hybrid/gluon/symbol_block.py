@@ -5,6 +5,7 @@ from typing import Any
 
 from .. import serialize
 from ..buffers.array import NDArray
+from ..base.device import current_context
 from ..base.errors import AttributeValueError
 from ..graph.inference import shapes_of
 from ..graph.symbol import Group, Symbol, var
@@ -82,7 +83,8 @@ class SymbolBlock(HybridBlock):
             raise AttributeValueError(f"this block takes {len(d['_inputs'])} inputs ({', '.join(d['_inputs'])}), got "
                                       f"{len(args)}")
         values = dict(zip(d["_inputs"], args))
-        eager = isinstance(args[0], NDArray)
+        eager = not args or isinstance(args[0], NDArray)
+        ctx = args[0]._ctx if eager and args else current_context()
         if eager and any(p._data is None and p._deferred is not None for p in self.params.values()):
             self._finish(args)
         names = {p.name: p for p in self.params.values()}
@@ -90,7 +92,7 @@ class SymbolBlock(HybridBlock):
         def value_of(name: str) -> Any:
             if name in values:
                 return values[name]
-            return names[name].data(args[0]._ctx) if eager else names[name].var()
+            return names[name].data(ctx) if eager else names[name].var()
         return run_graph(d["_outputs"], value_of, eager)
 
     def _finish(self, args: Any) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from ..base import collector
+from ..ir.size import fixed
 from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
@@ -65,6 +66,7 @@ def _every(found: Attention, dot: Node) -> bool:
 
 def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
+    sized = any(not fixed(d) for n in program.inputs for d in n.shape)
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
@@ -81,7 +83,7 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking,
+    arranged = not sized and pictures(current, lasting, blocking) or layout(current, lasting, blocking,
                                                               packs) if lasting and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")

@@ -26,6 +26,7 @@ from ..ir import Program
 from ..ir import scalar
 from ..ir.build import Const
 from ..ir.scan import Body
+from ..ir.size import Size
 from . import cache, toolchain
 from .recipe import Recipe, from_text, to_text
 
@@ -142,7 +143,8 @@ def variables() -> tuple[tuple[str, str], ...]:
 def key(program: Program, lasting: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
     no plain data."""
-    around = None if config.verify() or config.debug_level() else surroundings()
+    sized = any(type(d) is Size for n in program.inputs for d in n.shape)      # it is made again in each process
+    around = None if sized or config.verify() or config.debug_level() else surroundings()
     if around is None:
         return None
     try:

@@ -277,5 +277,5 @@ class _Attention:
                 "  #pragma unroll", f"  for (int n = 0; n < {4 * self.nc}; n++)",
                 "    sums[n / 4][n % 4] = sums[n / 4][n % 4] * again[n / 2 % 2] + o[n / 4][n % 4];",
                 "  __syncthreads();", "}", "hy_wait<0>();", *self._results()]
-        return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, 32 * WARPS),
+        return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, 32 * WARPS, alone=True),
                            [Launch(self.name, count * self.tiles, 32 * WARPS, self.args, self.shared)])

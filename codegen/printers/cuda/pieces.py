@@ -2,6 +2,7 @@
 once."""
 from __future__ import annotations
 
+import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Iterator, Sequence
@@ -15,6 +16,7 @@ from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, 
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Expr, Op, Stmt
 
+from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
 from hybrid.codegen.emit import Block, Emitter, Key, Reducer
 
@@ -81,9 +83,11 @@ def index_type(k: Kernel) -> str:
 
 
 def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
-             scratch: str = "") -> str:
-    """Text of a __global__ function. scratch: C type of its working memory, the last parameter."""
-    parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
+             scratch: str = "", alone: bool = False) -> str:
+    """Text of a __global__ function. scratch: C type of its working memory, the last parameter. alone: what it writes
+    lies nowhere that it reads, unless that is a new value of an input."""
+    own = "__restrict__ " if alone and not any(n in current().written for n in args[:stores]) else ""
+    parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *{own}p{i}" for i, n in enumerate(args)]
     parts += [f"{scratch} *scratch"] if scratch else []
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])
@@ -101,6 +105,7 @@ class CudaEmitter(Emitter):
     out: dict[str, tuple[str, str, Ix]] = field(default_factory=dict)
     packed: int = 0
     loose: int = 0
+    parts: dict[str, str] = field(default_factory=dict)      # sums of rows -> one by them
 
     @contextmanager
     def counted_by(self, lane: Var) -> Iterator[None]:
@@ -114,7 +119,8 @@ class CudaEmitter(Emitter):
 
     def trial(self) -> CudaEmitter:
         """A copy whose emissions are thrown away."""
-        return replace(self, packs={}, out={}, extra={}, written=set(self.extra), packed=0, loose=0)
+        return replace(self, packs={}, out={}, extra={}, parts=dict(self.parts), written=set(self.extra), packed=0,
+                       loose=0)
 
     def _whole(self, n: Node, x: Ix, known: frozenset) -> bool:
         """Whether the lanes' elements at address x are one aligned stretch, whose start is known outside."""
@@ -185,6 +191,31 @@ class CudaEmitter(Emitter):
                 f"for (int {self.lane.name} = 0; {self.lane.name} < {self.lane.extent}; {self.lane.name}++) {{",
                 *("  " + s for s in lines), "}", *after]
 
+    def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n.prim == "map" and n.dtype == np.float32 and not guard:
+            if n.attrs["fn"] == "exp" and _below_its_greatest(n.args[0]):
+                return self.let(block, n.dtype,
+                                f"hy_exp2({self.value(n.args[0], idx, block)} * {1 / math.log(2)!r}f)")
+            if n.attrs["fn"] == "div" and _of_its_sum(n):
+                return self._share(n, idx, block) or super()._compute(n, idx, guard, block)
+        return super()._compute(n, idx, guard, block)
+
+    def _share(self, n: Node, idx: Index, block: Block) -> str | None:
+        """An exponential, times one by the sum of all, which is divided once a row; None where that is not known
+        outside."""
+        top = block
+        while top.parent is not None:
+            top = top.parent
+        if top is block:
+            return None
+        total = self.value(n.args[1], idx, block)
+        if not any(total == known for known in top.memo.values()):
+            return None
+        if total not in self.parts:
+            self.parts[total] = self.name("by")
+            top.body.append(f"const float {self.parts[total]} = 1 / {total};")
+        return self.let(block, n.dtype, f"{self.value(n.args[0], idx, block)} * {self.parts[total]}")
+
     def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         """Four neighbours share one block of Philox: it is computed where the number of the block is known."""
         x = linear(n.shape, idx)
@@ -201,6 +232,25 @@ class CudaEmitter(Emitter):
                               f"long long)({text(number)}));")
             b = home
         return self.let(block, n.dtype, f"hy_word({b.memo[key]}, {text(word)})")
+
+
+def _spread(n: Node, op: str) -> Node | None:
+    """What a reduction of rows, spread over them again, is of."""
+    while n.prim in ("reshape", "expand"):
+        n = n.args[0]
+    return n.args[0] if n.prim == "reduce" and n.attrs["op"] == op else None
+
+
+def _below_its_greatest(n: Node) -> bool:
+    """Whether a value is a row's minus the row's greatest: what softmax takes exponentials of. They need 2^-17 of
+    themselves at most."""
+    return n.prim == "map" and n.attrs["fn"] == "sub" and _spread(n.args[1], "max") is n.args[0]
+
+
+def _of_its_sum(n: Node) -> bool:
+    """Whether a quotient is a softmax."""
+    x, total = n.args
+    return x.prim == "map" and x.attrs["fn"] == "exp" and _below_its_greatest(x.args[0]) and _spread(total, "sum") is x
 
 
 def emitter(k: Kernel, names: dict[Node, str], reducer: Reducer | None = None, lane: Var | None = None) -> CudaEmitter:

@@ -117,7 +117,7 @@ class Product:
         """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue.
         shared: bytes of dynamic shared memory."""
         if parts == 1:
-            return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads),
+            return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads, alone=True),
                                [Launch(self.name, blocks, threads, self.args, shared)])
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
         last = print_flat(self.k, self.name, self._sum_of(parts), self.T)

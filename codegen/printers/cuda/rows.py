@@ -19,6 +19,7 @@ from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Name
 
 from .flat import thread_number
+from .kept import Kept
 from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
                           joined, names_of, widths)
 from hybrid.codegen.dialect import CUDA
@@ -26,7 +27,7 @@ from hybrid.codegen.emit import Block, Emitter, Reducer, identity, loop_nest, se
 from hybrid.codegen.reductions import rounded
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
-MANY_ROWS = PROCESSORS * 32
+MANY_ROWS = PROCESSORS * 24
 ALONE = 8                             # elements up to which every thread reduces by itself
 
 
@@ -98,8 +99,9 @@ def team_loop(e: CudaEmitter, outer: Block, vs: Sequence[Var], team: Team, items
     raise AssertionError("one element at a time always fits")
 
 
-def team_reducer(team: Team) -> Reducer:
-    """A reducer in which all threads of a team work together; every thread gets the result."""
+def team_reducer(team: Team, kept: Kept | None = None) -> Reducer:
+    """A reducer in which all threads of a team work together; every thread gets the result. kept: the row's values in
+    registers."""
     def reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         at = {v for i in idx for v in variables(i)}
         x = n.args[0]
@@ -108,7 +110,7 @@ def team_reducer(team: Team) -> Reducer:
                 or not isinstance(e, CudaEmitter)):
             return serial_reduce(e, n, idx, guard, block)
         return _team_arg(e, team, n, idx, guard,
-                         block) if n.prim == "argreduce" else _team_reduce(e, team, n, idx, guard, block)
+                         block) if n.prim == "argreduce" else _team_reduce(e, team, n, idx, guard, block, kept)
     return reduce
 
 
@@ -140,11 +142,15 @@ def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: B
     return team_loop(e, block, vs, team, [x.dtype.itemsize], body, part)
 
 
-def _team_reduce(e: CudaEmitter, team: Team, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+def _team_reduce(e: CudaEmitter, team: Team, n: Node, idx: Index, guard: Guard, block: Block,
+                 kept: Kept | None = None) -> str:
     T, op = CUDA.compute(n.args[0].dtype), n.attrs["op"]
     zero = identity(e, op, n.args[0].dtype)
     acc = e.let(block, n.args[0].dtype, zero, "a")
-    lines = accumulator_loop(e, n, idx, guard, block, team, acc)
+    if kept is not None and not guard and kept.takes(n):
+        lines = kept.reduction(e, n, idx, block, acc)
+    else:
+        lines = accumulator_loop(e, n, idx, guard, block, team, acc)
     block.body += lines
     shared = _shared(e, team, T, block)
     block.body.append(f"{acc} = {team.reduce(acc, operation(op, n.args[0].dtype), f'({T}){zero}', shared)};")
@@ -200,7 +206,18 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
     work = max([math.prod(v.extent for v in rest),
                 *(m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce"))])
     team = choose_team(count, work)
-    e = emitter(k, names, team_reducer(team))
+    body = next(b for b in (_row_body(k, names, rows, rest, team, kept) for kept in Kept.choices(k, rest, team.width))
+                if b is not None)
+    kind = index_type(k)
+    text_ = [*team.head(count, kind), *decode("row", rows, kind), *body]
+    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads, alone=True),
+                       [Launch(name, team.blocks(count), team.threads, args)])
+
+
+def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var], team: Team,
+              kept: Kept | None) -> list[str] | None:
+    """Statements of a row; None where its values cannot be kept so."""
+    e = emitter(k, names, team_reducer(team, kept))
     block = Block(None, frozenset(rows))
     for n in reversed(k.hoisted):                              # inner reductions first: the later ones find them done
         e.value(n, k.members[n][0].idx, block)
@@ -211,16 +228,16 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
             value = to.value(k.root, idx, inner)
             inner.body.append(to.store(names[k.root], k.root, idx, value))
         items = [k.root.dtype.itemsize, *(n.dtype.itemsize for n in k.reads if n.size == k.root.size)]
-        tail = team_loop(e, block, rest, team, items, body)
+        tail = (team_loop(e, block, rest, team, items, body) if kept is None else
+                kept.loop(e, block, rest, lambda inner, at, turn: body(e, inner, at)))
     else:
         idx = tuple(var(v) for v in k.loops)
         value = e.value(k.root, idx, block)
         tail = [f"if (lane == 0) {{ {e.store(names[k.root], k.root, idx, value)} }}"]
-    kind = index_type(k)
-    text_ = [*team.head(count, kind), *decode("row", rows, kind), *block.lines,
-             *(f"if (lane == 0) {{ {e.store(names[n], n, at, v)} }}" for n, at, v in sides), *tail]
-    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads),
-                       [Launch(name, team.blocks(count), team.threads, args)])
+    if kept is not None and (e.loose or not kept.used):
+        return None
+    return [*(kept.declared() if kept is not None else []), *block.lines,
+            *(f"if (lane == 0) {{ {e.store(names[n], n, at, v)} }}" for n, at, v in sides), *tail]
 
 
 def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: int) -> PrintedCuda:

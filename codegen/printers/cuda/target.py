@@ -5,7 +5,9 @@ import re
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Iterator
+from typing import Iterable, Iterator
+
+from hybrid.ir import Node
 
 # whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs
 FAST_TF32 = frozenset({80, 90, 100, 103})
@@ -13,8 +15,9 @@ FAST_TF32 = frozenset({80, 90, 100, 103})
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU's architecture: 80 stands for sm_80."""
+    """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie."""
     number: int = 90
+    written: frozenset[Node] = frozenset()
 
     @property
     def tf32(self) -> bool:
@@ -32,9 +35,9 @@ def current() -> Target:
 
 
 @contextmanager
-def printing_for(arch: str) -> Iterator[None]:
-    """Scope in which kernels are printed for an architecture, as ``sm_90a``."""
-    token = _current.set(Target(int(re.sub(r"\D", "", arch))))
+def printing_for(arch: str, written: Iterable[Node] = ()) -> Iterator[None]:
+    """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs."""
+    token = _current.set(Target(int(re.sub(r"\D", "", arch)), frozenset(written)))
     try:
         yield
     finally:

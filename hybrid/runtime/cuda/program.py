@@ -49,7 +49,8 @@ class CudaProgram:
             check_dtype(node.dtype, ctx)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
-        text = printer.print_program(planned.groups, [] if self._swaps else self._moves, self.driver.arch)
+        text = printer.print_program(planned.groups, [] if self._swaps else self._moves, self.driver.arch,
+                                     list(self._placed))
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
