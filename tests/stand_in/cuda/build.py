@@ -18,8 +18,8 @@ from pathlib import Path
 RELEASE = "14.2.0"
 HERE = Path(__file__).resolve().parent
 PACKAGES = (f"cupy-cuda13x=={RELEASE}", "cython==3.2.*", "nvidia-cuda-runtime==13.0.*", "nvidia-cuda-crt==13.0.*",
-            "nvidia-cuda-profiler-api==13.0.*", "nvidia-cuda-cccl==13.0.*", "cffi", "hypothesis", "matplotlib",
-            "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools>=77", "wheel")
+            "nvidia-cuda-profiler-api==13.0.*", "nvidia-cuda-nvrtc==13.0.*", "nvidia-cuda-cccl==13.0.*", "cffi",
+            "hypothesis", "matplotlib", "ml_dtypes", "numpy", "pytest", "pytest-xdist", "setuptools>=77", "wheel")
 DEFINES = "CUPY_CUDA_VERSION=13000,CUPY_HIP_VERSION=0,CUPY_USE_CUDA_PYTHON=0,CUPY_CANN_VERSION=0"
 
 
