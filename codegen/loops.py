@@ -47,9 +47,9 @@ def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
     return args, {n: f"p{i}" for i, n in enumerate(args)}
 
 
-def signature(name: str, args: Sequence[Node], written: int) -> str:
-    """Head of a kernel's function."""
-    parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
+def signature(name: str, args: Sequence[Node], written: int, *more: str) -> str:
+    """Head of a kernel's function. more: further parameters."""
+    parts = [*(f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)), *more]
     return f"static void {name}({', '.join(parts)}{more_declared()}) {{"
 
 
@@ -97,9 +97,7 @@ def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bo
     body = blocks[-1].body
     for depth in reversed(range(len(loops))):
         beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
-        head = pragma(depth, body)
-        if beside:
-            head = head.replace(" simd", "") if "parallel" in head or " for " in head else ""
+        head = pragma(depth, [beside] if beside else body)
         body = [*blocks[depth].body, replace(beside, pragma=head) if beside else loop(loops[depth], body, head)]
     return body
 

@@ -20,7 +20,7 @@ import hybrid.codegen
 from hybrid.codegen.schedule import registered
 import hybrid.kernels
 
-from ..base import collector, config
+from ..base import collector, config, system
 from .. import ir
 from ..ir import Program
 from ..ir import scalar
@@ -181,16 +181,11 @@ LONGEST_WAIT = 120.0                   # seconds for another process, which may 
 def building(name: str) -> Iterator[None]:
     """Within it, other processes that want to build the same program wait; where files have no locks, nobody does."""
     lock = None
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl  # noqa: PLC0415  not on Windows
-        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):
+        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT, 0o600)
         end = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < end:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)     # of this process: children do not inherit it
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
+        while time.monotonic() < end and not system.take_lock(lock):     # of this process: children do not inherit it
+            time.sleep(0.02)
     try:
         yield
     finally:
