@@ -9,11 +9,11 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import hint
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
-from hybrid.codegen.program.size_parameters import more_declared
+from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
 from .block import Block, loop
 from .dialect import C
 from .emit import Emitter
@@ -157,14 +157,17 @@ def _free_size(dot: Node) -> int:
 def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Pragma:
     """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here
     already."""
+    count = math.prod(v.extent for v in loops)
+
     def choose(depth: int, body: Sequence[Stmt]) -> str:
         parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
         simd = (depth == len(loops) - 1 and hint(loops[depth].extent) >= 4
                 and not any(isinstance(s, For) and s.pragma for s in walk(body)))
         if parallel and team:
             return f"#pragma omp for{' simd' if simd else ''} schedule(static) nowait"
-        if parallel:
-            return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+        if parallel or not team and depth == 0 and not fixed(count) and work > 0:
+            pragma = f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+            return where_it_pays(pragma, count, work, PARALLEL_WORK)
         return "#pragma omp simd" if simd else ""
     return choose
 
