@@ -143,7 +143,7 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
 def print_sort(k: Kernel, name: str, target: Target) -> Printed:
     """The order of keys; the working memory is of the result's size."""
     args, names = pointer_names(k)
-    head = signature(name, args, 1).replace(") {", ", char *scratch) {")
+    head = signature(name, args, 1, "char *scratch")
     source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
     return Printed(name, source, args, "sort", scratch, True)
 
@@ -233,13 +233,18 @@ def in_team(g: Group) -> bool:
     return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
 
 
+NET = "void net(void **b)"
+# the function that runs all kernels, from what prints that of one block under a head
+Around = Callable[[Callable[[str], str]], str]
+
+
 def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str],
               scratch: Callable[[int, int], str],
-              optional: bool = False, times: str = "", sizes: str = "") -> str:
-    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
-    value's address. optional: kernels for which an array is missing (a null pointer) are left out. times: C text of
-    an array in which the function notes when each group began, and how long it took (in nanoseconds). sizes: C text
-    of the array that holds the sizes of a call.
+              optional: bool = False, times: str = "", sizes: str = "", head: str = NET) -> str:
+    """The function that runs all kernels, with this head; a team of threads runs those of some groups. pointer: C text
+    of a stored value's address. optional: kernels for which an array is missing (a null pointer) are left out.
+    times: C text of an array in which the function notes when each group began, and how long it took (in
+    nanoseconds). sizes: C text of the array that holds the sizes of a call.
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
@@ -256,7 +261,7 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
             count += 1
         lines += calls
     known = [f"  const long {n} = ((const long *){sizes})[{i}];" for i, n in enumerate(size_parameters.names())]
-    return "\n".join([*([CLOCK] if times else []), "void net(void **b) {", *known, *lines, "}"])
+    return "\n".join([*([CLOCK] if times else []), f"{head} {{", *known, *lines, "}"])
 
 
 CLOCK = """struct hy_time { long seconds, nanoseconds; };
@@ -323,7 +328,7 @@ class Text:
 
 @collector.waits
 def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
-               target: Target, optional: bool = False, around: Callable[[str], str] = str,
+               target: Target, optional: bool = False, around: Around = lambda net: net(NET),
                times: str = "", sizes: str = "") -> Text:
     """C of a program's functions. The arguments are those of ``print_program``."""
     groups = [Group([k for k in g.kernels if k.root.size != 0]) for g in groups]
@@ -337,7 +342,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and (k.kind == "attention" or supported(k))}, key=str)
-    net = around(print_net(calls, pointer, scratch, optional, times, sizes))
+    net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
     return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
                 max((p.scratch for p in printed), default=0))
 
@@ -345,10 +350,10 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
                   vector_bytes: int,
                   choose: Choose | None = None, optional: bool = False,
-                  around: Callable[[str], str] = str, times: str = "", sizes: str = "") -> tuple[str, int]:
+                  around: Around = lambda net: net(NET), times: str = "", sizes: str = "") -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
     such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
-    ``print_net``, as times. around: what the function that runs all kernels becomes.
+    ``print_net``, as times. around: gives the function that runs all kernels, and is given what prints it under a head.
     """
     target = Target(vector_bytes, choose)
     text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)

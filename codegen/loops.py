@@ -9,11 +9,11 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import hint
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
-from hybrid.codegen.program.size_parameters import more_declared
+from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
 from .block import Block, loop
 from .dialect import C
 from .emit import Emitter
@@ -47,9 +47,9 @@ def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
     return args, {n: f"p{i}" for i, n in enumerate(args)}
 
 
-def signature(name: str, args: Sequence[Node], written: int) -> str:
-    """Head of a kernel's function."""
-    parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
+def signature(name: str, args: Sequence[Node], written: int, *more: str) -> str:
+    """Head of a kernel's function. more: further parameters."""
+    parts = [*(f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)), *more]
     return f"static void {name}({', '.join(parts)}{more_declared()}) {{"
 
 
@@ -97,9 +97,7 @@ def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bo
     body = blocks[-1].body
     for depth in reversed(range(len(loops))):
         beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
-        head = pragma(depth, body)
-        if beside:
-            head = head.replace(" simd", "") if "parallel" in head or " for " in head else ""
+        head = pragma(depth, [beside] if beside else body)
         body = [*blocks[depth].body, replace(beside, pragma=head) if beside else loop(loops[depth], body, head)]
     return body
 
@@ -159,14 +157,17 @@ def _free_size(dot: Node) -> int:
 def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Pragma:
     """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here
     already."""
+    count = math.prod(v.extent for v in loops)
+
     def choose(depth: int, body: Sequence[Stmt]) -> str:
         parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
         simd = (depth == len(loops) - 1 and hint(loops[depth].extent) >= 4
                 and not any(isinstance(s, For) and s.pragma for s in walk(body)))
         if parallel and team:
             return f"#pragma omp for{' simd' if simd else ''} schedule(static) nowait"
-        if parallel:
-            return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+        if parallel or not team and depth == 0 and not fixed(count) and work > 0:
+            pragma = f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+            return where_it_pays(pragma, count, work, PARALLEL_WORK)
         return "#pragma omp simd" if simd else ""
     return choose
 

@@ -114,7 +114,7 @@ def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var
     """Loop variables over some axes, as one loop when they can be merged."""
     sizes = list(sizes)
     if merge and len(sizes) > 1:
-        n = int(np.prod(sizes))
+        n = math.prod(sizes)
         v = Var(e.name("r"), n)
         return [v], unlinear(var(v), sizes)
     loops = [Var(e.name("r"), s) for s in sizes]

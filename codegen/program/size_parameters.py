@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, dims, fixed
+from hybrid.ir.size import Dim, dims, fixed, hint
 
 
 class _Now(threading.local):
@@ -55,3 +55,11 @@ def more_passed() -> str:
 def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
+
+
+def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:
+    """A pragma for threads, nothing where the work is less than they are worth. count: what the work is in proportion
+    to; where that is known at the call only, so is whether threads pay."""
+    if fixed(count):
+        return pragma if work >= least else ""
+    return f"{pragma} if ({count} >= {max(least * hint(count) // max(work, 1), 1)})"

@@ -341,6 +341,13 @@ def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
     return make("random_bits", (key,), shape=ints(shape), stream=int(stream))
 
 
+def size_value(n: int, dtype: Any) -> Node:
+    """A size that is known at the call (ir/size.py) as a number: one more than the last of so many that are counted
+    from 0."""
+    last = slice(iota(n, np.int64), (n - 1,), (1,))
+    return cast(map_("add", reshape(last, ()), 1), dtype)
+
+
 def _binary(fn: str, swap: bool = False) -> Any:
     def method(self: Node, other: Any) -> Any:
         if not isinstance(other, (Node, int, float, bool, np.number, np.bool_)):

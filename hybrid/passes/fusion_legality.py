@@ -110,8 +110,9 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
+        often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
-                                                                 and _visits(u, u.kernel) > 1.5 * n.size for u in uses):
+                                                                 and _visits(u, u.kernel) > often for u in uses):
             return False                                 # windows would compute it again and again
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 

@@ -18,7 +18,7 @@ from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
-from .low_precision import sums_in_floats
+from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products
 from .long_sums import deep_dot, in_chunks
@@ -78,6 +78,8 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
+    if blocking is not None and lasting:
+        current = scales_behind(current, lasting)
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)

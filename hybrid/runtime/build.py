@@ -97,10 +97,10 @@ class _Table:
             return shape
         return (self.blocks.count * shape[0], *shape[1:]) if shape else (self.blocks.count,)
 
-    def around(self, net: str) -> str:
-        """The function that runs all kernels, for all blocks."""
+    def around(self, net: Callable[[str], str]) -> str:
+        """The function that runs all kernels, for all blocks. net: prints that of one block under a head."""
         if self.blocks.count == 1:
-            return net
+            return net(printer.NET)
         moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
         moved.update((self.index[n], n.nbytes) for n in self.fresh)
         return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts,

@@ -22,7 +22,7 @@ from .anchored import Anchored
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block
-from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.lanes import Refused, copied_text, masked_text
@@ -145,8 +145,8 @@ class Packed(Anchored):
     def parallel(self) -> str:
         """A pragma, where threads pay."""
         work = hint(self.dot.size) * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise"
-                                                               else self.deep))
-        return PARALLEL if work >= PARALLEL_WORK else ""
+                                                                     else self.deep))
+        return where_it_pays(PARALLEL, self.dot.size, work, PARALLEL_WORK)
 
     @staticmethod
     def taps(name: str, at: str, size: int, kernel: int, stride: int, dilate: int, pad: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, text, var
-from hybrid.ir.size import fixed, hint
+from hybrid.ir.size import fixed, hint, may_exceed
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
@@ -22,7 +22,7 @@ from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import Printed, pointer_names
-from hybrid.codegen.program.size_parameters import literal, more_declared
+from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
 from .operand import Operand, operand, root_index
 from hybrid.codegen.lanes import F32, Refused, copied_text, masked_text
 from hybrid.codegen.vector import VectorEmitter
@@ -354,7 +354,9 @@ class _Attention:
         batch = list(self.found.batch)
         count = math.prod(v.extent for v in batch)
         work = hint(count * self.row.extent * self.key.extent) * (self.depth.extent + self.column.extent)
-        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and hint(count * self.groups) > 1 else []
+        many = count * self.row.extent * self.key.extent
+        threads = where_it_pays(PARALLEL, many, work, PARALLEL_WORK) if may_exceed(count * self.groups, 1) else ""
+        parallel = ["  " + threads] if threads else []
         share = (f"const long t0 = g * {self.together}, t1 = t0 + {self.together} < {self.tiles} ? t0 + "
                  f"{self.together} : {self.tiles};" if self.any else
                  f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};")

@@ -11,7 +11,7 @@ from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.stmt import lines
 
-from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.dialect import C, PARALLEL, PARALLEL_SIMD
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names,
                                   signature)
@@ -61,9 +61,9 @@ class _Concat:
         for depth in reversed(range(len(self.outer))):
             v = self.outer[depth]
             nest = [*blocks[depth + 1].lines, *nest]
-            simd = " simd" if single and v is self.outer[-1] else ""
-            pragma = PARALLEL.replace(" for",
-                                      f" for{simd}") if parallel and v is first else f"#pragma omp{simd}" if simd else ""  # noqa: E501
+            simd = single and v is self.outer[-1]
+            pragma = ((PARALLEL_SIMD if simd else PARALLEL) if parallel and v is first
+                      else "#pragma omp simd" if simd else "")
             nest = [*([pragma] if pragma else []), *loop_nest([v], nest)]
         return [*blocks[0].lines, *nest]
 

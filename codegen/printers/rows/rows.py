@@ -17,6 +17,7 @@ from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, function, merged_axes,
                                   pointer_names, rename, work_of)
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
 from hybrid.codegen.schedule.software_pipelining import in_stages
@@ -174,8 +175,9 @@ class _Rows:
         return body
 
     def _pragma(self, v: Var, depth: int, work: int) -> str:
-        return (TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1
-                else "")
+        if self.team and depth == 0:
+            return TEAM
+        return where_it_pays(PARALLEL, self.k.root.size, work, PARALLEL_WORK) if depth == 0 and v.extent > 1 else ""
 
     def _last(self, lane: Var, body: list[Stmt]) -> LaneLoop:
         return LaneLoop(lane, body, self._copies(lane, body))
