@@ -1,8 +1,7 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
@@ -13,6 +12,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
+from hybrid.ir.size import Specialised
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
@@ -21,6 +21,7 @@ from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
+from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.tree_shaking import needed
 from hybrid.codegen.printers.products.registers import support
 from hybrid.codegen.program.kernel_deduplication import LARGE, share, units
@@ -142,13 +143,19 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
 def print_sort(k: Kernel, name: str, target: Target) -> Printed:
     """The order of keys; the working memory is of the result's size."""
     args, names = pointer_names(k)
-    head = signature(name, args, 1).replace(") {", ", char *scratch) {")
+    head = signature(name, args, 1, "char *scratch")
     source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
     return Printed(name, source, args, "sort", scratch, True)
 
 
+# kinds of kernels that take sizes which are known at the call only
+ANY_SIZE = ("elementwise", "reduction", "row", "concat", "convolution", "contraction", "attention")
+
+
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    if size_parameters.names() and k.kind not in ANY_SIZE:
+        raise Specialised(f"a kernel of kind {k.kind}")
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 
@@ -159,12 +166,12 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
-        def gathered() -> Printed:
-            return print_contraction(k, name, target)
+        def gathered(called: str) -> Printed:
+            return print_contraction(k, called, target)
         found = convolution.print_convolution(k, name, target, gathered,
                                               lambda p: _alone(k, p, target)) if (
                 _has_windows(k) and target.vector > SCALAR) else None
-        return found or gathered()
+        return found or gathered(name)
     kind = k.kind
     if kind == "concat":
         return concat.print_concat(k, name)
@@ -226,12 +233,18 @@ def in_team(g: Group) -> bool:
     return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
 
 
+NET = "void net(void **b)"
+# the function that runs all kernels, from what prints that of one block under a head
+Around = Callable[[Callable[[str], str]], str]
+
+
 def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str],
               scratch: Callable[[int, int], str],
-              optional: bool = False, times: str = "") -> str:
-    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
-    value's address. optional: kernels for which an array is missing (a null pointer) are left out. times: C text of
-    an array in which the function notes when each group began, and how long it took (in nanoseconds).
+              optional: bool = False, times: str = "", sizes: str = "", head: str = NET) -> str:
+    """The function that runs all kernels, with this head; a team of threads runs those of some groups. pointer: C text
+    of a stored value's address. optional: kernels for which an array is missing (a null pointer) are left out.
+    times: C text of an array in which the function notes when each group began, and how long it took (in
+    nanoseconds). sizes: C text of the array that holds the sizes of a call.
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
@@ -240,14 +253,15 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     count = 0
     for i, (team, kernels) in enumerate(groups):
         calls = [f"  "
-                 f"{guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"  # noqa: E501
+                 f"{guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *size_parameters.names(), *p.numbers])});"  # noqa: E501
                  for p in kernels]
         calls = ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
         if times and calls:
             calls = ["  { const long began = hy_now();", *calls, f"  hy_took((long *){times} + {2 * count}, began); }}"]
             count += 1
         lines += calls
-    return "\n".join([*([CLOCK] if times else []), "void net(void **b) {", *lines, "}"])
+    known = [f"  const long {n} = ((const long *){sizes})[{i}];" for i, n in enumerate(size_parameters.names())]
+    return "\n".join([*([CLOCK] if times else []), f"{head} {{", *known, *lines, "}"])
 
 
 CLOCK = """struct hy_time { long seconds, nanoseconds; };
@@ -283,10 +297,9 @@ def before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bo
 
 
 def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
-    """A printed product as a program of its own; the kernel's name does not matter."""
+    """A printed product as a program of its own."""
     assert k.dot is not None
-    own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]",
+    program = "\n".join([p.source, print_net([(False, [p])], lambda n: f"b[{p.args.index(n)}]",
                                                lambda group, nbytes: f"b[{len(p.args)}]")])
     return Alone(before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
                  tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
@@ -315,10 +328,10 @@ class Text:
 
 @collector.waits
 def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
-               target: Target, optional: bool = False, around: Callable[[str], str] = str,
-               times: str = "") -> Text:
+               target: Target, optional: bool = False, around: Around = lambda net: net(NET),
+               times: str = "", sizes: str = "") -> Text:
     """C of a program's functions. The arguments are those of ``print_program``."""
-    groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
+    groups = [Group([k for k in g.kernels if k.root.size != 0]) for g in groups]
     teams = [in_team(g) for g in groups]
     shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team
                                            else print_kernel(k, f"k{k.number}", target)
@@ -328,8 +341,8 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
-                     and supported(k)}, key=str)
-    net = around(print_net(calls, pointer, scratch, optional, times))
+                     and (k.kind == "attention" or supported(k))}, key=str)
+    net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
     return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
                 max((p.scratch for p in printed), default=0))
 
@@ -337,13 +350,13 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
                   vector_bytes: int,
                   choose: Choose | None = None, optional: bool = False,
-                  around: Callable[[str], str] = str, times: str = "") -> tuple[str, int]:
+                  around: Around = lambda net: net(NET), times: str = "", sizes: str = "") -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
     such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
-    ``print_net``, as times. around: what the function that runs all kernels becomes.
+    ``print_net``, as times. around: gives the function that runs all kernels, and is given what prints it under a head.
     """
     target = Target(vector_bytes, choose)
-    text = print_text(groups, pointer, scratch, target, optional, around, times)
+    text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
     program = "\n".join([text.support, *([units(text.functions, text.net)] if text.large
                                          else [*(p.source for p in text.functions if p.source), text.net])])
     return before(program, text.dtypes, target, text.vectors) + program, text.scratch

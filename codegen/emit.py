@@ -223,7 +223,7 @@ class Emitter:
     def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         key = n.args[0]
         seed, call = (self.value(key, (Ix(w),), block) for w in (0, 1))
-        form = f"{self.d.philox}({{0}}, {{1}}, {n.attrs['stream']}u, (unsigned long long)({{2}}))"
+        form = f"{self.d.philox}({{0}}, {{1}}, {n.attrs['stream']}u, (hy_ulong)({{2}}))"
         return self.let(block, n.dtype, Op(form, (seed, call, self.offset(n.shape, idx))))
 
     # ---- memory

@@ -12,6 +12,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix
 from hybrid.ir.reductions import REDUCTIONS
 from hybrid.ir.stmt import COPIED, Assign, Expr, Let, Literal, Name, Op, Scope, Stmt
+from hybrid.ir.size import may_exceed
 
 from . import partial_sums
 from .block import loop
@@ -77,7 +78,7 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
     best, where = Name(e.name("a") + COPIED), Name(e.name("w") + COPIED)
     e.kind[where] = "i"
     worst = Op("HYV_B({0})", (identity(e, n.attrs["op"][3:], e.type),))
-    if x.shape[axis] > TAPS:
+    if may_exceed(x.shape[axis], TAPS):
         r = planned(e, n, idx, guard, block)
         (v,) = r.loops
         inner = block.child([v])

@@ -11,10 +11,11 @@ from typing import Iterable, Sequence
 
 import numpy as np
 
+from hybrid.ir.size import fixed
 from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.rewriting import copy, renamed, shifted, walk
-from hybrid.ir.stmt import COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, lines
+from hybrid.ir.stmt import COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
@@ -160,6 +161,8 @@ def iterations(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: st
     left; once: pragma of what is left; flush: statements behind every block of whole groups (partial_sums.py)."""
     body = tuple(body)
     step = lanes * unroll
+    if not fixed(v.extent):
+        return _any_number(v, body, lanes, unroll, pragma, once, flush)
     whole, n = v.extent // step * step, v.extent
     vectors = (n - whole) // lanes * lanes
     jam = whole > start and any(isinstance(s, For) for s in body) and can_jam(body)
@@ -179,6 +182,24 @@ def iterations(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: st
         mask = Let("hy_m", Name(MASK), Op(f"HYV_FIRST({n % lanes})", ()), True)
         out += [*([once] if once else []), _at(v, Ix(n - n % lanes), [mask, *masked(body)])]
     return out
+
+
+def _any_number(v: Var, body: tuple[Stmt, ...], lanes: int, unroll: int, pragma: str, once: str,
+                flush: Sequence[Stmt]) -> list[Stmt]:
+    """The same where the number of iterations is known only at the call."""
+    step, n = lanes * unroll, v.extent
+    whole = n // step * step
+    if any(isinstance(s, For) for s in body):
+        groups, name = (jammed(v, body, lanes, unroll), v.name) if can_jam(body) else ([], v.name)
+        whole = whole if groups else 0
+    else:
+        base = Var(f"{v.name}_b", n)
+        groups, name = [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)], base.name
+    out = partial_sums.iterations(name, 0, whole, step, groups, partial_sums.TERMS, flush, pragma) if groups else []
+    out.append(For(v.name, Ix(whole), Ix(n // lanes * lanes), tuple(copies(body, 0)), lanes, once))
+    mask = Let("hy_m", Name(MASK), Op(f"HYV_FIRST({n % lanes})", ()), True)
+    last = When(Op(f"{n // lanes * lanes} < {n}", ()), (_at(v, Ix(n // lanes * lanes), [mask, *masked(body)]),))
+    return [*out, *([once] if once else []), last]
 
 
 def _at(v: Var, value: Ix, body: Iterable[Stmt]) -> Scope:

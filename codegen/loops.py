@@ -9,9 +9,11 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
+from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
 from .block import Block, loop
 from .dialect import C
 from .emit import Emitter
@@ -45,10 +47,10 @@ def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
     return args, {n: f"p{i}" for i, n in enumerate(args)}
 
 
-def signature(name: str, args: Sequence[Node], written: int) -> str:
-    """Head of a kernel's function."""
-    parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
-    return f"static void {name}({', '.join(parts)}) {{"
+def signature(name: str, args: Sequence[Node], written: int, *more: str) -> str:
+    """Head of a kernel's function. more: further parameters."""
+    parts = [*(f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)), *more]
+    return f"static void {name}({', '.join(parts)}{more_declared()}) {{"
 
 
 def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]) -> str:
@@ -95,9 +97,7 @@ def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bo
     body = blocks[-1].body
     for depth in reversed(range(len(loops))):
         beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
-        head = pragma(depth, body)
-        if beside:
-            head = head.replace(" simd", "") if "parallel" in head or " for " in head else ""
+        head = pragma(depth, [beside] if beside else body)
         body = [*blocks[depth].body, replace(beside, pragma=head) if beside else loop(loops[depth], body, head)]
     return body
 
@@ -106,13 +106,13 @@ def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
     """Whether a large array is read across (neighbours of it in turns of the last loop but one) in more cache lines
     than stay near, or in lines that take one another's place. idx: the result's index by axis.
     """
-    if k.kind != "elementwise" or len(loops) < 2 or loops[-2].extent < TALL or loops[-1].extent < WIDE:
+    if k.kind != "elementwise" or len(loops) < 2 or hint(loops[-2].extent) < TALL or hint(loops[-1].extent) < WIDE:
         return False
     for n, uses in k.reads.items():
-        for at in (linear(n.shape, rename(u.idx, k.loops, idx)) for u in uses if n.nbytes >= NEAR):
+        for at in (linear(n.shape, rename(u.idx, k.loops, idx)) for u in uses if hint(n.nbytes) >= NEAR):
             step = coefficient(at, loops[-1])
-            if step and coefficient(at, loops[-2]) == 1 and (loops[-1].extent > LINES
-                                                             or step * n.dtype.itemsize % 2048 == 0):
+            if step and coefficient(at, loops[-2]) == 1 and (hint(loops[-1].extent) > LINES
+                                                             or hint(step) * n.dtype.itemsize % 2048 == 0):
                 return True
     return False
 
@@ -142,36 +142,39 @@ def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> l
 
 def work_of(k: Kernel) -> int:
     """Rough additions a kernel does."""
-    n = max((m.size if m.prim != "dot" else m.size * m.args[0].size // max(_free_size(m), 1) for m in k.members),
-            default=0)
-    n = max([n] + [m.args[0].size for m in k.members if m.prim in ("reduce", "argreduce")])
+    n = max((hint(m.size) if m.prim != "dot" else hint(m.size) * hint(m.args[0].size) // max(_free_size(m), 1)
+             for m in k.members), default=0)
+    n = max([n] + [hint(m.args[0].size) for m in k.members if m.prim in ("reduce", "argreduce")])
     return n * (2 + len(k.members) // 2)
 
 
 def _free_size(dot: Node) -> int:
     (ca, _), _ = dot.attrs["contract"], dot.attrs["batch"]
     a = dot.args[0]
-    return math.prod(a.shape[i] for i in range(a.ndim) if i not in ca)
+    return hint(math.prod(a.shape[i] for i in range(a.ndim) if i not in ca))
 
 
 def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Pragma:
     """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here
     already."""
+    count = math.prod(v.extent for v in loops)
+
     def choose(depth: int, body: Sequence[Stmt]) -> str:
         parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
-        simd = (depth == len(loops) - 1 and loops[depth].extent >= 4
+        simd = (depth == len(loops) - 1 and hint(loops[depth].extent) >= 4
                 and not any(isinstance(s, For) and s.pragma for s in walk(body)))
         if parallel and team:
             return f"#pragma omp for{' simd' if simd else ''} schedule(static) nowait"
-        if parallel:
-            return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+        if parallel or not team and depth == 0 and not fixed(count) and work > 0:
+            pragma = f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+            return where_it_pays(pragma, count, work, PARALLEL_WORK)
         return "#pragma omp simd" if simd else ""
     return choose
 
 
 def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: Sequence[Stmt]) -> bool:
     """Whether a reduction's results are neighbours where they are read, and its loop goes from row to row."""
-    if (k.kind != "reduction" or not loops or loops[-1].extent < WIDE
+    if (k.kind != "reduction" or not loops or hint(loops[-1].extent) < WIDE
             or not any(isinstance(s, For) for s in walk(body))):
         return False
     steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n,

@@ -12,6 +12,7 @@ from typing import Iterable, Sequence
 
 import numpy as np
 
+from hybrid.ir.size import fixed, may_exceed
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.stmt import COPIED, Assign, Do, For, Let, Literal, Name, Op, Stmt
 
@@ -22,12 +23,12 @@ TERMS = 64                      # additions to one accumulator before it goes in
 
 def in_blocks(op: str, d: np.dtype, additions: int) -> bool:
     """Whether a reduction keeps a total: a sum of float32 with so many additions to one accumulator."""
-    return op == "sum" and d == np.float32 and additions > TERMS
+    return op == "sum" and d == np.float32 and may_exceed(additions, TERMS)
 
 
 def compensated(additions: int) -> bool:
     """Whether so many additions are so many blocks that the total needs compensation."""
-    return additions > TERMS * TERMS
+    return may_exceed(additions, TERMS * TERMS)
 
 
 def vector_total(acc: Name, name: str, additions: int) -> tuple[list[Stmt], Stmt, Stmt]:
@@ -48,11 +49,11 @@ def iterations(name: str, start: int, end: int, step: int, body: Iterable[Stmt],
     """A loop by steps from ``start`` to before ``end`` (a multiple of steps further); with ``flush``, which stands
     behind every block of so many steps."""
     body, size = tuple(body), block * step
-    if not flush or end - start <= size:
+    if not flush or fixed(end) and end - start <= size:
         return [For(name, Ix(start), Ix(end), body, step, pragma, index), *flush]
     first = Name(f"{name}_c")
     stop = Op(f"{{0}} + {size}", (first,))
-    if (end - start) % size:
+    if not fixed(end) or (end - start) % size:
         stop = Op(f"({{0}} + {size} < {end} ? {{0}} + {size} : {end})", (first,))
     return [For(first, Ix(start), Ix(end), (For(name, first, stop, body, step, pragma, index), *flush), size, "",
                 index)]
@@ -66,7 +67,7 @@ def nest(loops: Sequence[Var], before: Sequence[Sequence[Stmt]], additions: int,
     for depth in reversed(range(len(loops))):
         v, body = loops[depth], [*before[depth], *body]
         own = pragma if depth == len(loops) - 1 else ""
-        if flush and additions and additions * v.extent > terms:
+        if flush and additions and may_exceed(additions * v.extent, terms):
             body = iterations(v.name, 0, v.extent, 1, body, max(1, terms // additions), flush, own, index)
             additions = 0
         else:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.base import dtype as dt
 from hybrid.base.dtype import is_half
+from hybrid.ir.size import fixed, hint
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, unlinear, var
@@ -113,7 +114,7 @@ def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var
     """Loop variables over some axes, as one loop when they can be merged."""
     sizes = list(sizes)
     if merge and len(sizes) > 1:
-        n = int(np.prod(sizes))
+        n = math.prod(sizes)
         v = Var(e.name("r"), n)
         return [v], unlinear(var(v), sizes)
     loops = [Var(e.name("r"), s) for s in sizes]
@@ -152,7 +153,7 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
     inner.body.append(Assign(acc, combine(e, r.op, r.dtype, acc, value)) if r.op in ("sum", "prod") else
                       _extremum(e, inner, r, acc, value))
     simple = not any(isinstance(s, For) for s in inner.body)
-    pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
+    pragma = _simd(e, r, acc) if simple and r.loops[-1:] and hint(r.loops[-1].extent) >= 16 else ""
     # what the compiler makes vectors of has an accumulator in every lane
     lanes = LANES if pragma else 1
     if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // lanes):
@@ -171,7 +172,8 @@ UNROLL = 9                     # elements of a reduction that is written out ins
 
 
 def _short(n: Node) -> bool:
-    return n.prim == "reduce" and 0 < n.args[0].size // max(n.size, 1) <= UNROLL
+    work = n.args[0].size // max(n.size, 1)
+    return n.prim == "reduce" and fixed(work) and 0 < work <= UNROLL
 
 
 def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:

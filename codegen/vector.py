@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hybrid.base.dtype import is_half
+from hybrid.ir.size import hint
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, variables
@@ -199,10 +200,10 @@ class VectorEmitter(Emitter):
         """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after
         it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
-        step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
-        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * n.dtype.itemsize <= NEAR:
-            block.body.append(Prefetch(Name(self.stored[n]), at, step,
-                                       2 if step * n.dtype.itemsize <= NEAR // 2 else 1))
+        step = max((coefficient(at, v) or 0 for v in self.rows), default=0, key=hint)
+        apart = hint(step) * n.dtype.itemsize
+        if len(loops) == 1 and lane not in loops and hint(n.nbytes) >= FAR and 128 <= apart <= NEAR:
+            block.body.append(Prefetch(Name(self.stored[n]), at, step, 2 if apart <= NEAR // 2 else 1))
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from .arm_worker import COMPILER, EMULATOR
+from .cross_worker import TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.skipif(shutil.which(COMPILER) is None or shutil.which(EMULATOR) is None,
-                    reason=f"needs {COMPILER} and {EMULATOR}")
+@pytest.mark.skipif(bool(TARGETS["aarch64"].missing()), reason=TARGETS["aarch64"].missing())
 def test_every_program(tmp_path: Path) -> None:
-    code = f"import sys; sys.path.append({str(ROOT)!r}); from tests import arm_worker; arm_worker.main()"
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from tests import cross_worker; cross_worker.main('aarch64')"
     ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)],
                          env={**os.environ, "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_VERIFY": "0"},
                          capture_output=True, text=True, check=False, timeout=1800)

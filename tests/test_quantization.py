@@ -180,3 +180,44 @@ def test_wrong_uses() -> None:
     with pytest.raises(mx.HybridError, match="takes int8 or uint8 numbers, got float32"):
         one = nd.ones(1)
         nd.contrib.quantized_fully_connected(x, x, -one, one, -one, one, num_hidden=2, no_bias=True)
+
+
+def _around(nodes: list[Any], helper: Any, x: str, weight: str, op: str, out: str, **attrs: Any) -> None:
+    """A product of ONNX with its data and weight quantized and back."""
+    nodes += [helper.make_node("QuantizeLinear", [x, f"{x}_s", f"{x}_z"], [f"{x}_q"]),
+              helper.make_node("DequantizeLinear", [f"{x}_q", f"{x}_s", f"{x}_z"], [f"{x}_d"]),
+              helper.make_node("DequantizeLinear", [f"{weight}_q", f"{weight}_s"], [f"{weight}_d"], axis=0),
+              helper.make_node(op, [f"{x}_d", f"{weight}_d"], [out], **attrs)]
+
+
+@pytest.mark.parametrize("zero", [0, 128, 37, "signed"])
+def test_onnx_files_that_quantize_around_products(zero: Any, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper          # noqa: PLC0415
+    from onnx.reference import ReferenceEvaluator               # noqa: PLC0415
+
+    from hybrid.contrib.onnx import import_to_gluon             # noqa: PLC0415
+    rng, dtype = np.random.default_rng(0), np.int8 if zero == "signed" else np.uint8
+    x = rng.standard_normal((2, 6, 15, 13)).astype("f4")
+    constants = {"conv_q": rng.integers(-127, 128, (33, 6, 3, 3)).astype("i1"),
+                 "conv_s": rng.uniform(1e-3, 2e-3, 33).astype("f4"),
+                 "dense_q": rng.integers(-127, 128, (40, 33 * 15 * 13)).astype("i1"), "dense_s": np.float32(1e-3),
+                 "x_s": np.float32(0.02), "x_z": dtype(0 if zero == "signed" else zero), "h_s": np.float32(0.01),
+                 "h_z": dtype(0 if zero == "signed" else zero)}
+    nodes: list[Any] = []
+    _around(nodes, helper, "x", "conv", "Conv", "c", pads=[1, 1, 1, 1])
+    nodes += [helper.make_node("Relu", ["c"], ["r"]), helper.make_node("Flatten", ["r"], ["h"])]
+    _around(nodes, helper, "h", "dense", "Gemm", "y", transB=1)
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 40))],
+                              [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    want = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    net = import_to_gluon(str(tmp_path / "net.onnx"), mx.cpu())
+    wide = np.abs(want).max()
+    np.testing.assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-4, atol=2e-3 * wide)
+    net.hybridize()
+    np.testing.assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-4, atol=2e-3 * wide)
+    if VNNI:
+        assert str(net.report()).count("words") >= 2, net.report()

@@ -41,7 +41,7 @@ def test_wheel_holds_modules_and_kernel_sources(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as z:
         held = {n for n in z.namelist() if ".dist-info/" not in n}
     folders = {"hybrid": "hybrid", "hybrid/codegen": "codegen", "hybrid/kernels": "kernels"}
-    suffixes = (".py", ".pyi", ".h", ".hpp", ".c", ".cu", ".cuh", ".typed")
+    suffixes = (".py", ".pyi", ".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".typed")
     more = {"hybrid/ops/examples.txt"}
     exported = ROOT / "kernels" / "export"               # sources in the languages of the callers: each file is held
     wanted = {f"{name}/{f.relative_to(ROOT / folder).as_posix()}" for name, folder in folders.items()

@@ -19,11 +19,14 @@ from hybrid.codegen.lanes import F32, Refused
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
 
 
-def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[], Printed],
+ALONE = "k"                     # the name of a kernel that is measured: what is known of it holds for others too
+
+
+def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[str], Printed],
                       alone: Callable[[Printed], Alone]) -> Printed | None:
     """C of a convolution; None where it is none, or tiles of gathered windows take less.
 
-    gathered: prints those. alone: a kernel as a program of its own, to be measured.
+    gathered: prints those under a name. alone: a kernel as a program of its own, to be measured.
     """
     if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32 or not k.dot.size or not k.dot.args[0].size:
         return None
@@ -39,7 +42,7 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
     rule, printed = _by_rule(forms)
     if target.choose is None or not forms:
         return printed
-    return _measured(k, target, forms, rule, printed, gathered, alone)
+    return _measured(k, name, target, forms, rule, printed, gathered, alone)
 
 
 def _prepared(k: Kernel, name: str, target: Target) -> list[Direct]:
@@ -71,31 +74,32 @@ def _name(p: Direct) -> str:
     return type(p).__name__.lower()
 
 
-def _measured(k: Kernel, target: Target, forms: list[Direct], rule: str, printed: Printed | None,
-              gathered: Callable[[], Printed],
+def _measured(k: Kernel, name: str, target: Target, forms: list[Direct], rule: str, printed: Printed | None,
+              gathered: Callable[[str], Printed],
               alone: Callable[[Printed], Alone]) -> Printed | None:
     """The form that was fastest."""
     assert k.dot is not None and target.choose is not None
     most = NEAR * min(forms[0].tile.cost, forms[0].gathered())
-    near: dict[str, Callable[[], Printed]] = {_name(p): p.finish for p in forms if p.tile.cost <= most}
+    near: dict[str, Callable[[str], Printed]] = {_name(p): partial(_named, p) for p in forms if p.tile.cost <= most}
     if forms[0].gathered() <= most:
         near["gathered"] = gathered
     if rule not in near or len(near) < 2:
         return printed
-    done: dict[str, Printed | None] = {rule: printed or gathered()}
-
-    def made(form: str) -> Printed | None:
-        if form not in done:
-            try:
-                done[form] = near[form]()
-            except Refused:
-                done[form] = None
-        return done[form]
 
     def program(form: str) -> Alone | None:
-        p = made(form)
-        return alone(p) if p is not None else None
+        try:
+            return alone(near[form](ALONE))
+        except Refused:
+            return None
+    first = program(rule)
+    assert first is not None
     work = k.dot.size * math.prod(k.dot.args[0].shape[a] for a in k.dot.attrs["contract"][0])
-    form, _ = target.choose(rule, alone(made(rule)).source, {f: partial(program, f) for f in near},  # type: ignore[arg-type]
-                            work)
-    return made(form)
+    form, _ = target.choose(rule, first.source, {f: partial(program, f) for f in near}, work)
+    return (printed or gathered(name)) if form == rule else near[form](name)
+
+
+def _named(p: Direct, name: str) -> Printed:
+    """A form under a name."""
+    again = type(p)(p.k, name, p.target)
+    again.prepare()
+    return again.finish()

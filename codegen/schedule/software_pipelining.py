@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Sequence
 
+from hybrid.ir.size import fixed, greater, hint
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.rewriting import Unstructured, calls, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Literal, Local, Name, Op, Prefetch, Scope, Stmt, Store, When
@@ -46,7 +47,9 @@ def in_stages(row: Var, body: Sequence[Stmt], loops: Sequence[tuple[int, int, La
     """
     stages = [LaneLoop(s.lane, [_further(t) for t in s.body], s.unroll)
               for s in (*(loop for _, _, loop in loops), *([last] if last else []))]
-    if row.extent < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1:
+    if hint(row.extent) < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1:
+        return None
+    if not fixed(stages[0].lane.extent):
         return None
     heavy = any(calls(s.body, "hyv_") for s in stages)
     if stages[0].lane.extent * item * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled
@@ -69,7 +72,7 @@ def _further(s: Stmt) -> Stmt:
     """Prefetches the row that stage 0 of a later iteration reads, into the second cache."""
     if not isinstance(s, Prefetch) or not s.step:
         return s
-    return replace(s, ahead=max(3, AHEAD // s.step), how=", 0, 2")
+    return replace(s, ahead=max(3, AHEAD // hint(s.step)), how=", 0, 2")
 
 
 def _assigned(body: Sequence[Stmt], stage: int, values: dict[str, _Value]) -> list[Stmt] | None:
@@ -119,8 +122,9 @@ class _Stages:
         n = self.row.extent
         if not pragma:
             return [Scope((Let("long", FROM, Ix(), True), Let("long", TO, Ix(n), True), *body))]
+        most = greater(n // ROWS, 1)
         parts, part, threads = Name("parts_"), Name("part_"), Name("hy_threads")
-        return [Let("long", parts, Op(f"{{0}} < {n // ROWS} ? {{0}} : {n // ROWS}", (threads,)), True),
+        return [Let("long", parts, Op(f"{{0}} < {most} ? {{0}} : {most}", (threads,)), True),
                 For(part, Ix(), parts,
                     (Let("long", FROM, Op(f"{n} * {{0}} / {{1}}", (part, parts)), True),
                      Let("long", TO, Op(f"{n} * ({{0}} + 1) / {{1}}", (part, parts)), True), *body), 1, pragma)]

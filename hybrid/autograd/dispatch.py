@@ -19,7 +19,7 @@ from ..ir.direct import own
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..passes.partition import partition
-from ..runtime import reference
+from ..runtime import reference, repeated
 from ..runtime.observers import OBSERVERS, observed
 from ..base.scope import CASTS, SCOPE, tracing
 
@@ -141,7 +141,9 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
         if function is not None:
             results = [wrap(known_calls.by_function(function, raws), inputs[0]._ctx, cls or type(inputs[0]))]
         else:
-            found = eager(np, raws, attrs) if eager is not None else None
+            found = repeated.of_arrays(program, raws)
+            if found is None and eager is not None:
+                found = eager(np, raws, attrs)
             if found is None:
                 found, _ = reference.run(program, raws, np)
             results = [wrap(own(r, raws, np), inputs[0]._ctx, cls or type(inputs[0])) for r in found]
@@ -223,7 +225,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
         if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts):
-            t[:] = r                       # type: ignore[index]  on the tape ranges and what they are of are arrays apart
+            # on the tape ranges and what they are of are arrays apart
+            t[:] = r                       # type: ignore[index]
             continue
         t._write(r._data)
         # a new value of what has a gradient is still that variable
@@ -233,7 +236,11 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
 
 
 def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
-    """Run any program on the reference backend, on the device where the arrays are."""
+    """Run any program on the reference backend, on the device where the arrays are; a large one that comes again and
+    again by its compiled form."""
+    if not OBSERVERS and (made := repeated.of_arrays(program, raw)) is not None:
+        return made
+
     def run(arrays: Sequence[Any]) -> list[Any]:
         xp = np if all(isinstance(x, np.ndarray) for x in arrays) else array_module(Context("gpu"))
         outputs, _ = reference.run(program, arrays, xp)

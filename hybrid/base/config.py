@@ -12,8 +12,9 @@
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first, else the one of
 ``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
-| HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
-the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
+| HYBRID_COMPILE | ``now``: the first call waits for the compiler; ``background``: a program that is not in
+the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled.
+Without it the first call waits, and large eager operators that come again and again are compiled in the background |
 | HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
 | HYBRID_DETERMINISTIC | 1: the same bits on every run of a program with the same seed, machine and number of threads
 (``hybrid.deterministic``) |
@@ -36,11 +37,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import tempfile
 import threading
 import warnings
 from pathlib import Path
 from typing import Callable, TypeVar
+
+from . import system
 
 Number = TypeVar("Number", int, float)
 
@@ -159,6 +161,12 @@ def compile_mode() -> str:
     return "now" if mode == "background" and deterministic() else mode
 
 
+def compiles_eager() -> bool:
+    """Whether large eager operators that come again and again are compiled in the background."""
+    mode = os.environ.get("HYBRID_COMPILE", "").strip().lower()
+    return mode in ("", "background") and not deterministic()
+
+
 def signatures() -> int:
     """Programs of a function that may be made for a single call; 0 for all."""
     return _setting("HYBRID_SIGNATURES", int, 0, 8)
@@ -173,19 +181,15 @@ def num_threads() -> int:
     """Threads for compiled CPU programs."""
     if LIMIT.threads:
         return LIMIT.threads
-    return _setting("HYBRID_NUM_THREADS", int, 1, _cores())
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return _setting("HYBRID_NUM_THREADS", int, 1, system.cores())
 
 
 def usable_cores() -> int:
     """Cores that this process may keep busy: its affinity, and the quota of its control group."""
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, min(_cores(), int(quota) // int(period)))
-    return _cores()
+        return max(1, min(system.cores(), int(quota) // int(period)))
+    return system.cores()
 
 
 def cache_dir() -> Path:
@@ -193,7 +197,4 @@ def cache_dir() -> Path:
     given = os.environ.get("HYBRID_CACHE")
     if given:
         return Path(os.path.abspath(given))      # no compiler takes it for an option
-    try:
-        return Path(os.path.abspath(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")) / "hybrid"
-    except RuntimeError:                       # no home folder
-        return Path(tempfile.gettempdir()) / f"hybrid-{os.getuid()}"
+    return system.cache_root() / "hybrid"

@@ -202,7 +202,8 @@ class HybridBlock(Block[Result]):
         static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options,
         accepted; memory is always planned and shapes are always static per signature, so they change nothing.
         precision: "bf16" lets inference round operands of products with parameters to bfloat16, where the processor
-        multiplies these faster; the sums are of float32.
+        multiplies these faster; the sums are of float32. dynamic: False makes a program for each size, where otherwise
+        one program serves all values of a size that came with a second one, if it can.
         """
         kwargs = check_options(kwargs)
         d = self.__dict__

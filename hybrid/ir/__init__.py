@@ -4,8 +4,8 @@ from __future__ import annotations
 from .build import (argreduce, argsort, bitcast, block_grad, broadcast_shapes,
                     cast, concat, const, cumulate, data, detach, dot,
                     expand, full, gather, input,
-                    iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window,
-                    with_grad)
+                    iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, size_value, slice,
+                    unwindow, window, with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
 from .node import Node, toposort, users
@@ -24,7 +24,7 @@ __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "REDUCTIONS"
            "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
            "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows",
            "input", "iota", "item", "loop", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_reduction",
+           "permute", "random_bits", "reduce", "reduce_identity", "size_value", "register_grad", "register_reduction",
            "register_rows", "register_scalar",
            "reshape", "rows", "running_sum", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

@@ -13,6 +13,7 @@ from .node import Node, intern
 from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .scalar import BUILDER, SCALARS
+from .size import Size, fixed
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -21,16 +22,16 @@ MOST_ELEMENTS = 1 << 60
 def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
     """The node of a primitive, with shape and dtype inferred."""
     shape, dtype = PRIMS[prim].infer(args, **attrs)
-    if shape and min(shape) < 0:
+    if any(d < 0 for d in shape):
         raise ShapeError(f"shape {shape} has a negative size: sizes must be 0 or more")
-    if math.prod(shape) >= MOST_ELEMENTS:
-        raise ShapeError(f"shape {shape} has {math.prod(shape)} elements; indices of 64 bits reach less than 2^60")
+    if fixed(count := math.prod(shape)) and count >= MOST_ELEMENTS:
+        raise ShapeError(f"shape {shape} has {count} elements; indices of 64 bits reach less than 2^60")
     return intern(prim, args, attrs, shape, dtype)
 
 
 def ints(values: Any) -> Shape:
-    """A tuple of Python integers."""
-    return tuple(map(int, values))
+    """A tuple of Python integers, and sizes that are known at the call (ir/size.py)."""
+    return tuple([v if type(v) is Size else int(v) for v in values])           # type: ignore[misc]
 
 
 @functools.cache
@@ -101,7 +102,7 @@ def data(array: Any) -> Node:
 
 def iota(n: int, dtype: Any = np.int64) -> Node:
     """0, 1, … n-1."""
-    return make("iota", (), n=int(n), dtype=_dtype_name(np.dtype(dtype)))
+    return make("iota", (), n=n if type(n) is Size else int(n), dtype=_dtype_name(np.dtype(dtype)))
 
 
 # ---- elementwise
@@ -109,7 +110,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule; ShapeError where it does not apply."""
     out: Shape = ()
     for shape in shapes:
-        if shape == out or not shape:
+        if len(shape) == len(out) and shape == out or not shape:
             continue
         if not out:
             out = shape
@@ -338,6 +339,13 @@ def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
 def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
     """Random uint32 by Philox4x32-10 from key = (seed, call counter)."""
     return make("random_bits", (key,), shape=ints(shape), stream=int(stream))
+
+
+def size_value(n: int, dtype: Any) -> Node:
+    """A size that is known at the call (ir/size.py) as a number: one more than the last of so many that are counted
+    from 0."""
+    last = slice(iota(n, np.int64), (n - 1,), (1,))
+    return cast(map_("add", reshape(last, ()), 1), dtype)
 
 
 def _binary(fn: str, swap: bool = False) -> Any:

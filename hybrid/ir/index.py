@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
+from .size import Size, at_least, exactly, hint, same
+
 
 def hashed_once(cls: type) -> type:
     """A frozen dataclass whose objects keep their hash: expressions are keys of dictionaries many times over."""
@@ -67,19 +69,19 @@ class Ix:
     terms: tuple[tuple[Atom, int], ...] = ()
 
     def __add__(self, other: "Ix | int") -> "Ix":
-        if isinstance(other, int):
-            return Ix(self.const + other, self.terms) if other else self
+        if isinstance(other, (int, Size)):
+            return Ix(self.const + other, self.terms) if type(other) is Size or other else self
         if not (self.terms and other.terms):
             return Ix(self.const + other.const, self.terms or other.terms)
         return total((self, other))
 
     def __mul__(self, k: int) -> "Ix":
-        if k == 1:
+        if type(k) is int and k == 1:
             return self
-        return Ix(self.const * k, tuple((a, c * k) for a, c in self.terms)) if k else ZERO
+        return Ix(self.const * k, tuple((a, c * k) for a, c in self.terms)) if type(k) is Size or k else ZERO
 
     def __sub__(self, other: "Ix | int") -> "Ix":
-        return self + (-other if isinstance(other, int) else other * -1)
+        return self + (other * -1 if isinstance(other, Ix) else -other)
 
     @property
     def is_const(self) -> bool:
@@ -106,10 +108,10 @@ def total(xs: Iterable[Ix]) -> Ix:
     for a in [a for a in terms if type(a) is Rem]:
         q = _quotient(a.x, a.d)
         c = terms.get(a, 0)
-        if c and terms.get(q, 0) == c * a.d:
+        if not same(c, 0) and same(terms.get(q, 0), c * a.d):
             del terms[a], terms[q]
-            return total((Ix(const, tuple((t, k) for t, k in terms.items() if k)), a.x * c))
-    return Ix(const, tuple((a, c) for a, c in terms.items() if c))
+            return total((Ix(const, tuple((t, k) for t, k in terms.items() if not same(k, 0))), a.x * c))
+    return Ix(const, tuple((a, c) for a, c in terms.items() if not same(c, 0)))
 
 
 def _quotient(x: Ix, d: int) -> Quot:
@@ -132,23 +134,32 @@ def bounds(x: Ix) -> tuple[int, int]:
         else:
             l, h = 0, a.d - 1
             bl, bh = bounds(a.x)
-            if bl >= 0:
-                h = min(h, bh)
-        lo += min(c * l, c * h)
-        hi += max(c * l, c * h)
+            if at_least(bl, 0) and at_least(h - bh, 0):
+                h = bh
+        if not at_least(c, 0):
+            l, h = h, l
+        lo += c * l
+        hi += c * h
     return lo, hi
 
 
 def _split(x: Ix, d: int) -> tuple[Ix, Ix]:
     """x = d * q + r with as much as possible in q, and r not negative: C's division rounds towards zero."""
-    q = Ix(x.const // d, tuple((a, c // d) for a, c in x.terms if c % d == 0))
-    r = Ix(x.const % d, tuple((a, c) for a, c in x.terms if c % d))
-    below = min(bounds(r)[0] // d, 0)
+    parts = [(a, c, exactly(c, d)) for a, c in x.terms]
+    most = x.const // d if type(d) is int and type(x.const) is int else exactly(x.const, d) or 0
+    q = Ix(most, tuple((a, e) for a, c, e in parts if e is not None))
+    r = Ix(x.const - most * d, tuple((a, c) for a, c, e in parts if e is None))
+    low = bounds(r)[0]
+    if at_least(low, 0):
+        return q, r
+    below = low // d
     return q + below, r + -below * d
 
 
 def _carry(r: Ix, d: int) -> tuple[int, Ix, Ix] | None:
     """(g, high, low) with r = g * high + low, g a divisor of d and low in 0 … g-1, which cannot carry into r // d."""
+    if type(d) is Size or any(type(c) is Size for _, c in r.terms):
+        return None
     for g in sorted({math.gcd(d, c) for _, c in r.terms} - {1}, reverse=True):
         low = Ix(r.const % g, tuple((a, c) for a, c in r.terms if c % g))
         lo, hi = bounds(low)
@@ -157,14 +168,22 @@ def _carry(r: Ix, d: int) -> tuple[int, Ix, Ix] | None:
     return None
 
 
+def _everywhere(r: Ix, d: int) -> int | None:
+    """r // d, where that is one number for all values."""
+    lo, hi = bounds(r)
+    if type(d) is type(lo) is type(hi) is int:
+        return lo // d if lo // d == hi // d else None
+    return 0 if at_least(lo, 0) and at_least(d - 1 - hi, 0) else None
+
+
 def div(x: Ix, d: int) -> Ix:
     """x // d for a positive constant d."""
     if d == 1:
         return x
     q, r = _split(x, d)
-    lo, hi = bounds(r)
-    if lo // d == hi // d:
-        return q + lo // d
+    one = _everywhere(r, d)
+    if one is not None:
+        return q + one
     found = _carry(r, d)
     if found:
         return q + div(found[1], d // found[0])
@@ -176,9 +195,9 @@ def mod(x: Ix, d: int) -> Ix:
     if d == 1:
         return ZERO
     _, r = _split(x, d)
-    lo, hi = bounds(r)
-    if lo // d == hi // d:
-        return r - (lo // d) * d
+    one = _everywhere(r, d)
+    if one is not None:
+        return r - one * d
     found = _carry(r, d)
     if found:
         return mod(found[1], d // found[0]) * found[0] + found[2]
@@ -228,8 +247,8 @@ def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[
             a, i = old[i], i + 1
         if j < len(new):
             b, j = new[j], j + 1
-        while a != b:
-            if a < b and i < len(old):
+        while not same(a, b):
+            if hint(a) < hint(b) and i < len(old):
                 a, i = a * old[i], i + 1
             elif j < len(new):
                 b, j = b * new[j], j + 1
@@ -276,9 +295,9 @@ def text(x: Ix) -> str:
         else:
             t = f"({text(a.x)}) {'/' if isinstance(a, Quot) else '%'} {a.d}"
             t = f"({t})"
-        parts.append(t if c == 1 else f"{t} * {c}" if c > 0 else f"{t} * ({c})")
-    if x.const or not parts:
-        parts.append(str(x.const) if x.const >= 0 else f"({x.const})")
+        parts.append(t if c == 1 else f"{t} * {c}" if type(c) is Size or c > 0 else f"{t} * ({c})")
+    if type(x.const) is Size or x.const or not parts:
+        parts.append(str(x.const) if type(x.const) is Size or x.const >= 0 else f"({x.const})")
     return " + ".join(parts)
 
 
@@ -301,8 +320,10 @@ def fills(address: Ix, size: int) -> bool:
     """Whether an address reaches every one of ``size`` places once: its variables count through them as digits do, in
     any order."""
     step, places = 1, [(coefficient(address, v) if isinstance(v, Var) else None, v.extent) for v in variables(address)]
-    for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
-        if c != step:
+    left = [(c, extent) for c, extent in places if c is not None and extent > 1]
+    for _ in range(len(left)):
+        found = next((i for i, (c, _) in enumerate(left) if same(c, step) or same(-c, step)), None)
+        if found is None:
             return False
-        step *= extent
-    return step == size and all(c is not None for c, _ in places)
+        step *= left.pop(found)[1]
+    return same(step, size) and all(c is not None for c, _ in places)

@@ -55,9 +55,16 @@ def limits(x: Node) -> "tuple[float, float] | None":
         found = limits(inner)
         return (found[0] + c, found[1] + c) if found is not None and c == int(c) else None
     if x.attrs["fn"] == "maximum" and inner.prim == "map" and inner.attrs["fn"] == "minimum":
-        high, whole = _constant(inner.args[1]), inner.args[0]
-        return (c, high) if high is not None and whole.prim == "map" and whole.attrs["fn"] == "rint" else None
+        high = _constant(inner.args[1])
+        return (c, high) if high is not None and _whole(inner.args[0]) else None
     return None
+
+
+def _whole(x: Node) -> bool:
+    """Whether values are rounded to whole numbers, and perhaps have one added."""
+    if x.prim == "map" and x.attrs["fn"] == "add" and (c := _constant(x.args[1])) is not None and c == int(c):
+        return _whole(x.args[0])
+    return x.prim == "map" and x.attrs["fn"] == "rint"
 
 
 def clipped(x: Node, low: float, high: float) -> Node:
@@ -82,15 +89,21 @@ def shifted(x: Node) -> Node:
     return build.cast(build.map_("add", build.cast(wide, np.float32), 128.0), np.uint8)
 
 
-def narrow(x: Node) -> Node | None:
-    """What float32 values are a cast of, where that is a type of few bits: before or after its elements were moved."""
+def narrow(x: Node) -> "tuple[Node, int] | None":
+    """What float32 values are a cast of, where that is a type of few bits, before or after its elements were moved; and
+    the whole number that was subtracted, which stands for zero."""
     if x.prim == "cast" and x.dtype == np.float32 and x.args[0].dtype.name in ("bfloat16", "uint8", "int8"):
-        return x.args[0]
+        return x.args[0], 0
+    if x.prim == "map" and x.attrs["fn"] in ("sub", "add") and (c := _constant(x.args[1])) is not None:
+        found = narrow(x.args[0])
+        zero = c if x.attrs["fn"] == "sub" else -c
+        whole = found is not None and found[1] == 0 and found[0].dtype.itemsize == 1 and zero == int(zero)
+        return (found[0], int(zero)) if whole else None                  # type: ignore[index]
     if x.prim not in MOVEMENT or x.prim == "pad" and float(x.attrs["value"]) != 0:
         return None
     inner = narrow(x.args[0])
     if inner is None:
         return None
     if x.prim == "pad":
-        return build.pad(inner, x.attrs["lo"], x.attrs["hi"])
-    return build.make(x.prim, (inner,), **x.attrs)
+        return build.pad(inner[0], x.attrs["lo"], x.attrs["hi"], inner[1]), inner[1]
+    return build.make(x.prim, (inner[0],), **x.attrs), inner[1]

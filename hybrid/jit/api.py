@@ -20,7 +20,7 @@ from .programs import ProgramInfo
 from .trace import Hybridized
 
 OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit",
-           "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic", "precision"}
+           "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic", "precision", "dynamic"}
 HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon says how its blocks are hybridized
 
 
@@ -28,6 +28,9 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
     if set(options) - OPTIONS:
         warnings.warn(_unknown(options), stacklevel=3)
+    if options.get("dynamic", True) not in (True, False):
+        raise ValueError(f"hybridize(dynamic=...) takes True (a size that came with a second value is a symbol of one "
+                         f"program for all) or False (each size is a program), got {options['dynamic']!r}")
     return {k: _precision(v) if k == "precision" else v for k, v in options.items() if k in OPTIONS}
 
 

@@ -82,6 +82,7 @@ class Entry:
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.lasting)
         self.single = self.whole and structure == LEAF
+        self.family: Any = None                         # the program for any size that this is one size of
         self.guard: Guard = NOTHING
         # what the traced code read of Python's objects (free_variables.py)
         self.stamp: Any = None

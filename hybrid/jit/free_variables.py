@@ -106,7 +106,8 @@ class Contents:
         if isinstance(where, os._Environ):
             return tuple((k, where.get(k)) for k in sorted(self.keys)) if self.keys else tuple(where.items())
         raw = np.asarray(where.get() if hasattr(where, "__cuda_array_interface__") and hasattr(where, "get") else where)
-        return raw.shape, raw.dtype, raw.tobytes() if raw.dtype != object else tuple(map(told, raw.ravel()))
+        held = raw.tobytes() if raw.dtype != object else tuple(map(told, raw.ravel()))
+        return raw.shape, raw.dtype, raw.flags.writeable, held
 
     def pinned(self, value: Any) -> tuple[Any, Any, Any]:
         """What the launcher compares (launcher_checks.h): the very objects in a list or dict, else it asks."""

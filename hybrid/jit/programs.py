@@ -18,10 +18,11 @@ _STRUCTURE, _MODES = 0, {2: "device", 3: "training", 4: "recording", 5: "numpy a
 class ProgramInfo:
     """One program of a function: for which calls it is, and what it cost.
 
-    sizes: dtype and shape of each array among the arguments. guards: what a call must have in common with the one that
-    it was made for. state: ``compiled``; ``waiting`` for a compiler in the background, on NumPy until then; or
-    ``not compiled``, on NumPy for good. waited, background: runs of the C compiler in this process that a caller has
-    waited for, and those that went in the background; none where the program was in the disk cache.
+    sizes: dtype and shape of each array among the arguments, with names for sizes that may be any. guards: what a call
+    must have in common with the one that it was made for. state: ``compiled``; ``waiting`` for a compiler in the
+    background, on NumPy until then; or ``not compiled``, on NumPy for good. waited, background: runs of the C compiler
+    in this process that a caller has waited for, and those that went in the background; none where the program was in
+    the disk cache.
     """
     name: str
     sizes: tuple[str, ...]
@@ -39,8 +40,9 @@ def programs(entries: dict[Any, Entry]) -> list[ProgramInfo]:
     """The programs of signatures, the oldest first."""
     seen: dict[int, ProgramInfo] = {}
     for signature, entry in list(entries.items()):
-        if id(entry) not in seen:
-            seen[id(entry)] = _told(signature, entry)
+        one = entry.family.entry if entry.family is not None else entry
+        if id(one) not in seen:
+            seen[id(one)] = _told(signature, one)
     return list(seen.values())
 
 
@@ -67,6 +69,8 @@ def _guards(signature: Any, entry: Entry) -> Iterator[str]:
     for label, value in debug.arguments(signature[_STRUCTURE]).items():
         if value != "an array":
             yield f"argument {label} {value}"
+    if entry.family is not None:
+        yield from entry.family.asked.told()
     for place in entry.guard.places:
         name = "contents" if isinstance(place, Contents) else place.name
         yield f"{name if isinstance(name, str) else getattr(name, '__name__', 'an attribute')} as it was"

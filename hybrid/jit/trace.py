@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any, Callable, Iterator, Sequence
 
@@ -41,6 +41,7 @@ from .taken import Taken, dense
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
+from .any_size import RENEW, AnySize, Asked, check
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
@@ -48,7 +49,6 @@ FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy array
 # calls after which a function that assigns other than arrays at each of them runs as plain Python
 TRIES = 3
 GUARDS = 16                     # sets of places read that are kept for each kind of call
-RENEW = 32                      # calls after which a shortest way that ended is laid again
 
 
 class Trace:
@@ -351,6 +351,7 @@ class Hybridized:
         self.cache_misses: list[str] = []
         self._sightings = Sightings()
         self._numbers = NumberArguments()
+        self._any_size = AnySize()
         self._changing: dict[Any, int] = {}              # how often a kind of call has assigned what no program can
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
@@ -467,6 +468,10 @@ class Hybridized:
         if entry is not None:
             self._sightings.again(signature)
             return entry, numbers, False
+        if not numbers.values and self.options.get("dynamic", True):
+            entry = self._any_size.entry(self, plain, structure, arrays, held, cls)
+            if entry is not None:
+                return entry, numbers, True
         if not self._sightings.compiles(signature):
             self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
             return None, numbers, False
@@ -632,6 +637,17 @@ class Hybridized:
                     debug.compiled(self.name, entry.report())
         return entry
 
+    def traced_for(self, plain: Any, structure: Any, arrays: Sequence[NDArray], held: Sequence[NDArray], cls: Any,
+                   shapes: Any, asked: Asked) -> Entry:
+        """An entry for arrays of other shapes (any_size.py), not for calls. asked: answers what is asked of sizes."""
+        with self._lock, progress.told(self.name), asked.answering(False):
+            entry, guard, values = self._trace(structure, list(arrays), list(held), plain[2], cls, NO_NUMBERS, shapes,
+                                               asked)
+            check(entry)
+            entry.guard = guard
+            entry.stamp = guard.stamp_of(values)
+            return entry
+
     def _once_more(self, kind: Any, what: str) -> None:
         """Note that a program was made that is right for one call."""
         if len(self._changing) >= REMEMBERED:
@@ -651,13 +667,16 @@ class Hybridized:
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-               cls: Any, numbers: GivenNumbers) -> tuple[Entry, Guard, list[Any]]:
+               cls: Any, numbers: GivenNumbers, shapes: Any = None,
+               asked: Asked | None = None) -> tuple[Entry, Guard, list[Any]]:
         wanted = numbers.first()
         while True:
             trace = self._new_trace(arrays, held, ctx)
             traced = NumbersOfTrace(trace, numbers, wanted)
             try:
-                leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held, traced)
+                with asked.answering(True) if asked is not None else nullcontext():
+                    leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held, traced,
+                                                                              shapes)
             except OtherInputs as other:
                 wanted = other.wanted
                 continue
@@ -683,11 +702,13 @@ class Hybridized:
 
     @collector.waits
     def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray],
-                    numbers: NumbersOfTrace) -> tuple[list[Symbol], Any, Reader, list[Change]]:
-        """The results of the traced code, how they were put together, what the code read and what it assigned."""
+                    numbers: NumbersOfTrace, shapes: Any = None) -> tuple[list[Symbol], Any, Reader, list[Change]]:
+        """The results of the traced code, how they were put together, what the code read and what it assigned. shapes:
+        of the arrays, where they are others than those (with sizes that are known at the call)."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
-            symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
+            symbols = [trace.variable(n, None, s, a._data.dtype)
+                       for n, a, s in zip(titles, arrays, shapes or [a.shape for a in arrays])]
             first = {id(a): s for a, s in zip(reversed(arrays), reversed(symbols))}
             symbols = [first[id(a)] for a in arrays]             # one array given twice is one value
             for i, h in enumerate(held):
@@ -805,6 +826,7 @@ class Hybridized:
         self._guards.clear()
         self._ways.clear()
         self._last = None
+        self._any_size.clear()
         self._numbers.clear()
 
     def programs(self) -> list[ProgramInfo]:

@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
+from ..base import system
+
 
 def mpirun() -> str | None:
     """The path of mpirun (or mpiexec): beside this Python first, then on the PATH."""
@@ -64,8 +66,7 @@ def arguments(argv: Sequence[str], starter: str, version: str) -> tuple[list[str
             parser.error(f"--env takes NAME:VALUE, got {pair!r}")
         env[name] = value
     if given.launcher == "local" and "HYBRID_NUM_THREADS" not in os.environ:
-        env.setdefault("HYBRID_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // given.num_workers)
-                                                 if hasattr(os, "sched_getaffinity") else 1))
+        env.setdefault("HYBRID_NUM_THREADS", str(max(1, system.cores() // given.num_workers)))
     if open_mpi and given.launcher != "local":
         more += [x for name in env for x in ("-x", name)]
     return [starter, "-n", str(given.num_workers), *hosts, *more, *command], env

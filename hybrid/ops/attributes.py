@@ -7,6 +7,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ..ir.size import Size
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 
@@ -169,8 +170,8 @@ class Shape(Attribute):
         return tuple(self._entry(v) for v in value)
 
     def _entry(self, v: Any) -> Any:
-        if v is None and self.none:
-            return None
+        if v is None and self.none or type(v) is Size:
+            return v
         n = _number(v)
         if isinstance(n, float) and not n.is_integer() or not math.isfinite(n) or not -2**63 <= n < 2**63:
             raise ValueError("entries must be integers of 64 bits")

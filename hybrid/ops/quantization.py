@@ -95,9 +95,9 @@ def quantize_v2(data: Node, a: Attrs) -> Lowered:
     known = a.min_calib_range is not None and a.max_calib_range is not None
     target = a.out_type if a.out_type != "auto" else "uint8" if known and a.min_calib_range >= 0 else "int8"
     every = tuple(range(data.ndim))
-    ends = ([ir.cast(ir.const(v, dt.float32), dt.float32) for v in (a.min_calib_range, a.max_calib_range)] if known
-            else [ir.reduce(which, data, every) for which in ("min", "max")])
-    return Lowered(_quantized(data, dt.as_dtype(target), *ends))
+    low, high = ([ir.cast(ir.const(v, dt.float32), dt.float32) for v in (a.min_calib_range, a.max_calib_range)] if known
+                 else [ir.reduce(which, data, every) for which in ("min", "max")])
+    return Lowered(_quantized(data, dt.as_dtype(target), low, high))
 
 
 @op("_contrib_dequantize", "data min_range max_range", mx=("contrib.dequantize",), out_type=Enum("float32", "float32"))

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 from ..base import dtype as dt
 from .. import ir
+from ..ir.size import fixed
 from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
@@ -41,8 +42,8 @@ def mean_of(x: Node, axes: tuple[int, ...], keepdims: bool = False) -> Node:
     """Mean; integers in float32. Half types are added up in float32 and rounded once: their sum may be larger than what
     they hold."""
     f = x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
-    return ir.cast(ir.reduce("sum", wide_half(f), axes, keepdims) / max(math.prod(x.shape[i] for i in axes), 1),
-                   f.dtype)
+    count, total = math.prod(x.shape[i] for i in axes), ir.reduce("sum", wide_half(f), axes, keepdims)
+    return ir.cast(total / (max(count, 1) if fixed(count) else ir.size_value(count, total.dtype)), f.dtype)
 
 
 def _mean_or_nan(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:

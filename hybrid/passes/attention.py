@@ -11,6 +11,7 @@ from typing import Callable, Sequence
 
 import numpy as np
 
+from ..ir.size import fixed
 from ..base.dtype import is_half
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, Index, pull
@@ -168,7 +169,8 @@ def _match(dot: Node) -> Attention:
     a, b = dot.args
     (ca, cb), (ba, bb) = dot.attrs["contract"], dot.attrs["batch"]
     free, other = _free(a, ca, ba), _free(b, cb, bb)
-    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or b.shape[other[0]] > MOST_DEPTH:
+    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or not fixed(
+            b.shape[other[0]]) or b.shape[other[0]] > MOST_DEPTH:
         raise _No
     batch = tuple(Var(f"b{i}", a.shape[x]) for i, x in enumerate(ba))
     row, place = Var("row", a.shape[free[0]]), Var("key", a.shape[ca[0]])
@@ -185,6 +187,8 @@ def _match(dot: Node) -> Attention:
         raise _No
     scores, scores_at = found
     query = 0 if scores_at[-2] == var(row) else 1
+    if not fixed(scores.args[0].shape[scores.attrs["contract"][0][0]]):
+        raise _No
     if not 1 <= scores.args[0].shape[scores.attrs["contract"][0][0]] <= MOST_DEPTH:
         raise _No
     _one_place(logits, weights_at, scores, scores_at)

@@ -12,6 +12,7 @@ import math
 from typing import Sequence
 
 from .. import ir
+from ..ir.size import hint
 from ..ir import Node
 from ..ir.access import ELEMENTWISE
 from ..ir.build import make
@@ -53,7 +54,7 @@ def in_blocks(roots: Sequence[Node]) -> list[Node]:
 
 def _of_a_head(n: Node) -> int:
     """Bytes along the last two axes."""
-    return math.prod(n.shape[-2:]) * n.dtype.itemsize
+    return hint(math.prod(n.shape[-2:])) * n.dtype.itemsize
 
 
 def _users(roots: Sequence[Node]) -> dict[Node, list[Node]]:

@@ -15,6 +15,7 @@ from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.scalar import SCALARS
+from ..ir.size import hint
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
 
@@ -109,8 +110,9 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
+        often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
-                                                                 and _visits(u, u.kernel) > 1.5 * n.size for u in uses):
+                                                                 and _visits(u, u.kernel) > often for u in uses):
             return False                                 # windows would compute it again and again
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 
@@ -148,7 +150,7 @@ class Rules:
                 if _beside(n, k) else CHEAP):
             return "operand of a contraction, computed once"
         if k.dot is not None and any(u.inside
-                                     for u in uses) and n.prim == "map" and n.size >= LARGE and sum(_wide(a)
+                                     for u in uses) and n.prim == "map" and hint(n.size) >= LARGE and sum(_wide(a)
                 for a in n.args) > 1:
             return "operand of a contraction, made of several arrays"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape,
@@ -167,8 +169,8 @@ class Rules:
         if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             visits = max(_visits(u, k) for u in uses)
             # little beside the kernel's own work is computed again
-            if visits > 1.5 * n.size and visits * self.subtree[n] > k.root.size:
-                return f"would be computed {visits / max(n.size, 1):.1f} times"
+            if visits > 1.5 * hint(n.size) and visits * self.subtree[n] > hint(k.root.size):
+                return f"would be computed {visits / max(hint(n.size), 1):.1f} times"
         return ""
 
     def _mask(self, n: Node) -> bool:
@@ -233,7 +235,7 @@ class Rules:
             return "its index may lie outside (padding)"
         at = frozenset(v for i in uses[0].idx for v in variables(i))
         loops = frozenset(v for v in k.loops if v.extent > 1)
-        work = n.args[0].size // max(n.size, 1)
+        work = hint(n.args[0].size) // max(hint(n.size), 1)
         if any(isinstance(v, Val) for v in at):
             return "its position is known only at run time"
         if not at <= loops:
@@ -260,9 +262,9 @@ class Rules:
             return "the kernel reduces per element already"
         if any(coefficient(i, v) is None for i in uses[0].idx for v in at):
             return "its axes are split by a reshape"
-        rows = math.prod(v.extent for v in at)
-        if rows < FEW_ROWS and n.args[0].size > LARGE:
-            return f"{rows} rows of {n.args[0].size // max(n.size, 1)}: one core would do it all"
+        rows = hint(math.prod(v.extent for v in at))
+        if rows < FEW_ROWS and hint(n.args[0].size) > LARGE:
+            return f"{rows} rows of {hint(n.args[0].size) // max(hint(n.size), 1)}: one core would do it all"
         k.rows = at
         k.hoisted.append(n)
         return ""
@@ -281,7 +283,7 @@ def _visits(u: Use, k: Kernel) -> int:
     outside = {v for v in k.loops[:deepest + 1]}
     if k.rows is not None and used & outside <= k.rows:
         outside = set(k.rows)                           # type: ignore[arg-type]
-    return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
+    return hint(math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set())))
 
 
 def _picture(a: Node) -> Node | None:
@@ -305,7 +307,7 @@ def _turned(n: Node, u: Use, k: Kernel) -> bool:
 
 def _beside(n: Node, k: Kernel) -> bool:
     """Whether an operand is small beside the other one, which is then read once and this one again and again."""
-    return k.dot is not None and n.size * BESIDE <= max(a.size for a in k.dot.args)
+    return k.dot is not None and hint(n.size) * BESIDE <= max(hint(a.size) for a in k.dot.args)
 
 
 def _widens(n: Node) -> bool:

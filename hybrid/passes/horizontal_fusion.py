@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from ..ir import Node
+from ..ir.size import hint
 from ..ir.kernel import Fused, Kernel
 from .attention import Attends
 from .loop_layout import Turns
@@ -60,7 +61,7 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
     for k in fused.kernels:
         reads = set(k.reads)
         writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
-        arena = sum(n.nbytes for n in k.stores if n not in results)
+        arena = sum(hint(n.nbytes) for n in k.stores if n not in results)
         fits = bool(k.root.size) and joining.joins(k)
         # not before a group that writes what it reads or writes, or reads what it writes
         last = max(max((written.get(n, -1) for n in (*reads, *writes)), default=-1),

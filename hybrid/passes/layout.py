@@ -19,6 +19,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
+from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Lasting
@@ -34,6 +35,7 @@ LEAST_WORK = 1 << 18
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 MOST_BYTES = 1 << 26
+MANY_ROWS = 1 << 16             # of a product that takes any number of rows
 
 
 # the form by rule, programs of all, their work: which, and why
@@ -181,7 +183,7 @@ class Conversion:
             x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
-        work = math.prod(shape) * math.prod(w.shape[1:])
+        work = hint(math.prod(shape)) * math.prod(w.shape[1:])
         w, kernel, pads = met(w, x.shape[1:], kernel, stride, dilate, pads, out)
         lanes, channels = self.blocking.lanes, x.shape[-1]
         depthwise = groups == filters == channels > 1
@@ -194,10 +196,9 @@ class Conversion:
         if not together:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
-        pixels = math.prod(shape) // filters
+        pixels = hint(math.prod(shape)) // filters
         low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
-        plane = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
-        if low is not None and low.word == 2 and not in_words(*plane, channels, filters, math.prod(c.shape[:-3])):
+        if low is not None and low.word == 2 and not self._in_words(c):
             low = None
         if low is not None:
             c = replace(c, x=low.x, w=low.w)
@@ -222,13 +223,23 @@ class Conversion:
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
                      if t * each >= min(least, filters)), 0)
 
+    @staticmethod
+    def _in_words(c: Window) -> bool:
+        """Whether words are faster than Winograd's form of float32."""
+        kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
+        return in_words(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]))
+
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
         (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
         planes, out = math.prod(before[:-2]), before[-2:]
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        rule = shallow and by_rule(size, stride, dilate, out, channels, planes) or "direct"
+        rule = shallow and by_rule(size, stride, dilate, out, channels, hint(planes)) or "direct"
+        if not fixed(planes):
+            if rule != "direct":
+                raise Specialised(f"a convolution of form {rule}")
+            return rule, ""
         both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
@@ -251,10 +262,13 @@ class Conversion:
         if n.attrs["contract"][1] == (0,):
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
-        if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
+        if not fixed(rows):                                  # its tiles take any number of rows
+            if w.nbytes > MOST_BYTES:
+                return None
+        elif not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
                 else 2) or w.nbytes > MOST_BYTES:
             return None
-        width = self.blocking.panel("direct", filters, rows)
+        width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
         x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
         low = words(x, w, 1, self.blocking.words)
         x, w = (low.x, low.w) if low is not None else (x, w)

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import ir
 from ..base import dtype as dt
+from ..ir.size import fixed
 from ..ir import Node
 
 CHUNK = 512
@@ -24,6 +25,8 @@ def in_chunks(n: Node) -> Node | None:
     """A long sum to few results as sums of sums; None for every other reduction."""
     x, axes = n.args[0], n.attrs["axes"]
     count = math.prod(x.shape[a] for a in axes)
+    if not all(map(fixed, x.shape)):
+        return None
     if n.attrs["op"] != "sum" or not _loses_digits(n.dtype) or n.size > MOST_RESULTS or count <= LONG:
         return None
     return None if count <= ROW and _of_row(x) else _summed(x, axes)
@@ -33,6 +36,8 @@ def deep_dot(n: Node) -> Node | None:
     """A very deep product with few results as the sum of products of parts of the depth; None for every other one."""
     (ca, cb), (ba, _) = n.attrs["contract"], n.attrs["batch"]
     a, b = n.args
+    if not all(map(fixed, (*a.shape, *b.shape))):
+        return None
     if len(ca) != 1 or ba or n.size > MOST_RESULTS or not _loses_digits(n.dtype) or a.shape[ca[0]] <= LONG:
         return None
     size = _divisor(a.shape[ca[0]])

@@ -115,11 +115,14 @@ class Words:
 
 def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
     """The operands in the types that they are casts of; None where they are not multiplied by words."""
-    a, b = narrow(x), narrow(w)
-    if a is None or b is None:
+    found, of_w = narrow(x), narrow(w)
+    if found is None or of_w is None or of_w[1]:
         return None
-    zero = 128 if a.dtype == np.int8 and "uint8" in known else 0
-    a = shifted(a) if zero else a
+    (a, zero), b = found, of_w[0]
+    if a.dtype == np.int8 and "uint8" in known:
+        a, zero = shifted(a), zero + 128
+    if not 0 <= zero <= 255:
+        return None
     word = word_of(a.dtype, b.dtype) if a.dtype.name in known else 0
     more = -b.shape[1] % word if word else 0
     if not word or groups > 1 and more:
@@ -127,6 +130,70 @@ def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
     none = (0,) * (b.ndim - 2)
     return Words(ir.pad(a, (0,) * a.ndim, (0,) * (a.ndim - 1) + (more,)), ir.pad(b, (0,) * b.ndim, (0, more, *none)),
                  word, zero)
+
+
+# ---- products of 8-bit integers and a scale
+def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
+    """The program with products of 8-bit numbers times their scales as products of these numbers, times the scales:
+    what ONNX's DequantizeLinear before a product says. lasting: slots of the parameters."""
+    if not any(n.prim == "cast" and n.args[0].dtype.name in ("int8", "uint8") for n in program.order()):
+        return program
+    lasts = Lasting(program, lasting)
+
+    def behind(n: Node) -> Node | None:
+        if n.dtype != np.float32 or n.attrs["batch"] != ((), ()) or lasts(n.args[0]) == lasts(n.args[1]):
+            return None
+        parts = [_without_scale(a) for a in n.args]
+        if None in parts:
+            return None
+        y = ir.dot(*(p[0] for p in parts), n.attrs["contract"])           # type: ignore[index, misc]
+        at = 0
+        for arg, part, summed in zip(n.args, parts, n.attrs["contract"]):
+            kept = [a for a in range(arg.ndim) if a not in summed]
+            scale, axis = part[1:]                                        # type: ignore[index]
+            if axis is not None and axis not in kept:
+                return None
+            shape = [1] * y.ndim
+            if axis is not None:
+                shape[at + kept.index(axis)] = scale.size
+            y = y * ir.expand(ir.reshape(scale, shape), y.shape)
+            at += len(kept)
+        return y
+    return program.with_roots(rewrite(program.roots, {"dot": (behind,), "permute": (_behind_order,)}))
+
+
+def _behind_order(n: Node) -> Node | None:
+    """A product's order of axes, before its scales: a convolution is a product and its order."""
+    def ordered(x: Node) -> Node:
+        if x.prim == "map" and x.attrs["fn"] == "mul" and x.args[1].prim == "expand":
+            return ir.map("mul", ordered(x.args[0]), rebuild(n, [x.args[1]]))
+        return rebuild(n, [x])
+    x = n.args[0]
+    while x.prim == "map" and x.attrs["fn"] == "mul" and x.args[1].prim == "expand":
+        x = x.args[0]
+    return ordered(n.args[0]) if x.prim == "dot" and x is not n.args[0] else None
+
+
+def _without_scale(x: Node) -> "tuple[Node, Node, int | None] | None":
+    """8-bit numbers as float32, their scale, and the axis that it is along (None: one number), of their product; moved
+    or not."""
+    if x.prim == "map" and x.attrs["fn"] == "mul":
+        q, scale = x.args
+        while scale.prim in ("expand", "reshape") and scale.size > 1 and scale.args[0].size < scale.size:
+            inner = scale.args[0]
+            if inner.size > 1 and (inner.ndim != x.ndim or inner.size != max(inner.shape)):
+                return None
+            scale = inner
+        if narrow(q) is None or scale.size > 1 and (scale.ndim != x.ndim or scale.size != max(scale.shape)):
+            return None
+        return q, scale, None if scale.size == 1 else scale.shape.index(scale.size)
+    if x.prim not in MOVEMENT or x.prim == "pad" and float(x.attrs["value"]) != 0:
+        return None
+    found = _without_scale(x.args[0])
+    if found is None or found[2] is not None and x.prim != "permute":
+        return None
+    axis = found[2] if found[2] is None else x.attrs["axes"].index(found[2])
+    return rebuild(x, [found[0]]), found[1], axis
 
 
 # ---- sums of products of 8-bit integers

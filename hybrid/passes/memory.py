@@ -11,6 +11,7 @@ from typing import Iterator, Sequence
 
 from ..ir import Node
 from ..ir.index import linear
+from ..ir.size import fixed, greater
 from .fuse import Fused, Kernel, strip_reshape
 from .horizontal_fusion import Group
 
@@ -29,6 +30,7 @@ class MemoryPlan:
     in_place: dict[Node, Node] = field(default_factory=dict)
     spans: "list[Span]" = field(default_factory=list)
     whole: int = 0
+    sized: bool = False                  # whether sizes are known only at the call
     # the last group that ``room`` was asked for, what is alive then and what comes later
     now: int = -1
     alive: "list[Span]" = field(default_factory=list)
@@ -49,6 +51,9 @@ class MemoryPlan:
     def room(self, group: int, nbytes: int) -> int:
         """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to
         hold it."""
+        if self.sized:
+            self.whole = greater(self.whole, self.arena + nbytes)
+            return self.arena
         at = 0
         for s in self._alive(group):                         # by place
             if at + nbytes <= s.at:
@@ -209,12 +214,30 @@ def _orders(spans: list[Span], most: list[int]) -> Iterator[list[Span]]:
         yield sorted(spans, key=lambda s: (s.first - s.last, -s.size))
 
 
+def _by_class(plan: MemoryPlan, by_value: dict[Node, Span], spans: list[Span]) -> MemoryPlan:
+    """Places where sizes are known only at the call: spans of one size take the places of such that have ended."""
+    ended: dict[int, list[Span]] = {}
+    for s in sorted(spans, key=lambda s: s.first):
+        old = next((o for o in ended.get(s.size, ()) if o.last < s.first), None)
+        if old is None:
+            s.at, plan.arena = plan.arena, plan.arena + s.size
+        else:
+            s.at = old.at
+            ended[s.size].remove(old)
+        ended.setdefault(s.size, []).append(s)
+    plan.bound = plan.whole = plan.arena
+    plan.sized, plan.offsets = True, {n: s.at for n, s in by_value.items()}
+    return plan
+
+
 def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
     """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole
     group runs."""
     plan = MemoryPlan()
     by_value = _spans(fused, groups, plan)
     spans = list(dict.fromkeys(by_value.values()))
+    if not all(fixed(s.size) for s in spans):
+        return _by_class(plan, by_value, spans)
     change = [0] * (len(groups) + 1)
     for s in spans:
         change[s.first] += s.size

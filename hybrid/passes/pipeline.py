@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable, Sequence
 
 from ..base import collector
+from ..ir.size import fixed
 from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
@@ -17,7 +18,7 @@ from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
-from .low_precision import sums_in_floats
+from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products
 from .long_sums import deep_dot, in_chunks
@@ -65,6 +66,7 @@ def _every(found: Attention, dot: Node) -> bool:
 
 def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
+    sized = any(not fixed(d) for n in program.inputs for d in n.shape)
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
@@ -76,12 +78,14 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
+    if blocking is not None and lasting:
+        current = scales_behind(current, lasting)
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking,
+    arranged = not sized and pictures(current, lasting, blocking) or layout(current, lasting, blocking,
                                                               packs) if lasting and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")

@@ -51,6 +51,11 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     return found
 
 
+def known(program: Program, ctx: Context, exe: Any) -> None:
+    """Have a program run by an executable that is there already."""
+    program.memo["executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0]] = exe
+
+
 def words(ctx: Context) -> frozenset[str]:
     """Types of few bits whose products programs on a device do by the processor's own instructions."""
     if ctx.device_type != "cpu":
@@ -113,7 +118,9 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu, plans, warmed  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, plans, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
+    if sized.sized(program):
+        return sized.SizedProgram(program)
     mode = config.compile_mode()
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found

@@ -10,12 +10,11 @@ import atexit
 import contextlib
 import json
 import os
-import signal
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..base import config, forking
+from ..base import config, forking, system
 from . import cache
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ class _Compiler(threading.Thread):
         process, self.process = self.process, None
         if process is not None:
             with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)       # its own session: it and what it started
+                system.kill_group(process.pid)       # its own session: it and what it started
             with contextlib.suppress(OSError, ValueError):
                 process.communicate(timeout=5)
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable, Mapping, Sequence, TypeVar
 
@@ -15,11 +15,13 @@ from hybrid.codegen.program.block_loop import block_loop
 from hybrid.codegen.schedule.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.loops import work_of
+from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
 
 from ..base import config
 from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused, Kernel
+from ..ir.size import Dim, Specialised
 from ..passes.minibatch_tiling import Blocks, in_blocks
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
@@ -43,6 +45,7 @@ class Built:
     report: Report
     source: str
     prepare: "Built | None" = None
+    dims: list[Dim] = field(default_factory=list)          # sizes that a call gives
     ran: bool = True                 # whether the compiler ran for it; else its text was in the disk cache
 
 
@@ -60,17 +63,21 @@ class _Table:
             if n.prim == "data" and n not in self.index:
                 self.index[n] = len(self.index)
                 self.constants.append(n)
+        # of a program for any size: the sizes of a call are one constant more
+        self.dims = size_parameters.dims_of(fused.program.inputs)
+        self.before = len(self.index)
         # written straight into the caller's array
         placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))
         note_in_place(report, placed)
         for k in fused.kernels:
             k.once = any(n in placed for n in k.stores)
         self.fresh: list[Node] = []
+        more = 1 if self.dims else 0
         for n, _ in fused.results:
             if n not in self.index and n not in placed:
-                self.index[n] = len(self.index)
+                self.index[n] = len(self.index) + more
                 self.fresh.append(n)
-        self.arena_slot = len(self.index)
+        self.arena_slot = len(self.index) + more
         self.index.update(placed)
         self.placed = placed
 
@@ -90,14 +97,18 @@ class _Table:
             return shape
         return (self.blocks.count * shape[0], *shape[1:]) if shape else (self.blocks.count,)
 
-    def around(self, net: str) -> str:
-        """The function that runs all kernels, for all blocks."""
+    def around(self, net: Callable[[str], str]) -> str:
+        """The function that runs all kernels, for all blocks. net: prints that of one block under a head."""
         if self.blocks.count == 1:
-            return net
+            return net(printer.NET)
         moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
         moved.update((self.index[n], n.nbytes) for n in self.fresh)
         return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts,
                           int(self.timed))
+
+    def sizes(self) -> str:
+        """C text of the array of sizes, or nothing."""
+        return f"b[{self.before}]" if self.dims else ""
 
     def times(self) -> str:
         """C text of the array for kernels' times, behind the arena, or nothing."""
@@ -116,7 +127,8 @@ class _Table:
         return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i,
                                 n in enumerate(fused.program.inputs)],
                       len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
-                                                   for n in self.constants],
+                                                   for n in self.constants] + [
+                          np.array([d.hint for d in self.dims], np.int64)] * bool(self.dims),
                       [(self.whole(n.shape), n.dtype) for n in self.fresh], arena_bytes,
                       [(self.index[n], self.whole(shape)) for n, shape in fused.results[:outputs]], updates,
                       sorted(set(self.placed.values())), planned.slots,
@@ -161,6 +173,8 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         memo = planned.source.memo
         if memo.get("plain"):
             raise
+        if size_parameters.dims_of(planned.source.inputs):
+            raise Specialised(str(err)) from None
         apart = memo.setdefault("apart", set())
         if err.members - apart and memo.get("lasting"):
             # by kernels of their own, not where the convolution before them is
@@ -175,9 +189,10 @@ def _build(planned: Planned, timed: bool) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report, timed)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
-    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
-                                      tune.choose if config.tune_seconds() else None,
-                                      bool(parts), table.around, table.times())
+    with size_parameters.parameters(d.name for d in table.dims):
+        source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
+                                          tune.choose if config.tune_seconds() else None,
+                                          bool(parts), table.around, table.times(), table.sizes())
     note_forms(report, planned)
     report.scratch_bytes, report.thread_bytes, report.source = (planned.memory.whole - planned.memory.arena,
                                                                 thread_bytes(source), source)
@@ -189,7 +204,7 @@ def _build(planned: Planned, timed: bool) -> Built:
     library, c = finish()
     ran = toolchain.ran(library)
     report.source_path = str(c)
-    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, ran=ran)
+    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
     report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,
@@ -247,7 +262,8 @@ def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | N
     if blocking is not None:
         prints = blocking.prints
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))
-    block = in_blocks(program, lasting, config.num_threads()) if blocking is not None and lasting else None
+    block = in_blocks(program, lasting, config.num_threads()) if (
+        blocking is not None and lasting and not size_parameters.dims_of(program.inputs)) else None
     return plan(block or program, JOINING, lasting, blocking)
 
 

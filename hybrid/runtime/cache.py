@@ -15,7 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from ..base import config, forking
+from ..base import config, forking, system
 from . import scratch, trust
 
 _lock = forking.lock()
@@ -43,7 +43,7 @@ def digest(*parts: str | bytes) -> str:
 def _identity(path: Path) -> tuple[int, ...]:
     """What a folder is: another one in its place, another mode or another user of this process makes it differ."""
     s = os.lstat(path)
-    return s.st_dev, s.st_ino, s.st_mode, s.st_uid, s.st_gid, os.geteuid() if hasattr(os, "geteuid") else 0
+    return s.st_dev, s.st_ino, s.st_mode, s.st_uid, s.st_gid, system.user()
 
 
 def folder() -> Path:

@@ -4,10 +4,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..base import system
 from .net_ffi import ffi
 
 
-def opened(path: Any, flags: int = os.RTLD_NOW) -> Any:
+def opened(path: Any, flags: int = system.AT_ONCE) -> Any:
     """The library in a file. cffi takes names in UTF-8 alone: one of other bytes is opened by its descriptor."""
     name = str(path)
     try:

@@ -20,12 +20,13 @@ import hybrid.codegen
 from hybrid.codegen.schedule import registered
 import hybrid.kernels
 
-from ..base import collector, config
+from ..base import collector, config, system
 from .. import ir
 from ..ir import Program
 from ..ir import scalar
 from ..ir.build import Const
 from ..ir.scan import Body
+from ..ir.size import Size
 from . import cache, toolchain
 from .recipe import Recipe, from_text, to_text
 
@@ -142,7 +143,8 @@ def variables() -> tuple[tuple[str, str], ...]:
 def key(program: Program, lasting: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
     no plain data."""
-    around = None if config.verify() or config.debug_level() else surroundings()
+    sized = any(type(d) is Size for n in program.inputs for d in n.shape)      # it is made again in each process
+    around = None if sized or config.verify() or config.debug_level() else surroundings()
     if around is None:
         return None
     try:
@@ -179,16 +181,11 @@ LONGEST_WAIT = 120.0                   # seconds for another process, which may 
 def building(name: str) -> Iterator[None]:
     """Within it, other processes that want to build the same program wait; where files have no locks, nobody does."""
     lock = None
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl  # noqa: PLC0415  not on Windows
-        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with contextlib.suppress(OSError):
+        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT, 0o600)
         end = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < end:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)     # of this process: children do not inherit it
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
+        while time.monotonic() < end and not system.take_lock(lock):     # of this process: children do not inherit it
+            time.sleep(0.02)
     try:
         yield
     finally:

@@ -14,14 +14,9 @@ import tempfile
 from contextlib import contextmanager
 from typing import Iterator
 
-from ..base import forking
+from ..base import forking, system
 from ..base.errors import CompileError
 from . import trust
-
-try:
-    import fcntl
-except ImportError:                                          # no such locks: nothing is swept
-    fcntl = None                                             # type: ignore[assignment]
 
 PREFIX = "hybrid-run-"
 _OTHER_PLACES = ("/tmp", "/var/tmp", "/dev/shm")             # where TMPDIR can be changed by other users
@@ -33,26 +28,26 @@ def _hold(path: str) -> int | None:
     """A descriptor that locks a folder until this process ends; None where another process holds it, or it is not
     there."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0))
+        if system.WINDOWS:                                   # folders are not opened, nor locked
+            return os.open(os.devnull, os.O_RDONLY)
+        fd = os.open(path, system.FOLDER)
     except OSError:
         return None
-    try:
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd
-    except OSError:
-        os.close(fd)
-        return None
+    with contextlib.suppress(OSError):
+        if system.take_lock(fd, whole=True):
+            return fd
+    os.close(fd)
+    return None
 
 
 def sweep(where: str) -> None:
     """Remove the folders that processes which were killed left in a folder."""
-    if fcntl is None:
+    if not system.LOCKS:                                     # nothing tells whether their processes live
         return
     with contextlib.suppress(OSError), os.scandir(where) as entries:
         for entry in entries:
             if (not entry.name.startswith(PREFIX) or not entry.is_dir(follow_symlinks=False)
-                or entry.stat(follow_symlinks=False).st_uid != os.geteuid()):
+                or entry.stat(follow_symlinks=False).st_uid != system.user()):
                 continue
             # of the process that this one was forked from, which may share the lock
             if any(entry.path == path for path, _ in _made.values()):

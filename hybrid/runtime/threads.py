@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from pathlib import Path
 from typing import Any
 
 from hybrid.kernels import text as kernel_text
 
-from ..base import config, forking
+from ..base import config, forking, system
 from ..base.errors import CompileError
 from . import toolchain, warmed
 from .libraries import opened
@@ -42,7 +41,7 @@ def _load() -> Any:
         so = built()
         if so is None:
             return None
-        return opened(so, os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
+        return opened(so, system.FOR_EVER)
     except (CompileError, OSError):
         return None
 

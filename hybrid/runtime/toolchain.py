@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import select
-import signal
 import sys
 import tempfile
 import threading
@@ -15,17 +14,17 @@ import time
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
 
-from ..base import config, forking
+from ..base import config, forking, system
 from ..base.errors import CompileError
 from . import cache, compilers, scratch
 from .net_ffi import ffi
 
-FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC",
+FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", *system.SHARED,
          "-Werror=implicit-function-declaration")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 # for texts that include nothing, which use no library but libm: linking takes half the time
@@ -111,48 +110,41 @@ def _bytes(text: str) -> bytes:
 
 
 def _paper() -> int:
-    """A file in memory, or else a temporary one, that a program may write to. Not a pipe: that stays open in processes
-    that are forked meanwhile."""
-    try:
-        return os.memfd_create("hybrid")
-    except (AttributeError, OSError):
+    """A file in memory, or else a temporary one, that a program may write to."""
+    paper = system.paper()
+    if paper is None:
         with tempfile.TemporaryFile(dir=scratch.folder()) as f:
             return os.dup(f.fileno())
+    return paper
 
 
-def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tuple[int, int]:
+def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tuple[Any, int]:
     """Start a program: its process, and a file with what it writes to a stream. CompileError where it is no program.
-    folder: for its temporary files, which go with that also where it is killed.
-
-    ``subprocess`` does more, and takes a quarter of a megabyte.
-    """
+    folder: for its temporary files, which go with that also where it is killed."""
     paper = _paper()
-    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
-    environment = compilers.environment(command[0], folder)
-    try:                                                 # the file first: it may be one of the first three itself
-        return os.posix_spawn(command[0], command, environment,
-                              file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
+    try:
+        return system.start(command, stream, paper, compilers.environment(command[0], folder)), paper
     except OSError as err:
         os.close(paper)
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err  # noqa: E501
 
 
-def _ended(process: int, doubt: Callable[[], None] | None = None, cc: str = "") -> int:
+def _ended(process: Any, doubt: Callable[[], None] | None = None, cc: str = "") -> int:
     """Wait for a process: its status, negative where a signal ended it. doubt: called where it takes very long for the
     compiler that it is; it may end the process."""
     try:
         _wait(process, doubt, LONG * compilers.patience(cc))
-        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        return system.waited(process)
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
 
 
-def _wait(process: int, doubt: Callable[[], None] | None, most: float) -> None:
+def _wait(process: Any, doubt: Callable[[], None] | None, most: float) -> None:
     """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before
     ``waitpid`` does not end that."""
     try:
         end = os.pidfd_open(process)
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):
         return
     try:
         poll = select.poll()
@@ -166,17 +158,9 @@ def _wait(process: int, doubt: Callable[[], None] | None, most: float) -> None:
         os.close(end)
 
 
-def _kill(process: int) -> None:
-    with contextlib.suppress(ProcessLookupError):        # it ended at that moment
-        os.kill(process, signal.SIGKILL)
-
-
 def _said(paper: int) -> str:
     """All that was written to a file, which is closed."""
-    try:
-        return os.pread(paper, os.fstat(paper).st_size, 0).decode(errors="replace")
-    finally:
-        os.close(paper)
+    return system.content(paper).decode(errors="replace")
 
 
 def _ask(command: list[str], stream: int = 1, folder: str | None = None) -> tuple[int, str]:
@@ -184,7 +168,7 @@ def _ask(command: list[str], stream: int = 1, folder: str | None = None) -> tupl
     process, paper = _start(command, stream, folder)
 
     def doubt() -> None:
-        _kill(process)
+        system.kill(process)
         late.append(True)
     late: list[bool] = []
     try:
@@ -242,7 +226,7 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
     # to clang's parser alone: its driver would link OpenMP's library, which programs do not need
     parallel = ["-Xclang", "-fopenmp"] if "clang" in _version(cc) else ["-fopenmp"]
     text = f"#define HY_PARALLEL\n{kernel_text('c', 'pool.h')}{PARALLEL}"
-    if _tried(cc, [*parallel, "-shared", "-fPIC"], text) is None:
+    if _tried(cc, [*parallel, *system.SHARED], text) is None:
         flags += parallel
         # programs have their own threads: OpenMP's library is not loaded
         if _accepts(cc, ["-Wl,--as-needed"]):
@@ -253,7 +237,7 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
 
 
 def _accepts(cc: str, flags: list[str]) -> bool:
-    return _tried(cc, [*flags, "-Werror", "-shared", "-fPIC"], "int x;", False) is None
+    return _tried(cc, [*flags, "-Werror", *system.SHARED], "int x;", False) is None
 
 
 def _tried(cc: str, flags: list[str], text: str, load: bool = True) -> str | None:
@@ -332,7 +316,7 @@ def _usual_flags(cc: str, usual: tuple[str, ...]) -> tuple[str, ...]:
 def _taken(cc: str, usual: tuple[str, ...]) -> list[str]:
     if _takes_all(cc) or _accepts(cc, list(usual)):
         return list(usual)
-    return [f for f in usual if f in ("-shared", "-fPIC") or _accepts(cc, [f])]
+    return [f for f in usual if f in system.SHARED or _accepts(cc, [f])]
 
 
 def flags(cc: str) -> tuple[str, ...]:
@@ -427,7 +411,7 @@ def begin(source: str) -> Callable[[], tuple[Path, Path]]:
 
 def cores() -> int:
     """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return system.cores()
 
 
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
@@ -446,7 +430,7 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
 def _run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
     """Run them at the same time: what they say. CompileError with what the first says that fails, or that nothing comes
     of them."""
-    runs: list[tuple[int, int]] = []
+    runs: list[tuple[Any, int]] = []
     status: list[int] = []
 
     def doubt() -> None:
@@ -461,7 +445,7 @@ def _run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
             status.append(_ended(process, doubt, commands[0][0]))
     finally:
         for process, _ in runs[len(status):]:            # interrupted
-            _kill(process)
+            system.kill(process)
             with contextlib.suppress(ChildProcessError):
                 _ended(process)
         said = [_said(paper) for _, paper in runs]

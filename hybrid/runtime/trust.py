@@ -12,6 +12,8 @@ import stat
 from pathlib import Path
 from typing import Callable
 
+from ..base import system
+
 _LINKS = 40                              # that a path may lead through
 _NOBODY = 65534                          # owner of what belongs to users that a container does not know
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -21,15 +23,10 @@ class Distrusted(OSError):
     """A folder or file that somebody else can change, or that belongs to somebody else."""
 
 
-def _user() -> int:
-    """The user whose rights this process has."""
-    return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
 def _writers(status: os.stat_result) -> bool:
     """Whether others may write. A user's own group, which has the user's number, is nobody else."""
-    others = status.st_mode & _OTHERS
-    if others == stat.S_IWGRP and status.st_gid == os.getegid() == _user():
+    others = status.st_mode & _OTHERS if system.OWNERS else 0
+    if others == stat.S_IWGRP and status.st_gid == os.getegid() == system.user():
         return False
     return bool(others)
 
@@ -44,7 +41,7 @@ def _outside() -> bool:
 
 
 def _trusted_owner(owner: int) -> bool:
-    return owner in (0, _user()) or owner == _NOBODY and _outside()
+    return owner in (0, system.user()) or owner == _NOBODY and _outside()
 
 
 def _check_way(path: str, status: os.stat_result) -> None:
@@ -53,7 +50,7 @@ def _check_way(path: str, status: os.stat_result) -> None:
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if not _trusted_owner(status.st_uid):
-        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {_user()}")
+        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {system.user()}")
     if _writers(status) and not status.st_mode & stat.S_ISVTX:
         raise Distrusted(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):o})")
 
@@ -62,6 +59,8 @@ def real(path: str) -> str:
     """The path without links, where nobody else can change what it leads to; what does not exist yet is left as it is.
     Distrusted names the folder or link on the way that somebody else owns or can write to.
     """
+    if not system.OWNERS:                                    # folders of a user are that user's alone on Windows
+        return os.path.realpath(path)
     at, links = "/", 0
     todo = os.path.abspath(path).split("/")[::-1]
     _check_way(at, os.stat(at))
@@ -83,7 +82,7 @@ def real(path: str) -> str:
         if links > _LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if not _trusted_owner(status.st_uid):
-            raise Distrusted(f"the link {step} belongs to user {status.st_uid}, and this process runs as user {_user()}")  # noqa: E501
+            raise Distrusted(f"the link {step} belongs to user {status.st_uid}, and this process runs as user {system.user()}")  # noqa: E501
         target = os.readlink(step)
         at = "/" if target.startswith("/") else at
         todo += target.split("/")[::-1]
@@ -91,8 +90,8 @@ def real(path: str) -> str:
 
 
 def _check_own(path: str, status: os.stat_result) -> None:
-    if status.st_uid != _user():
-        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {_user()}")
+    if status.st_uid != system.user():
+        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {system.user()}")
     if _writers(status):
         raise Distrusted(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):o})")
 
@@ -113,7 +112,7 @@ def read(path: "Path | str", check: Callable[[str, os.stat_result], None] = _che
     """The content of a file of this user's, in a folder that can be trusted. OSError where it is a link, no regular
     file, somebody else's, or can be written by others: what was checked is what is read.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    fd = os.open(path, system.FILE)
     with open(fd, "rb") as f:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
@@ -132,7 +131,7 @@ def shared_folder(path: str) -> str:
 
 def _check_shared(path: str, status: os.stat_result) -> None:
     if not _trusted_owner(status.st_uid):
-        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {_user()}")
+        raise Distrusted(f"{path} belongs to user {status.st_uid}, and this process runs as user {system.user()}")
     if _writers(status):
         raise Distrusted(f"{path} can be written by other users (mode {stat.S_IMODE(status.st_mode):o})")
 

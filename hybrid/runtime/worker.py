@@ -41,8 +41,10 @@ def _read(jobs: "queue.Queue[str]") -> None:
     """Take jobs as they come; when the other process is gone, end this one and the compilers that it runs."""
     for line in sys.stdin:
         jobs.put(line)
+    from ..base import system  # noqa: PLC0415
+
     with contextlib.suppress(OSError):
-        os.killpg(os.getpid(), signal.SIGKILL)
+        system.kill_group(os.getpid())
     os._exit(1)
 
 

@@ -11,6 +11,10 @@
 #include <numpy/arrayobject.h>
 #include <math.h>
 #include <stdlib.h>
+#ifdef _WIN32
+#define aligned_alloc(to, bytes) _aligned_malloc(bytes, to)
+#define free _aligned_free
+#endif
 
 #include "launcher_checks.h"
 #include "launcher_step.h"

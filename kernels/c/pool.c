@@ -81,6 +81,7 @@ static void *work(void *unused) {
   return NULL;
 }
 
+#ifndef _WIN32
 /* A forked process has none of the threads, and its locks may be taken by them. */
 static void forked(void) {
   pthread_mutex_init(&owner, NULL), pthread_mutex_init(&lock, NULL);
@@ -88,19 +89,24 @@ static void forked(void) {
   workers = 0;
   atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&job.unfinished, 0), atomic_store(&job.state, 0);
 }
+#endif
 
 static void hire(int wanted) {
+#ifndef _WIN32                                                    /* which has neither forks nor signals for threads */
   static int registered;
   if (!registered) pthread_atfork(NULL, NULL, forked), registered = 1;
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);                    /* signals are for Python's own threads */
+#endif
   for (; workers < wanted && workers < MOST_THREADS; workers++) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, work, NULL)) break;         /* the caller does more itself */
     pthread_detach(thread);
   }
+#ifndef _WIN32
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+#endif
 }
 
 static void alone(Part part, void *data, int parts) {

@@ -73,8 +73,8 @@ HY_OWN void __kmpc_fork_call(void *place, int count, void *function, ...) {
   *last = first + size == all, *step = all * by, *to = *from + (first + size - 1) * by, *from += first * by; }
 HY_STATIC(__kmpc_for_static_init_4, int);
 HY_STATIC(__kmpc_for_static_init_4u, unsigned);
-HY_STATIC(__kmpc_for_static_init_8, long long);
-HY_STATIC(__kmpc_for_static_init_8u, unsigned long long);
+HY_STATIC(__kmpc_for_static_init_8, long);
+HY_STATIC(__kmpc_for_static_init_8u, unsigned long);
 HY_OWN void __kmpc_for_static_fini(void *place, int me) { (void)place, (void)me; }
 HY_OWN int __kmpc_single(void *place, int me) { (void)place, (void)me; return hy_part_number() == 0; }
 HY_OWN void __kmpc_end_single(void *place, int me) { (void)place, (void)me; }

@@ -2,7 +2,7 @@
 // they lie in the result: the words that a round multiplies are the lower halves of 64-bit lanes, the others the upper ones.
 typedef unsigned long hy_vl __attribute__((vector_size(HYV_BYTES)));
 #if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
-typedef long long hy_vll __attribute__((vector_size(HYV_BYTES)));
+typedef hy_long_long hy_vll __attribute__((vector_size(HYV_BYTES)));
 #define HYV_PRODUCT(a, b) ((hy_vi)__builtin_ia32_pmuludq512_mask(a, b, (hy_vll){}, 255))
 #elif HYV_BYTES == 32 && defined(__AVX2__)
 #define HYV_PRODUCT(a, b) ((hy_vi)__builtin_ia32_pmuludq256(a, b))

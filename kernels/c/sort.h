@@ -5,7 +5,7 @@ HY_FN unsigned long hy_key_float(float x) {
 }
 HY_FN unsigned long hy_key_double(double x) {
     union { double d; unsigned long u; } b; b.d = x + 0.0;
-    return x != x ? ~0ul : b.u ^ (b.u >> 63 ? ~0ul : 1ul << 63);
+    return x != x ? (unsigned long)-1 : b.u ^ (b.u >> 63 ? (unsigned long)-1 : (unsigned long)1 << 63);
 }
 #define HY_DIGIT(x, d) ((x) >> (32 + 8 * (d)) & 255)
 // a: n times key << 32 | place, in order of the places; b: as much working memory. By digits of 8 bits, the last first; few by insertion.

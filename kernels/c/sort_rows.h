@@ -6,8 +6,8 @@
 #else
 #define HY_ROWS 2
 #endif
-typedef long long hy_keys __attribute__((vector_size(8 * HY_ROWS), may_alias));
-#define HY_SIGNED(key) ((long long)((key) ^ 1ul << 63))
+typedef hy_long_long hy_keys __attribute__((vector_size(8 * HY_ROWS), may_alias));
+#define HY_SIGNED(key) ((hy_long_long)((key) ^ (unsigned long)1 << 63))
 // what may stand before what comes d places later changes with it: keys that are all different, keys with places
 #if defined(__AVX512F__) && !defined(__clang__)
 #define HY_ORDER(x, y) do { const hy_keys a_ = (x), b_ = (y); \

@@ -6,7 +6,7 @@ typedef long hy_di __attribute__((vector_size(HYV_BYTES)));
 #define HYD_LANES (HYV_BYTES / 8)
 #define HYD_REAL double
 #define HYD_WHOLE long
-#define HYD_TOP ((long)(1ul << 63))
+#define HYD_TOP ((long)((unsigned long)1 << 63))
 #define HYD_MOST 1.7976931348623157e308
 #define HYD_OF(name) __builtin_##name
 // s such that 1 / (s * d) is a normal number for every normal or subnormal d
@@ -20,8 +20,8 @@ typedef unsigned char hy_dm;
 #define HYD_ALL ((unsigned char)-1)
 #define HYD_CMP(a, b, p) __builtin_ia32_cmppd512_mask(a, b, p, HYD_ALL, 4)
 #define HYD_SELECT(m, a, b) __builtin_ia32_blendmpd_512_mask(b, a, m)
-#define HYD_IEQ(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) long long)(a), (__attribute__((vector_size(64))) long long)(b), 0, HYD_ALL)
-#define HYD_ILT(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) long long)(a), (__attribute__((vector_size(64))) long long)(b), 1, HYD_ALL)
+#define HYD_IEQ(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) hy_long_long)(a), (__attribute__((vector_size(64))) hy_long_long)(b), 0, HYD_ALL)
+#define HYD_ILT(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) hy_long_long)(a), (__attribute__((vector_size(64))) hy_long_long)(b), 1, HYD_ALL)
 #define HYD_MAX(a, b) __builtin_ia32_maxpd512_mask(a, b, (hy_dv){}, HYD_ALL, 4)     // the second where one is NaN
 #define HYD_MIN(a, b) __builtin_ia32_minpd512_mask(a, b, (hy_dv){}, HYD_ALL, 4)
 #define HYD_SQRT(a) __builtin_ia32_sqrtpd512_mask(a, (hy_dv){}, HYD_ALL, 4)

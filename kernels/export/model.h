@@ -14,12 +14,18 @@ static int hy_fill(@name@_model *m, const unsigned char *bytes, size_t size) {
   return error;
 }
 
+/* Large weights begin at a huge page, and the system is asked for such pages: fewer misses of address translation. */
+enum { HY_UNIT = HY_ARRAYS_BYTES < 1 << 21 ? 64 : 1 << 21 };
+
 @name@_model *@name@_load_bytes(const void *bytes, size_t size, int *error) {
   if (!bytes) { hy_set(error, @NAME@_ERROR_ARGUMENT); return NULL; }
   @name@_model *m = (@name@_model *)calloc(1, sizeof *m);
-  if (m && !(m->allocated = malloc(HY_ARRAYS_BYTES + 64))) { free(m); m = NULL; }
+  if (m && !(m->allocated = malloc((size_t)HY_ARRAYS_BYTES + HY_UNIT))) { free(m); m = NULL; }
   if (!m) { hy_set(error, @NAME@_ERROR_MEMORY); return NULL; }
-  m->arrays = hy_aligned(m->allocated), m->threads = 1;
+  m->arrays = (char *)m->allocated + (HY_UNIT - ((uintptr_t)m->allocated & (HY_UNIT - 1))) % HY_UNIT, m->threads = 1;
+#ifdef MADV_HUGEPAGE
+  if (HY_UNIT > 64) madvise(m->arrays, HY_ARRAYS_BYTES, MADV_HUGEPAGE);
+#endif
   const int code = hy_fill(m, (const unsigned char *)bytes, size);
   hy_set(error, code);
   if (code) { @name@_free(m); return NULL; }

@@ -8,6 +8,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.codegen.dialect import C
 from hybrid.codegen.lanes import F32
 from hybrid.codegen.loops import pointer_names
+from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.schedule.tiling import Target
 
 
@@ -27,4 +28,4 @@ class Anchored:
 
     def head(self) -> str:
         """The head of the kernel's function."""
-        return f"static void {self.name}({self.pointers}, void *scratch) {{"
+        return f"static void {self.name}({self.pointers}, void *scratch{more_declared()}) {{"

@@ -16,11 +16,13 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.rewriting import length
+from hybrid.ir.size import Specialised, fixed, hint
 
 from .anchored import Anchored
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.lanes import Refused, copied_text, masked_text
@@ -133,7 +135,7 @@ class Packed(Anchored):
         whole, filters, last = self.epilogue()
         if length(whole) > SCALARS:
             raise Refused("values of the whole kernel")
-        self.parts = [], [*whole, *filters], last
+        self.parts: tuple[list[str], list[str], list[str]] = [], [*whole, *filters], last
 
     def printed(self, lines: list[str]) -> Printed:
         """The kernel of these lines."""
@@ -142,9 +144,9 @@ class Packed(Anchored):
     @property
     def parallel(self) -> str:
         """A pragma, where threads pay."""
-        work = self.dot.size * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise"
-                                                               else self.deep))
-        return PARALLEL if work >= PARALLEL_WORK else ""
+        work = hint(self.dot.size) * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise"
+                                                                     else self.deep))
+        return where_it_pays(PARALLEL, self.dot.size, work, PARALLEL_WORK)
 
     @staticmethod
     def taps(name: str, at: str, size: int, kernel: int, stride: int, dilate: int, pad: int) -> str:
@@ -187,17 +189,20 @@ class Direct(Packed):
                                                 - 1) * self.dy + 1, (self.ow
                                                                      - 1) * self.sx + (self.kw - 1) * self.dx + 1
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
-        conflict = self.c % CONFLICT == 0 and self.panels > 1 and min(most, self.columns) > WAYS
+        pixels = self.columns if fixed(self.columns) else most
+        conflict = self.c % CONFLICT == 0 and self.panels > 1 and min(most, pixels) > WAYS
         self.near = self.line and plain and conflict and self.deep % NEAR == 0
         self.own = not plain or conflict and not self.near if self.line else bool(beyond)
         self.apart = not plain
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
-        if self.columns >= most or self.rows == 1:
+        if self.rows == 1 or self.columns >= most:
             self.ty, self.tx = (self.rows, 1, 0), split(self.columns, most)
         else:
             self.ty, self.tx = split(self.rows, max(most // self.columns, 1)), (1, self.columns, 0)
+        if not fixed(self.columns) and not self.line or self.own and self.line and not fixed(self.columns):
+            raise Specialised("a convolution along an axis of any size")
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
 
@@ -213,6 +218,8 @@ class Direct(Packed):
     # ---- a tile
     def sizes(self) -> list[tuple[int, int]]:
         """Lines and columns of the tiles there are."""
+        if not fixed(self.columns):                              # of a line: any number of pixels
+            return [(1, c) for c in range(self.most, 0, -1)]
         return [(r, c) for r in dict.fromkeys([self.ty[1], self.ty[1] + (self.ty[2] > 0)])
                 for c in dict.fromkeys([self.tx[1], self.tx[1] + (self.tx[2] > 0)])]
 
@@ -262,7 +269,7 @@ class Direct(Packed):
             parts *= 2
         T = self.number
         out = [f"static __attribute__((noinline{', cold' if own else ''})) void {self.name}_{name}(const {T} *X, "
-               f"const {T} *W, {more}long px0_, long c0_, {self.pointers}) {{",
+               f"const {T} *W, {more}long px0_, long c0_, {self.pointers}{more_declared()}) {{",
                *(self._own_groups(vectors) if own else []),
                *([f"  const {T} *const X0 = X, *const W0 = W;"] if self.joined > 1 and not own else []),
                "  " + " ".join(f"{self.sums} {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
@@ -350,7 +357,7 @@ class Direct(Packed):
         images, plane = 1 if self.line else self.batch // self.planes, self.h * self.wide * self.c
         at = f"(y * {self.sy * self.across} + x * {self.sx})"
         return [f"  for (long n = 0; n < {images}; n++) {{",
-                f"    const {self.number} *image = {self.x} + n * {self.layers * plane}l;",
+                f"    const {self.number} *image = {self.x} + n * {literal(self.layers * plane)};",
                 *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}",
                                                   "x" if self.line else self._pixel(), plane=plane)), "  }"]
 
@@ -452,12 +459,15 @@ class Direct(Packed):
     def choice(self) -> list[str]:
         """The call of the function for a tile."""
         def calls(size: tuple[int, int]) -> str:
-            call = (f"{self.name}_{size[0]}x{size[1]}%s({', '.join(['X', 'W', *self.more, 'px0_', 'c0_', self.passed])});")  # noqa: E501
+            call = (f"{self.name}_{size[0]}x{size[1]}%s({', '.join(['X', 'W', *self.more, 'px0_', 'c0_', self.passed])}{more_passed()});")  # noqa: E501
             if self.each % self.width and self.own_panels > 1:
                 return f"if (o % {self.own_panels} == {self.own_panels - 1}) {call % '_last'} else {call % ''}"
             return call % ""
         out = []
         sizes = self.sizes()
+        if not fixed(self.columns):
+            return [f"switch ({self.tx[1]} + (tx < {self.tx[2]})) {{",
+                    *(f"case {c}: {calls((r, c))} break;" for r, c in sizes), "}"]
         for r, c in sizes[1:]:
             tests = ([f"ty < {self.ty[2]}" if r > self.ty[1] else f"ty >= {self.ty[2]}"] if self.ty[2] else []) + \
                     ([f"tx < {self.tx[2]}" if c > self.tx[1] else f"tx >= {self.tx[2]}"] if self.tx[2] else [])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
+from hybrid.ir.stmt import Name
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
@@ -185,7 +186,7 @@ class Turned(Direct):
                   f"for (long j = 0; j < {t.nv}; j++) turn_vfloat{L}(acc + j * {L * L}, {L}, {sums} + j * {L}, "
                   f"{t.nv * L});"]
         q = Var("q_", t.r * t.c)
-        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: "sum@"},
+        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: Name("sum@")},
                           extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
         e.kind["sum@"] = "v"
         x0, y0 = Var("x0", max(self.x.extent, 2)), Var("y0", max(self.y.extent if self.y else 1, 2))
@@ -202,4 +203,4 @@ class Turned(Direct):
         value = e.value(self.k.root, at, last)
         last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.lines], L, 1)
-        return [*turned, *outer.lines, *self.filter_loop("filters", filters.lines, body)]
+        return [*turned, *outer.lines, *self.filter_loop("filters", filters.body, last.body, body)]

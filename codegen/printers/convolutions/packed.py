@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Callable
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import Specialised, fixed
 from hybrid.passes.layout import Blocking
 
 from .blocked import PIXELS, Direct, Packed
@@ -45,6 +46,11 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
 
 
 def _printer(dot: Node, target: Target) -> type[Packed]:
+    if not all(map(fixed, dot.shape)):
+        small = max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
+        if dot.attrs["form"] != "direct" or dot.attrs.get("together", 1) > 1 or small:
+            raise Specialised(f"a convolution of form {dot.attrs['form']}")
+        return Direct
     several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW
     if several and packed_small_images.pays(dot, target.lanes(F32), PIXELS[28 if target.accumulators >= 28 else 12]):
         return packed_small_images.Images

@@ -45,6 +45,7 @@ class Images(Direct):
         self.begin()
         # numbers from picture to picture
         self.step = self.c + 16 if self.c % CONFLICT == 0 else self.c
+        self.rows, self.columns = 1, self.batch
         self.ty, self.tx = (1, 1, 0), split(self.batch, self.most)
         # taps that meet the picture
         self.more = ["rows", "columns"]

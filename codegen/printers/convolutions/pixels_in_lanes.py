@@ -7,13 +7,14 @@ first. Depthwise convolutions, few channels and filters of one pixel are this fo
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.rewriting import expressions, parts, used
+from hybrid.ir.stmt import Let, Name, Op, Stmt, lines
 
 from . import padded_operand
 from hybrid.codegen.program import local
@@ -272,7 +273,7 @@ class Direct(Anchored):
         t, L, m = self.tile, self.lanes, self.m
         q = Var("q_", t.c)
         ym = self.y
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
                           extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset([*self.outer, *self.rest]))
@@ -290,24 +291,33 @@ class Direct(Anchored):
         head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
         body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]),
                 "}"] if ym else [*blocks[2].lines, *body]
-        body = self.filter_loop(str(t.mr), blocks[1].lines, body)
+        body = self.filter_loop(str(t.mr), blocks[1].body, [*blocks[2].body, *last.body], body)
         return [*outer.lines, *body]
 
-    def filter_loop(self, count: str, lines: list[str], body: list[str]) -> list[str]:
-        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles."""
+    def filter_loop(self, count: str, of_filter: Sequence[Stmt], inner: Sequence[Stmt], body: list[str]) -> list[str]:
+        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles.
+
+        of_filter: statements of a filter; inner: those of its pixels, whose text is in ``body``."""
         name = self.rows.name
         head = [f"const long {name} = m0_ + i_m;"] if self.rows.extent > 1 else []
-        made = [found[1] for line in lines if (found := re.match(r"(?:const )?float (\w+) = ", line))]
-        costly = any(word in line for line in lines for word in ("sqrt", " / ", "hy_"))
-        if costly and len(made) == len(lines) and not self.rest and self.rows.extent > 1:
-            inside = " ".join(body)
-            used = [n for n in made if re.search(rf"\b{n}\b", inside)]
-            self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in used)};",
+        made = [s.name for s in of_filter if isinstance(s, Let) and s.type == "float"]
+        written = lines(of_filter)
+        if any(map(_costly, of_filter)) and len(made) == len(of_filter) and not self.rest and self.rows.extent > 1:
+            read = set().union(*map(used, inner))
+            kept = [n for n in made if n in read]
+            self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in kept)};",
                            f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{",
-                           *("  " + s for s in lines),
-                           *(f"  {n}_of[{name}] = {n};" for n in used), "}"]
-            lines = [f"const float {n} = {n}_of[{name}];" for n in used]
-        return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *lines, *body]), "}"]
+                           *("  " + s for s in written),
+                           *(f"  {n}_of[{name}] = {n};" for n in kept), "}"]
+            written = [f"const float {n} = {n}_of[{name}];" for n in kept]
+        return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *written, *body]), "}"]
+
+
+def _costly(s: Stmt) -> bool:
+    """Whether a statement divides, or computes a function."""
+    every = [x for e in expressions(s) for x in parts(e)]
+    return (any(isinstance(x, Op) and any(word in x.form for word in ("sqrt", " / ", "hy_")) for x in every)
+            or any(isinstance(x, Ix) and any(isinstance(a, Quot) for a, _ in x.terms) for x in every))
 
 
 def _windows(n: Node) -> bool:

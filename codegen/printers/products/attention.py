@@ -8,10 +8,12 @@ FlashAttention, 2022). Masks and scales are printed into the loop over a block o
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, text, var
+from hybrid.ir.size import fixed, hint, may_exceed
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
@@ -20,6 +22,7 @@ from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import Printed, pointer_names
+from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
 from .operand import Operand, operand, root_index
 from hybrid.codegen.lanes import F32, Refused, copied_text, masked_text
 from hybrid.codegen.vector import VectorEmitter
@@ -55,29 +58,40 @@ class _Attention:
         self.column = Var("column", self.dot.shape[-1])
         most = 14 if target.accumulators >= 28 else 6
         self.tiles = -(-self.row.extent // most)
-        self.mr = -(-self.row.extent // self.tiles)
-        self.nk, self.nc = (2 if n > self.lanes else 1 for n in (self.key.extent, self.column.extent))
+        # any number of queries: tiles of equal heights, known at the call, of at most so many
+        self.any = not fixed(self.row.extent)
+        self.mr = most if self.any else -(-self.row.extent // self.tiles)
+        self.nk, self.nc = (2 if hint(n) > self.lanes else 1 for n in (self.key.extent, self.column.extent))
         self._places()
         # columns of a panel of values, keys of one of keys
         self.across, self.along = self.nc * self.lanes, self.nk * self.lanes
         self.columns = _up(self.column.extent, self.across)
         fits = max(BYTES // 4 // max(self.depth.extent, self.columns), self.along)
         most_keys = min(KEYS, fits) // self.along * self.along
-        blocks = -(-self.key.extent // most_keys)
-        self.block = _up(-(-self.key.extent // blocks), self.along)
-        self.one = self.block >= self.key.extent
+        if fixed(self.key.extent):
+            blocks = -(-self.key.extent // most_keys)
+            self.block = _up(-(-self.key.extent // blocks), self.along)
+        else:
+            self.block = most_keys
+        self.one = fixed(self.key.extent) and self.block >= self.key.extent
         self._groups()
 
     def _places(self) -> None:
         """Which keys and values are read where they are: those of few queries."""
         keys, values = self._operand(1), self._operand(2)
-        self.key_step = in_place(keys, self.key, self.depth) if self.row.extent <= ROWS else None
+        self.key_step = in_place(keys, self.key, self.depth) if not self.any and self.row.extent <= ROWS else None
         vectors, rest = divmod(self.column.extent, self.lanes)
-        self.value_step = in_place(values, self.key, self.column) if self.tiles == 1 and vectors and not rest else None
+        self.value_step = in_place(values, self.key, self.column) if (
+            not self.any and self.tiles == 1 and vectors and not rest) else None
         if self.key_step is not None:
             self.nk = 1
         if self.value_step is not None:
             self.nc = next(n for n in (4, 3, 2, 1) if vectors % n == 0 and n * self.mr <= self.target.accumulators)
+
+    @property
+    def rows(self) -> str:
+        """C text of a tile's rows."""
+        return "own" if self.any else str(self.mr)
 
     @property
     def replaced(self) -> bool:
@@ -89,6 +103,10 @@ class _Attention:
         """How many groups the query tiles of a batch are in: a group packs the keys and values anew."""
         batch = math.prod(v.extent for v in self.found.batch)
         most = max(GROUP // (4 * self.mr * max(self.columns, self.depth.extent)), 1)
+        if self.any:
+            self.together = min(most, max(hint(self.tiles) // -(-UNITS // max(hint(batch), 1)), 4))
+            self.groups = -(-self.tiles // self.together)
+            return
         self.groups = max(-(-self.tiles // most), min(self.tiles // 4, -(-UNITS // batch)), 1)
         self.together = -(-self.tiles // self.groups)
 
@@ -115,10 +133,24 @@ class _Attention:
         return f"({self.reads[o.base]} + ({text(substitute(o.address, {v: Ix() for v in zero}))}))"
 
     # ---- products
-    def _micro(self, suffix: str, vectors: int, a_row: int, a_depth: int, b_row: int, c_row: int, depth: str,
-               scaled: bool) -> list[str]:
+    def _micros(self, suffix: str, vectors: int, *rest: Any) -> list[str]:
+        """The function of a tile; for any number of queries those of even numbers of rows."""
+        if not self.any:
+            return self._micro(suffix, vectors, self.mr, *rest)
+        return [s for rows in range(2, self.mr + 1, 2) for s in self._micro(f"{suffix}{rows}", vectors, rows, *rest)]
+
+    def _call(self, suffix: str, arguments: str) -> str:
+        """A call of the function of a tile."""
+        if not self.any:
+            return f"{self.name}_{suffix}({arguments});"
+        cases = " ".join(f"case {rows // 2}: {self.name}_{suffix}{rows}({arguments}); break;"
+                         for rows in range(2, self.mr + 1, 2))
+        return f"switch ((height + 1) / 2) {{ {cases} }}"
+
+    def _micro(self, suffix: str, vectors: int, rows: int, a_row: int, a_depth: int, b_row: int, c_row: int,
+               depth: str, scaled: bool) -> list[str]:
         """The function of a tile: C = A B, or C = f C + A B."""
-        L, ij = self.lanes, [(i, j) for i in range(self.mr) for j in range(vectors)]
+        L, ij = self.lanes, [(i, j) for i in range(rows) for j in range(vectors)]
         more = (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
         start = (lambda i, j: f"HYV_LOAD(C + {i * c_row + j * L}) * HYV_B(f[{i}])") if scaled else (lambda i, j: "{0}")
         out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const float *A, const float *B, float "
@@ -126,8 +158,8 @@ class _Attention:
                "  " + " ".join(f"hy_v c{i}_{j} = {start(i, j)};" for i, j in ij),
                f"  for (long k = 0; k < {depth}; k++, B += {b_row}) {{",
                "    " + " ".join(f"const hy_v b{j} = HYV_LOAD(B + {j * L});" for j in range(vectors))]
-        for i in range(self.mr):
-            out.append(f"    {{ const hy_v a = HYV_B(A[{i * a_row}l + k * {a_depth}l]); "
+        for i in range(rows):
+            out.append(f"    {{ const hy_v a = HYV_B(A[{literal(i * a_row)} + k * {literal(a_depth)}]); "
                        + " ".join(f"c{i}_{j} += a * b{j};" for j in range(vectors)) + " }")
         return [*out, "  }", "  " + " ".join(f"HYV_STORE(C + {i * c_row + j * L}, c{i}_{j});" for i, j in ij), "}"]
 
@@ -136,11 +168,11 @@ class _Attention:
         """Statements for a group, the address of a tile, and its strides: read in place where that can be."""
         o = self._operand(0)
         strides = o.stride(self.row), o.stride(self.depth)
-        if o.base is not None and o.base.dtype == F32 and None not in strides and (self.key_step is None
-                or strides[1] == 1):
-            return [], f"{self._base(o, self.row, self.depth)} + q0 * {strides[0]}l", strides[0], strides[
+        if not self.any and o.base is not None and o.base.dtype == F32 and None not in strides and (
+                self.key_step is None or strides[1] == 1):
+            return [], f"{self._base(o, self.row, self.depth)} + q0 * {literal(strides[0])}", strides[0], strides[
                     1]          # type: ignore[return-value]
-        rows = min(self.together * self.mr, self.row.extent)
+        rows = self.together * self.mr if self.any else min(self.together * self.mr, self.row.extent)
         body = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
                                                               f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
         return [f"float Qs[{rows * self.depth.extent}] __attribute__((aligned(64)));",
@@ -160,7 +192,7 @@ class _Attention:
     def _keys(self) -> list[str]:
         """The block's keys in panels (depth, keys)."""
         if self.key_step is not None:
-            return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {self.key_step}l;"]
+            return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {literal(self.key_step)};"]
         o, L, W, D = self._operand(1), self.lanes, self.along, self.depth.extent
         stride = o.stride(self.key)
         zero = [f"if (keys % {W}) for (long z = 0; z < {D}; z++) for (long c = keys % {W}; c < {W}; c++) Kp[keys / "
@@ -171,22 +203,24 @@ class _Attention:
             return [*zero, "for (long c = 0; c < keys; c++) {", *("  " + s for s in body), "}"]
         to, vector = f"Kp + c / {W} * {W * D} + c % {W}", f"vfloat{L}"
         whole = D // L * L
-        out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {stride}l;", "long c = 0;"]
+        out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {literal(stride)};",
+               "long c = 0;"]
         if whole:
             out += [f"for (; c + {L} <= keys; c += {L}) {{",
                     f"  for (long d = 0; d < {whole}; d += {L}) turn_{vector}({to} + d * {W}l, {W}, from + c * "
-                    f"{stride}l + d, {stride}l);"]
+                    f"{literal(stride)} + d, {literal(stride)});"]
             if whole < D:
                 out.append(f"  for (long d = {whole}; d < {D}; d++) for (long i = 0; i < {L}; i++) ({to})[d * {W} + "
-                           f"i] = from[(c + i) * {stride}l + d];")
+                           f"i] = from[(c + i) * {literal(stride)} + d];")
             out.append("}")
         return [*out,
-                f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {stride}l + d];"]
+                f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {literal(stride)} + "
+                f"d];"]
 
     def _values(self) -> list[str]:
         """The block's values in panels (keys, columns)."""
         if self.value_step is not None:
-            return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {self.value_step}l;"]
+            return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {literal(self.value_step)};"]
         o, W, E, B = self._operand(2), self.across, self.column.extent, self.block
         zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) "
                                       f"Vp[{E // W * W * B} + c * {W} + z] = 0;"]
@@ -236,8 +270,8 @@ class _Attention:
         rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));",
                 *("  " + s for s in masked_text(lines)),
                 "}"]
-        return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if self.key.extent % L == 0 and self.block % L == 0
-                                                                 else rest)]), "}"]
+        even = fixed(self.key.extent) and self.key.extent % L == 0 and self.block % L == 0
+        return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if even else rest)]), "}"]
 
     def _softmax(self) -> tuple[list[str], list[str]]:
         """Statements of a block of keys, and of a tile: its scores become exponentials, whose weights are in S."""
@@ -262,7 +296,7 @@ class _Attention:
                 *(self._one_by_one(f.given, f.given_at, f.weights, 6000) if after is None else []),
                 *([] if self.one else ["f[i] = hy_expf(old - by);"]),
                 f"M[i] = m; T[i] = {'' if self.one else 'T[i] * f[i] + '}hyv_sum(sum);"]
-        return outer, [f"for (long i = 0; i < {self.mr}; i++) {{", *("  " + s for s in body), "}"]
+        return outer, [f"for (long i = 0; i < {self.rows}; i++) {{", *("  " + s for s in body), "}"]
 
     # ---- results
     def _results(self) -> list[str]:
@@ -287,7 +321,8 @@ class _Attention:
             loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});",
                      *("  " + s for s in masked_text(body)), "}"] if rest else []
         except Refused:
-            i = "i" if self.row.extent > 1 else "0"          # what is of one row may stand before the loop over rows
+            # what is of one row may stand before the loop over rows
+            i = "i" if self.any or self.row.extent > 1 else "0"
             total = f"O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}]"
             cell = f"({total} == 0 ? {total} : {total} / T[{i}])" if self.replaced else f"({total} / T[{i}])"
             e = Emitter(C, self.reads, given={self.dot: lambda idx: cell},
@@ -295,7 +330,7 @@ class _Attention:
             blocks = self._stored(e, at, self.column)
             loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{",
                     *("  " + s for s in blocks[2].lines), "}"]
-        return [*blocks[0].lines, f"for (long i = 0; i < {self.mr}; i++) {{", "  const long row = q0 + i;",
+        return [*blocks[0].lines, f"for (long i = 0; i < {self.rows}; i++) {{", "  const long row = q0 + i;",
                 *("  " + s for s in [*blocks[1].lines, *loop]), "}"]
 
     def _stored(self, e: Emitter, at: Index, lane: Var) -> list[Block]:
@@ -308,22 +343,26 @@ class _Attention:
     def print(self) -> Printed:
         """Its text: units of work are batches and, in each, groups of query tiles."""
         pack, place, a_row, a_depth = self._queries()
-        micros = [*(self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False)
+        micros = [*(self._micros("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False)
                     if self.key_step is None else
                     score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step,
                                    self.block)),
-                  *self._micro("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
+                  *self._micros("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
                                not self.one)]
         pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
                              n in enumerate(self.args))
         batch = list(self.found.batch)
         count = math.prod(v.extent for v in batch)
-        work = count * self.row.extent * self.key.extent * (self.depth.extent + self.column.extent)
-        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count * self.groups > 1 else []
-        body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch),
-                f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};",
+        work = hint(count * self.row.extent * self.key.extent) * (self.depth.extent + self.column.extent)
+        many = count * self.row.extent * self.key.extent
+        threads = where_it_pays(PARALLEL, many, work, PARALLEL_WORK) if may_exceed(count * self.groups, 1) else ""
+        parallel = ["  " + threads] if threads else []
+        share = (f"const long t0 = g * {self.together}, t1 = t0 + {self.together} < {self.tiles} ? t0 + "
+                 f"{self.together} : {self.tiles};" if self.any else
+                 f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};")
+        body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch), share,
                 *self._unit(pack, place)]
-        lines = [*micros, f"static void {self.name}({pointers}) {{", *parallel,
+        lines = [*micros, f"static void {self.name}({pointers}{more_declared()}) {{", *parallel,
                  f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",
                  "    long u = unit;", *("    " + s for s in body), "  }", "}"]
         return Printed(self.name, "\n".join(lines), self.args, "attention", vectors=True)
@@ -334,15 +373,19 @@ class _Attention:
         outer, softmax = self._softmax()
         span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? "
                 f"t1 * {mr} : {rows};"] if pack else []
-        where = [f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};",
+        if self.any:
+            span = [f"const long height = ({rows} + {self.tiles} - 1) / {self.tiles};",
+                    f"const long first = t0 * height, last = t1 * height < {rows} ? t1 * height : {rows};"]
+        where = ["const long q0 = t * height, own = height < last - q0 ? height : last - q0;" if self.any else
+                 f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};",
                  f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
         tile = [*where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
-                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + "
-                f"c);" if self.key_step is None else
+                f"for (long c = 0; c < keys; c += {self.along}) " + self._call(
+                    "qk", f"A, Kp + c * {self.depth.extent}l, S + c") if self.key_step is None else
                 f"{self.name}_qk(A, Kp, S, keys);", *softmax,
-                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * "
-                f"{self.block if self.value_step is None else 1}l, "
-                f"O + c{'' if self.one else ', f'}, keys);"]
+                f"for (long c = 0; c < {self.columns}; c += {self.across}) " + self._call(
+                    "pv", f"S, Vp + c * {self.block if self.value_step is None else 1}l, "
+                          f"O + c{'' if self.one else ', f'}, keys")]
         block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {",
                  *("  " + s for s in tile), "}"]
         packed = {"Kp": self.block * self.depth.extent if self.key_step is None else 0,

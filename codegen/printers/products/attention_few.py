@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .operand import Operand
 from hybrid.codegen.lanes import F32
+from hybrid.codegen.program.size_parameters import literal
 
 ROWS = 4                        # queries up to which a packed key would be read too seldom
 
@@ -27,8 +28,9 @@ def score_function(name: str, rows: int, depth: int, lanes: int, a_row: int, str
     keys = range(lanes)
     out = [f"static __attribute__((noinline)) void {name}(const float *A, const float *K, float *S, long keys) {{",
            f"  for (long c = 0; c < keys; c += {lanes}) {{", "    const long last = keys - 1 - c;",
-           "    " + " ".join(f"const float *k{j} = K + (c + (last < {j} ? last : {j})) * {stride}l;" for j in keys),
-           f"    for (long i = 0; i < {rows}; i++) {{", f"      const float *a = A + i * {a_row}l;",
+           "    " + " ".join(f"const float *k{j} = K + (c + (last < {j} ? last : {j})) * {literal(stride)};"
+                           for j in keys),
+           f"    for (long i = 0; i < {rows}; i++) {{", f"      const float *a = A + i * {literal(a_row)};",
            "      " + " ".join(f"hy_v s{j} = {{0}};" for j in keys)]
     if whole:
         out += [f"      for (long d = 0; d < {whole}; d += {lanes}) {{ const hy_v q = HYV_LOAD(a + d);",

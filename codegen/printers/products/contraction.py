@@ -14,6 +14,7 @@ import numpy as np
 
 from hybrid import ir
 from hybrid.base.dtype import is_half
+from hybrid.ir.size import fixed
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
@@ -42,7 +43,9 @@ TURN = 2                        # cycles to transpose an element of a matrix
 
 def supported(k: Kernel) -> bool:
     """Whether the templates take this contraction (else it is a plain loop)."""
-    return k.dot is not None and (k.dot.dtype in (np.float32, np.float64)
+    if k.dot is None or not all(fixed(d) for a in (k.dot, *k.dot.args) for d in a.shape):
+        return False
+    return (k.dot.dtype in (np.float32, np.float64)
                                   or is_half(k.dot.dtype)) and k.dot.size > 0 and k.dot.args[0].size > 0
 
 

@@ -9,6 +9,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, substitute, text
 
 from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from .epilogue import Epilogue
 from .operand import Matmul, Operand
@@ -236,7 +237,7 @@ class Panels(Epilogue):
     def _head(self) -> str:
         parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
                  n in enumerate(self.args)]
-        return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
+        return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}{more_declared()}) {{"
 
     def _batch_open(self, m: Matmul, work: int) -> list[str]:
         out = []

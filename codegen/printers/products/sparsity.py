@@ -136,7 +136,7 @@ def looks(factors: str, part: float, count: int, run: int, step: int) -> str:
 def every_step(lines: str, steps: str | int) -> str:
     """The bits of all steps where a line of theirs is not finite, else none, as ``all``. lines: arguments of
     hy_finite."""
-    return f"const unsigned long all = hy_finite({lines}) ? 0 : ~0ul >> ({STEPS} - {steps});"
+    return f"const unsigned long all = hy_finite({lines}) ? 0 : (unsigned long)-1 >> ({STEPS} - {steps});"
 
 
 def parts(least: int, most: int) -> str:

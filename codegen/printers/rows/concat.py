@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
+from hybrid.ir.size import hint
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.stmt import lines
 
-from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.dialect import C, PARALLEL, PARALLEL_SIMD
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names,
                                   signature)
@@ -54,14 +55,15 @@ class _Concat:
         for i, (part, at) in enumerate(self.places):
             inner += self._copied(part, at) or self._within(part, at, blocks, i)
         nest = inner
-        parallel, single = self.root.size * 2 >= PARALLEL_WORK, all(self._run(part) == 1 for part, _ in self.places)
+        parallel = hint(self.root.size) * 2 >= PARALLEL_WORK
+        single = all(self._run(part) == 1 for part, _ in self.places)
         first = next(v for v in self.outer if v.extent > 1)
         for depth in reversed(range(len(self.outer))):
             v = self.outer[depth]
             nest = [*blocks[depth + 1].lines, *nest]
-            simd = " simd" if single and v is self.outer[-1] else ""
-            pragma = PARALLEL.replace(" for",
-                                      f" for{simd}") if parallel and v is first else f"#pragma omp{simd}" if simd else ""  # noqa: E501
+            simd = single and v is self.outer[-1]
+            pragma = ((PARALLEL_SIMD if simd else PARALLEL) if parallel and v is first
+                      else "#pragma omp simd" if simd else "")
             nest = [*([pragma] if pragma else []), *loop_nest([v], nest)]
         return [*blocks[0].lines, *nest]
 
@@ -80,7 +82,7 @@ class _Concat:
 
     def _copied(self, part: Node, at: int) -> list[str]:
         p, run, size = self._stored(part), self._run(part), self.root.dtype.itemsize
-        if p is None or run * size < COPIED:
+        if p is None or hint(run) * size < COPIED:
             return []
         source = linear(part.shape, (*(var(v) for v in self.outer), *[Ix()] * (part.ndim - self.axis)))
         return [f"hy_copy({self.names[self.root]} + {text(self._target(at))}, {p} + {text(source)}, {run * size});"]
@@ -120,12 +122,13 @@ class _Concat:
         """A part of a result with one line."""
         p, nbytes = self._stored(part), part.nbytes
         target = f"{self.names[self.root]} + {text(self._target(at))}"
-        if p is not None and nbytes >= COPIED:
-            if part.size * 2 < PARALLEL_WORK:
+        if p is not None and hint(nbytes) >= COPIED:
+            if hint(part.size) * 2 < PARALLEL_WORK:
                 return [f"hy_copy({target}, {p}, {nbytes});"]
             left = f"{nbytes} - c < {PIECE} ? {nbytes} - c : {PIECE}"
             return [PARALLEL,
                     f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
                     f"+ c, {left});"]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
-        return ["{", *("  " + line for line in lines(close(blocks, loops, loop_pragma(loops, part.size * 2)))), "}"]
+        pragma = loop_pragma(loops, hint(part.size) * 2)
+        return ["{", *("  " + line for line in lines(close(blocks, loops, pragma))), "}"]

@@ -10,6 +10,7 @@ from typing import Sequence
 
 import numpy as np
 
+from hybrid.ir.size import fixed
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, var, variables
@@ -94,7 +95,7 @@ class _Blocks:
     def _size(self, v: Var) -> int:
         """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where
         neither is."""
-        if 1 < v.extent <= SHORT and any(n.prim == "argreduce"
+        if fixed(v.extent) and 1 < v.extent <= SHORT and any(n.prim == "argreduce"
                                          and all(v not in variables(i) for u in uses for i in u.idx) for n,
                                          uses in self.k.members.items()):
             return v.extent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hybrid.ir.size import hint, fixed, may_exceed
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix
@@ -42,7 +43,7 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     vector_step(n.attrs["op"])
     r = planned(e, n, idx, (), block)
     lane = r.loops[-1]
-    if lane.extent < (4 if e.width == 16 else min(e.width, 4) if e.type == F64 else e.width):
+    if fixed(lane.extent) and lane.extent < (4 if e.width == 16 else min(e.width, 4) if e.type == F64 else e.width):
         raise Refused("short")
     e.lanes.add(lane)
     blocks = [block]
@@ -54,7 +55,8 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     for m, key in [(m, key) for m in e.keep for key in inner.memo if key[0] is m and m not in e.kept]:
         e.remember(m, key[1], inner.memo[key], inner, block)
     name = e.name("a")
-    unroll = 1 if lane.extent < 2 * e.width else 4 if len(inner.lines) < 8 and lane.extent >= 4 * e.width else 2
+    size = hint(lane.extent)
+    unroll = 1 if size < 2 * e.width else 4 if len(inner.lines) < 8 and size >= 4 * e.width else 2
     inner.body += _accumulate(e, r, name, value)
     accumulators = [Name(f"{name}_{q}") for q in range(unroll)]
     out: list[Stmt] = [Let("hy_v", a, Op("HYV_B({0})", (identity(e, r.op, r.dtype),))) for a in accumulators]
@@ -70,12 +72,13 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
         flush = [*_halved(name, unroll, "sum"), block_end,
                  *(Assign(a, Literal("(hy_v){}")) for a in accumulators[1:])]
         end = [last]
-    body = iterations(lane, inner.body, e.width, unroll, flush=flush if along > partial_sums.TERMS else ())
+    body = iterations(lane, inner.body, e.width, unroll, flush=flush if may_exceed(along, partial_sums.TERMS) else ())
     if len(r.loops) > 1:
         before = [[*b.body] for b in blocks[1:-1]]
         before[-1] += body
         # behind whole groups of vectors, few are left
-        left = (lane.extent % (e.width * unroll) + e.width - 1) // e.width if along > partial_sums.TERMS else along
+        left = unroll if not fixed(along) else (lane.extent % (e.width * unroll) + e.width
+                                                - 1) // e.width if along > partial_sums.TERMS else along
         body = partial_sums.nest(r.loops[:-1], before, left, flush)
     begin = len(block.body) + len(out)
     if len(r.loops) == 1:
@@ -90,7 +93,7 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     """A search along the innermost axis: each lane finds its own, then the first of the best is taken."""
     r = planned(e, n, idx, (), block)
     (lane,) = r.loops
-    if lane.extent < 2 * e.width:
+    if not fixed(lane.extent) or lane.extent < 2 * e.width:
         raise Refused("short")
     e.lanes.add(lane)
     inner = block.child([lane])

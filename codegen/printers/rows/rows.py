@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hybrid.ir.size import fixed, hint
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, variables
@@ -16,6 +17,7 @@ from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, function, merged_axes,
                                   pointer_names, rename, work_of)
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
 from hybrid.codegen.schedule.software_pipelining import in_stages
@@ -120,7 +122,8 @@ class _Rows:
         across."""
         at = linear(self.k.root.shape, place)
         found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
-        if not found or found[0].extent < (4 if self.width == 16 or self.kind == F64 else self.width):
+        least = 4 if self.width == 16 or self.kind == F64 else self.width
+        if not found or fixed(found[0].extent) and found[0].extent < least:
             raise Refused("no long run of neighbours")
         if found[0] is not loops[-1] and found[0] not in rows:
             raise Refused("an axis that is neither innermost nor a row")
@@ -172,8 +175,9 @@ class _Rows:
         return body
 
     def _pragma(self, v: Var, depth: int, work: int) -> str:
-        return (TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1
-                else "")
+        if self.team and depth == 0:
+            return TEAM
+        return where_it_pays(PARALLEL, self.k.root.size, work, PARALLEL_WORK) if depth == 0 and v.extent > 1 else ""
 
     def _last(self, lane: Var, body: list[Stmt]) -> LaneLoop:
         return LaneLoop(lane, body, self._copies(lane, body))
@@ -185,29 +189,29 @@ class _Rows:
         if depth < 0 or lane is not None and (lane is not loops[-1] or lane in e.rows) or loops[depth] not in e.rows:
             return None
         row, block = loops[depth], blocks[depth + 1]
-        filled = self.k.root.nbytes >= FAR and not any(
+        filled = hint(self.k.root.nbytes) >= FAR and not any(
             isinstance(s, Store) and s.vector == "STREAM" for s in blocks[-1].body)
         # memory is the limit, and works best row by row
-        if filled and self.k.root.nbytes > STREAM * 3 // 2:
+        if filled and hint(self.k.root.nbytes) > STREAM * 3 // 2:
             return None
         last = None if lane is None else self._last(lane, blocks[-1].body)
         own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
         fetch = self._fetch(e, lane, []) if lane is not None else None
         return in_stages(row, block.body, own, last, self.width, fetch, self._pragma(row, depth, work),
-                         self.kind.itemsize, any(n.nbytes >= FAR for n in self.args), filled)
+                         self.kind.itemsize, any(hint(n.nbytes) >= FAR for n in self.args), filled)
 
     def _copies(self, lane: Var, body: list[Stmt]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
         count = length(body)
         if any(isinstance(s, For) for s in body):
             most = 8 if count <= 11 else 4 if count <= 23 else 1
-            return max((n for n in (1, 2, 4, 8) if n <= most and n * self.width <= lane.extent), default=1)
-        return 1 if lane.extent < 2 * self.width or count > 60 else 2
+            return max((n for n in (1, 2, 4, 8) if n <= most and n * self.width <= hint(lane.extent)), default=1)
+        return 1 if hint(lane.extent) < 2 * self.width or count > 60 else 2
 
     def _past(self) -> Stmt:
         """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes
         twice as long."""
-        far = [Name(self.names[n]) for n in self.args if n is self.k.root or n.nbytes >= FAR]
+        far = [Name(self.names[n]) for n in self.args if n is self.k.root or hint(n.nbytes) >= FAR]
         addresses = " | ".join(f"(unsigned long){{{i}}}" for i in range(len(far)))
         return Let("int", Name("past"), Op(f"!(({addresses}) % 64)", tuple(far)), True)
 
@@ -215,15 +219,17 @@ class _Rows:
         """Whether every vector of the result is a cache line of it."""
         at = linear(self.k.root.shape, place)
         n = self.line
-        return lane is not None and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n
-                for atom, c in at.terms)
+        if lane is None or not fixed(lane.extent):
+            return False
+        return lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n for atom, c in at.terms)
 
     def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> Prefetch | None:
         """A statement that asks for a cache line of a row of a large result that nothing was written to while the row
         was read: all at once they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
-        if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * self.kind.itemsize <= NEAR
+        if (not self.k.hoisted or hint(root.nbytes) < FAR
+            or not 2 * 64 <= hint(lane.extent) * self.kind.itemsize <= NEAR
             or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
             return None
@@ -257,4 +263,4 @@ def _pays(k: Kernel) -> bool:
 
 def _streams(k: Kernel) -> bool:
     """Whether the result is so large, and nothing in the program reads it, that writing it need not fill the caches."""
-    return k.reason == "result" and not k.once and k.root.nbytes >= STREAM and k.kind in ("row", "elementwise")
+    return k.reason == "result" and not k.once and hint(k.root.nbytes) >= STREAM and k.kind in ("row", "elementwise")

@@ -109,7 +109,7 @@ class _CLoop(Loop):
         for p in self.parts:
             given = [self.pointer(n) for n in p.args] + ([f"(void *)(arena + {self.work})"] if p.takes_scratch else [])
             calls.append(f"{p.name}({', '.join(given)});")
-        head = signature(self.name, self.args, len(self.kernel.stores)).replace(") {", ", char *scratch) {")
+        head = signature(self.name, self.args, len(self.kernel.stores), "char *scratch")
         body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(),
                                                             *self._loop(calls), *self._end()]
         return "\n".join([*(p.source for p in self.parts), head, *("  " + line for line in body), "}"])

@@ -50,9 +50,10 @@ def _ordered(root: Node, x: str) -> str:
     elif d.kind == "u" or d.kind == "b":
         key = f"(unsigned long){x}"
     else:
-        key = (f"((unsigned long){x} ^ 1ul << 63)" if d.itemsize == 8
+        key = (f"((unsigned long){x} ^ (unsigned long)1 << 63)" if d.itemsize == 8
                else f"(unsigned long)((unsigned)(int){x} ^ 0x80000000u)")
-    return key if not root.attrs["descending"] else f"{'0xffffffffu' if d.itemsize < 8 else '~0ul'} - {key}"
+    most = "0xffffffffu" if d.itemsize < 8 else "(unsigned long)-1"
+    return f"{most} - {key}" if root.attrs["descending"] else key
 
 
 def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int,
@@ -94,7 +95,7 @@ def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str)
     return [f"for (long b = 0; b < {rows}; b += HY_ROWS) {{",
             f"  const long end = b + HY_ROWS < {rows} ? b + HY_ROWS : {rows};",
             f"  hy_keys columns[{n * (2 if wide else 1)}];",
-            "  long long *keys = (long long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
+            "  hy_long_long *keys = (hy_long_long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
             "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
             f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{",
             *("    " + line for line in block.lines), f"    keys{at}", "  }",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Sequence
 
+from hybrid.ir.size import fixed
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
@@ -51,6 +52,8 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
     if (k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16)
             or len(k.root.shape) < 2):
         raise Refused("not one elementwise result of float32 with two axes or more")
+    if not all(map(fixed, k.root.shape)):
+        raise Refused("an axis of any size")
     if not any(n.nbytes >= NEAR for n in k.reads):
         raise Refused(f"reads no array of {NEAR} bytes or more")
     return _Across(k, name, width).print(team)

@@ -10,7 +10,9 @@ from ...base.device import current_context
 from ...base.errors import AttributeValueError, FileFormatError, HybridError
 from ...base.atomic import existing
 from ...graph.symbol import Symbol, var
-from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  they register forms
+from . import (  # noqa: F401  they register forms
+    library, read_arrays, read_layers, read_loops, read_quantized, read_resize, recurrent,
+)
 from .evaluated import EvaluatedNet
 from .open_lengths import read
 from .reader import inlined

@@ -127,7 +127,7 @@ class Reader:
         where = f"node {number} ({proto.op_type}{f' {proto.name!r}' if proto.name else ''})"
         try:
             n = OnnxNode(self, proto, where)
-            found = (self._folded(n) if proto.op_type not in FOLDED_NEVER
+            found = (self._folded(n) if proto.op_type not in (*FOLDED_NEVER, *KEPT)
                      and all(isinstance(v, Known) for v in n.values if v is not None) else None)
             if found is None:
                 form = FORMS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
@@ -189,6 +189,7 @@ def _name(s: Symbol, name: str, n: "OnnxNode") -> None:
         head.name = name
 
 
+KEPT = ("QuantizeLinear", "DequantizeLinear")            # parameters of 8 bits stay such
 FOLDED_NEVER = ("RandomNormal", "RandomUniform", "If", "Loop", "Scan")
 
 

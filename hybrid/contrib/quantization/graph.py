@@ -33,6 +33,11 @@ def value_name(entry: Entry) -> str:
     return n.name if n.opdef is None else output_name(n, k)
 
 
+def _attrs(n: SymNode) -> Any:
+    """The attributes of an operator's node."""
+    return n.attrs
+
+
 class Quantizer:
     """One walk through a graph. params: NumPy arrays by name. ends: of values by name; those of others are found at
     each call."""
@@ -78,7 +83,7 @@ class Quantizer:
             return False
         if {n.opdef.name, *n.opdef.json} & self.excluded_ops or n.inputs[1][0].name not in self.params:
             return False
-        a = n.attrs
+        a = _attrs(n)
         return n.opdef.name == "FullyConnected" or (a.num_group == 1 and a.layout in (None, "NCW", "NCHW", "NCDHW"))
 
     # ---- parameters
@@ -86,14 +91,16 @@ class Quantizer:
         """Weights and bias of a product, with the BatchNorm behind it."""
         w = self.params[n.inputs[1][0].name].astype(np.float32)
         b = np.zeros(len(w), np.float32)
-        if len(n.inputs) > 2 and not n.attrs.no_bias:
+        if len(n.inputs) > 2 and not _attrs(n).no_bias:
             b = self.params[n.inputs[2][0].name].astype(np.float32)
         norm = self._norm_behind(n)
         if norm is None:
             return w, b
-        a = norm.attrs
+        a = _attrs(norm)
         gamma, beta, mean, var = (self.params[m.name].astype(np.float32) for m, _ in norm.inputs[1:5])
-        scale = (1.0 if a.fix_gamma else gamma) / np.sqrt(var + np.float32(a.eps))
+        if a.fix_gamma:
+            gamma = np.ones_like(gamma)
+        scale = gamma / np.sqrt(np.add(var, a.eps, dtype=np.float32))
         self.folded[id(norm)] = n
         return w * scale.reshape(-1, *[1] * (w.ndim - 1)), beta + (b - mean) * scale
 
@@ -102,7 +109,7 @@ class Quantizer:
         by = self.users.get(id(n), [])
         if id(n) in self.results or len(by) != 1 or by[0].opdef is None or by[0].opdef.name != "BatchNorm":
             return None
-        a, given = by[0].attrs, by[0].inputs
+        a, given = _attrs(by[0]), by[0].inputs
         whole = all(m.name in self.params for m, _ in given[1:5]) and a.axis == 1 and not a.output_mean_var
         return by[0] if whole and given[0][0] is n and by[0].name not in self.excluded else None
 
@@ -125,12 +132,12 @@ class Quantizer:
         end = np.ones(1, np.float32)
         ends = [self._parameter(f"{base}_quantize_{which}", v) for which, v in (("min", -end), ("max", end))]
         kind = n.opdef.name                                     # type: ignore[union-attr]
-        attrs = {k: v for k, v in n.attrs.given().items() if k not in NOT_OURS[kind]}
+        attrs = {k: v for k, v in _attrs(n).given().items() if k not in NOT_OURS[kind]}
         sums = self._node(PRODUCTS[kind], f"quantized_{n.name}", {**attrs, "no_bias": "True"},
                           [x, weight, low, high, *ends])
         real = self._node("_contrib_dequantize", f"{n.name}_dequantize", {}, [(sums, k) for k in range(3)])
         steps = (127.0 / LEVELS) * wide * np.float32(self._correction(n.inputs[0]))
-        shape = (1, -1) + (1,) * (rank - 2) if kind == "Convolution" or n.attrs.flatten else (-1,)
+        shape = (1, -1) + (1,) * (rank - 2) if kind == "Convolution" or _attrs(n).flatten else (-1,)
         scaled = self._node("broadcast_mul", f"{n.name}_scaled", {}, [
             (real, 0), self._parameter(f"{base}_quantize_scale", steps.astype(np.float32).reshape(shape))])
         return self._node("broadcast_add", n.name, {}, [

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -56,7 +57,7 @@ def start_method() -> str:
     if chosen is not None:
         return chosen
     methods = multiprocessing.get_all_start_methods()
-    return "fork" if "fork" in methods and os.uname().sysname == "Linux" else methods[0]
+    return "fork" if "fork" in methods and sys.platform == "linux" else methods[0]
 
 
 @contextmanager

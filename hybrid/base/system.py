@@ -1,0 +1,129 @@
+"""What differs between operating systems: what Linux alone has, and what is done where it is not there.
+
+Linux and macOS are told apart by what ``os`` offers. On Windows files have no owners by number and no such locks,
+processes do not fork, and programs are started by ``subprocess``.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None                                             # type: ignore[assignment]
+
+WINDOWS = sys.platform == "win32"
+OWNERS = hasattr(os, "geteuid")                              # whether files belong to users that have numbers
+LOCKS = fcntl is not None
+# of libraries: what they need is looked for at once; they stay when their handle goes
+AT_ONCE = getattr(os, "RTLD_NOW", 0)
+FOR_EVER = AT_ONCE | getattr(os, "RTLD_NODELETE", 0)
+# a shared library needs no flag for its place on Windows, and clang refuses one
+SHARED = ("-shared",) if WINDOWS else ("-shared", "-fPIC")
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+FILE = _READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+FOLDER = _READ | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def user() -> int:
+    """The number of the user whose rights this process has; 0 where users have none."""
+    return os.geteuid() if OWNERS else 0
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cache_root() -> Path:
+    """The folder for what programs may make again, as each system has it."""
+    if WINDOWS and os.environ.get("LOCALAPPDATA"):
+        return Path(os.environ["LOCALAPPDATA"])
+    try:
+        return Path(os.path.abspath(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"))
+    except RuntimeError:                                     # no home folder
+        return Path(tempfile.gettempdir()) / f"hybrid-{user()}"
+
+
+def take_lock(file: int, whole: bool = False) -> bool:
+    """Lock an open file, or with ``whole`` a folder until this process and its children end; False where another
+    process has it. True where there are no locks."""
+    if fcntl is None:
+        return True
+    with contextlib.suppress(BlockingIOError):
+        (fcntl.flock if whole else fcntl.lockf)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+# ---- programs that are started
+def paper() -> int | None:
+    """A file in memory that a program may write to; None where there are none. Not a pipe: that stays open in processes
+    that are forked meanwhile."""
+    with contextlib.suppress(AttributeError, OSError):
+        return os.memfd_create("hybrid")
+    return None
+
+
+def start(command: list[str], stream: int, to: int, environment: dict[str, str]) -> Any:
+    """Start a program that writes a stream (1 or 2) to an open file: the process. OSError where it is no program.
+
+    ``subprocess`` does more, and takes a quarter of a megabyte.
+    """
+    if hasattr(os, "posix_spawn"):
+        nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
+        # the file first: it may be one of the first three itself
+        return os.posix_spawn(command[0], command, environment,
+                              file_actions=[(os.POSIX_SPAWN_DUP2, to, stream), *nothing])
+    import subprocess  # noqa: PLC0415  slow, and needed on Windows alone
+    streams: dict[str, Any] = {"stdout" if stream == 1 else "stderr": to}
+    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
+                            **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams})
+
+
+def waited(process: Any) -> int:
+    """Wait for a process: its status, negative where a signal ended it."""
+    if isinstance(process, int):
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return int(process.wait())
+
+
+def kill(process: Any) -> None:
+    """End a process at once."""
+    with contextlib.suppress(ProcessLookupError):            # it ended at that moment
+        if isinstance(process, int):
+            os.kill(process, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def kill_group(number: int) -> None:
+    """End a process that leads a group, and all that it started; itself where there are no groups."""
+    if hasattr(os, "killpg"):
+        os.killpg(number, signal.SIGKILL)
+    else:
+        os.kill(number, signal.SIGTERM)
+
+
+def content(file: int) -> bytes:
+    """All that is in an open file, which is closed."""
+    try:
+        os.lseek(file, 0, os.SEEK_SET)
+        return os.read(file, os.fstat(file).st_size)
+    finally:
+        os.close(file)
+
+
+# ---- Python without a global lock
+def check_lock() -> None:
+    """Warn where Python runs without its global lock: calls of one program from several threads at once rely on it."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        warnings.warn("hybrid is not safe without Python's global lock: start Python with PYTHON_GIL=1, or use hybrid "
+                      "in one thread at a time", RuntimeWarning, stacklevel=3)

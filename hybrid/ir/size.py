@@ -1,0 +1,435 @@
+"""Sizes that are known when a program is called: integer expressions over named dimensions.
+
+A dimension has a *range*, which proves comparisons for every value of it, and a *hint*, the value that it had when the
+code was traced, by which choices are made that are right either way. A comparison that the range does not prove is a
+question: a trace answers it by the hint and keeps a guard; elsewhere it raises ``Specialised``, and the program is made
+for one size. Nothing is ever assumed silently.
+"""
+from __future__ import annotations
+
+import math
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, Mapping, Union
+
+
+class Specialised(Exception):
+    """A number is needed where a size is known only when the program is called."""
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A named dimension: the least and the greatest value that a program is made for, and the value at trace."""
+    name: str
+    low: int = 2
+    high: int = 1 << 30
+    hint: int = 64
+    serial: int = 0                  # of the trace: what one trace asked says nothing of another one
+
+
+@dataclass(frozen=True)
+class Part:
+    """A quotient (``/``), remainder (``%``), the smaller or the greater one of two expressions (``<``, ``>``)."""
+    kind: str
+    a: "Int"
+    b: "Int"
+
+
+Atom = Union[Dim, Part]
+Int = Union[int, "Size"]
+Terms = tuple[tuple[tuple[Atom, ...], int], ...]
+
+
+class _Asked(threading.local):
+    answer: "Callable[[str, Size, bool], bool] | None" = None
+    traced = False                                           # whether the user's code runs
+
+
+_asked = _Asked()
+
+
+@contextmanager
+def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool = False) -> Iterator[None]:
+    """Scope in which questions that ranges do not answer go to a function of (what is asked, the expression that is
+    compared with 0, the answer at the hint), which gives the answer. traced: whether the user's code runs, which may
+    go by the text of a size."""
+    before = _asked.answer, _asked.traced
+    _asked.answer, _asked.traced = answer, traced
+    try:
+        yield
+    finally:
+        _asked.answer, _asked.traced = before
+
+
+class Size:
+    """An integer that is known at the call: a sum of products of dimensions and quotients, each with a factor."""
+    __slots__ = ("terms", "_hash", "_ends", "_least", "_at_trace")
+    terms: Terms
+
+    def __init__(self, terms: Terms):
+        self.terms = terms
+        self._hash = hash(("size", tuple([(m, str(c)) for m, c in terms])))      # numbers: -1 and -2 have one hash
+        self._ends: tuple[int, int] | None = None
+        self._least: dict[int, bool] = {}
+        self._at_trace: int | None = None
+
+    # ---- arithmetic
+    def __add__(self, other: Any) -> Any:
+        return gathered([*self.terms, *_terms(other)]) if isinstance(other, (int, Size)) else NotImplemented
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if isinstance(other, (int, Size)) else NotImplemented
+
+    def __neg__(self) -> "Size":
+        return Size(tuple((m, -c) for m, c in self.terms))
+
+    def __mul__(self, other: Any) -> Any:
+        return product(self, other) if isinstance(other, (int, Size)) else NotImplemented
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        return quotient(self, other) if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return quotient(other, self) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self - quotient(self, other) * other if isinstance(other, (int, Size)) else NotImplemented
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - quotient(other, self) * self if isinstance(other, int) else NotImplemented
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __abs__(self) -> "Int":
+        return self if self >= 0 else -self
+
+    # ---- comparisons
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Size):
+            if self.terms == other.terms:
+                return True
+        elif not isinstance(other, int):
+            return False
+        return _zero(self - other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        return not _negative_or(other - self - 1, "<", self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        return not self < other
+
+    def __gt__(self, other: Any) -> bool:
+        return not _negative_or(self - other - 1, ">", self, other)
+
+    def __le__(self, other: Any) -> bool:
+        return not self > other
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        return not _zero(self)
+
+    # ---- numbers
+    def __index__(self) -> int:
+        raise Specialised(f"the number {self} is needed")
+
+    __int__ = __float__ = __index__                          # type: ignore[assignment]
+
+    @property
+    def hint(self) -> int:
+        """The value at trace."""
+        if self._at_trace is None:
+            self._at_trace = self.value({d.name: d.hint for d in dims(self)})
+        return self._at_trace
+
+    def value(self, dims: Mapping[str, int]) -> int:
+        """The value for values of dimensions."""
+        return sum(c * math.prod(_valued(a, dims) for a in m) for m, c in self.terms)
+
+    def __repr__(self) -> str:
+        if _asked.traced:                                    # Python code may go by it
+            raise Specialised("a size is shown as text")
+        return self.c_text()
+
+    __str__ = __repr__
+
+    def c_text(self) -> str:
+        """The C expression, in brackets where it is not one name."""
+        text = _text(self.terms)
+        one = len(self.terms) == 1 and len(self.terms[0][0]) == 1 and self.terms[0][1] == 1
+        return text if one else f"({text})"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise Specialised(f"the number {self} is needed as text")
+        return str(self)
+
+
+def _text(terms: Terms) -> str:
+    parts = []
+    for m, c in terms:
+        names = [_atom_text(a) for a in m]
+        parts.append(" * ".join([*names, *([str(c) if c >= 0 else f"({c})"] if c != 1 or not names else [])]))
+    return " + ".join(parts)
+
+
+def _atom_text(a: Atom) -> str:
+    if isinstance(a, Dim):
+        return a.name
+    if a.kind in "/%":
+        return f"({_number_text(a.a)} {a.kind} {_number_text(a.b)})"
+    x, y = _number_text(a.a), _number_text(a.b)
+    return f"({x} {a.kind} {y} ? {x} : {y})"
+
+
+def _number_text(x: Int) -> str:
+    return x.c_text() if isinstance(x, Size) else str(x)
+
+
+def _valued(a: Atom, dims: Mapping[str, int]) -> int:
+    if isinstance(a, Dim):
+        return dims[a.name]
+    x, y = (v.value(dims) if isinstance(v, Size) else v for v in (a.a, a.b))
+    return x // y if a.kind == "/" else x % y if a.kind == "%" else min(x, y) if a.kind == "<" else max(x, y)
+
+
+def _terms(x: Int) -> Terms:
+    return x.terms if isinstance(x, Size) else (((), x),) if x else ()
+
+
+def _order(t: tuple[tuple[Atom, ...], int]) -> tuple[int, str]:
+    return -len(t[0]), " ".join(map(_atom_text, t[0]))
+
+
+def gathered(terms: Any) -> Int:
+    """The sum of terms: a number where no dimension is left."""
+    out: dict[tuple[Atom, ...], int] = {}
+    for m, c in terms:
+        out[m] = out.get(m, 0) + c
+    kept = tuple(sorted(((m, c) for m, c in out.items() if c), key=_order))
+    return 0 if not kept else kept[0][1] if len(kept) == 1 and not kept[0][0] else Size(kept)
+
+
+def size(d: Dim) -> Size:
+    """A dimension as a size."""
+    return Size((((d,), 1),))
+
+
+def product(x: Int, y: Int) -> Int:
+    """x * y."""
+    return gathered((tuple(sorted((*m, *k), key=_atom_text)), c * d) for m, c in _terms(x) for k, d in _terms(y))
+
+
+def quotient(x: Int, d: Int) -> Int:
+    """x // d, d positive."""
+    if not surely(lambda: d >= 1):
+        raise Specialised(f"{x} // {d}, which may be no positive number")
+    if same(d, 1) or isinstance(x, int) and not x:
+        return x
+    if at_least(-x, 0):                                      # C's quotient is another one below 0
+        return -quotient(d - 1 - x, d)
+    q, r = _divided(x, d)
+    for k in (0, -1, 1):                                     # 0 <= r - k d < d
+        if at_least(r - k * d, 0) and at_least((k + 1) * d - 1 - r, 0):
+            return q + k
+    if not at_least(r, 0):
+        q, r = 0, x
+        if not at_least(x, 0):
+            less = _below(x, d)
+            return quotient(x + less * d, d) - less
+    return q + Size((((Part("/", r, d),), 1),))
+
+
+def _below(x: Int, d: Int) -> int:
+    """How many d make x not negative."""
+    for k in (1, 2, 3, 4, 8):
+        if at_least(x + k * d, 0):
+            return k
+    raise Specialised(f"{x} // {d}, which may be negative")
+
+
+def _divided(x: Int, d: Int) -> tuple[Int, Int]:
+    """x = q * d + r by long division with the leading term of d."""
+    lead, k = _terms(d)[0]
+    q: Int = 0
+    r: Int = x
+    for m, c in _terms(x):
+        rest = list(m)
+        if all(a in rest and not rest.remove(a) for a in lead) and c // k:       # type: ignore[func-returns-value]
+            part = gathered([(tuple(rest), c // k)])
+            q, r = q + part, r - part * d
+    return q, r
+
+
+def smaller(x: Int, y: Int) -> Any:
+    """The smaller one of two, as an expression where the ranges do not tell."""
+    return _chosen("<", x, y)
+
+
+def greater(x: Int, y: Int) -> Any:
+    """The greater one of two, as an expression where the ranges do not tell."""
+    return _chosen(">", x, y)
+
+
+def _chosen(kind: str, x: Int, y: Int) -> Int:
+    if isinstance(x, int) and isinstance(y, int):
+        return min(x, y) if kind == "<" else max(x, y)
+    less = at_least(y - x, 0)
+    if less or at_least(x - y, 0):
+        return x if less == (kind == "<") else y
+    return Size((((Part(kind, x, y),), 1),))
+
+
+# ---- ranges
+def _ends(a: Atom) -> tuple[int, int]:
+    """Least and greatest value of an atom."""
+    if isinstance(a, Dim):
+        return a.low, a.high
+    (la, ha), (lb, hb) = ends(a.a), ends(a.b)
+    if a.kind == "/":
+        return max(la, 0) // hb, ha // max(lb, 1)
+    if a.kind == "%":
+        return 0, hb - 1
+    return (min(la, lb), min(ha, hb)) if a.kind == "<" else (max(la, lb), max(ha, hb))
+
+
+def ends(x: Int) -> tuple[int, int]:
+    """Bounds of an expression."""
+    if isinstance(x, int):
+        return x, x
+    if x._ends is None:
+        x._ends = _ends_of(x)
+    return x._ends
+
+
+def _ends_of(x: Size) -> tuple[int, int]:
+    low, high = 0, 0
+    for m, c in x.terms:
+        least = most = c
+        for l, h in map(_ends, m):
+            products = least * l, least * h, most * l, most * h
+            least, most = min(products), max(products)
+        low, high = low + least, high + most
+    return low, high
+
+
+def at_least(x: Int, n: int) -> bool:
+    """Whether x >= n for all values in range (False: that is not known)."""
+    if isinstance(x, int):
+        return x >= n
+    found = x._least.get(n)
+    if found is None:
+        found = x._least[n] = _at_least(x, n)
+    return found
+
+
+def _at_least(x: Size, n: int) -> bool:
+    if ends(x)[0] >= n:
+        return True
+    # dimensions as low + what is above it: no term is negative then
+    atoms = {a for m, _ in x.terms for a in m}
+    moved: Int = -n
+    for m, c in x.terms:
+        part: Int = c
+        for a in m:
+            low = _ends(a)[0]
+            part = part * (Size((((a,), 1),)) + low if low else Size((((a,), 1),)))
+        moved = moved + part
+    return bool(atoms) and all(c >= 0 for _, c in _terms(moved))
+
+
+def surely(question: Callable[[], bool]) -> bool:
+    """The answer to a question, False where the ranges do not give it."""
+    with answering(None, _asked.traced):
+        try:
+            return bool(question())
+        except Specialised:
+            return False
+
+
+def _zero(x: Int) -> bool:
+    if isinstance(x, int):
+        return x == 0
+    if at_least(x, 1) or at_least(-x, 1):
+        return False
+    if at_least(x, 0) and at_least(-x, 0):
+        return True
+    return _ask("==", x, x.hint == 0)
+
+
+def _negative_or(x: Int, kind: str, a: Any, b: Any) -> bool:
+    """Whether x < 0."""
+    if isinstance(x, int):
+        return x < 0
+    if at_least(x, 0):
+        return False
+    if at_least(-x, 1):
+        return True
+    return _ask("<", x, x.hint < 0)
+
+
+def _ask(kind: str, x: Size, answer: bool) -> bool:
+    if _asked.answer is None:
+        raise Specialised(f"whether {x} {kind} 0")
+    return _asked.answer(kind, x, answer)
+
+
+# ---- what callers use
+def hint(x: Int) -> int:
+    """A number, or the value that a size had at trace: for choices that are right for any value."""
+    return x.hint if isinstance(x, Size) else x
+
+
+def may_exceed(x: Int, n: int) -> bool:
+    """Whether a number is greater than another one, or may be."""
+    return type(x) is Size or x > n
+
+
+def dims(x: Any) -> set[Dim]:
+    """The dimensions in an expression."""
+    out: set[Dim] = set()
+    stack = [x]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, Size):
+            for m, _ in x.terms:
+                for a in m:
+                    if isinstance(a, Dim):
+                        out.add(a)
+                    else:
+                        stack += [a.a, a.b]
+    return out
+
+
+def fixed(x: Any) -> bool:
+    """Whether a number is no size that is known at the call only."""
+    return not isinstance(x, Size)
+
+
+def same(x: Any, y: Any) -> bool:
+    """Whether two numbers are one and the same expression."""
+    return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
+
+
+def exactly(x: Int, d: Int) -> Any:
+    """x / d, where that is known to be whole; else None."""
+    if type(x) is not Size and type(d) is not Size:
+        return None if x % d else x // d
+    q, r = _divided(x, d)
+    return q if same(r, 0) else None
+
+
+def number_of(x: Int, values: Mapping[str, int]) -> int:
+    """The number that a size is for values of its dimensions."""
+    return x.value(values) if isinstance(x, Size) else x

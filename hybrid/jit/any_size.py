@@ -1,0 +1,203 @@
+"""Programs for any size: a size that came with a second value becomes a symbol (hybrid/ir/size.py), and one program
+serves all its values.
+
+The code is traced once more with such symbols in the shapes of its arguments. Where it, or a pass, asks what the range
+of a symbol does not tell (``if x.shape[0] > 4``), the answer at the trace is kept as a guard: calls for which it would
+be another one are not the program's. Where a number is needed (``range(len(x))``), and where a program does what is not
+known to work for any size, there is none, and each size has a program of its own.
+"""
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
+
+from .. import ir
+from .. import runtime
+from ..base import config
+from ..base.errors import user_location
+from ..base.scope import SCOPE
+from ..ir import Program
+from ..ir.size import Dim, Size, Specialised, answering, number_of, size
+
+if TYPE_CHECKING:
+    from .compiled_call import Entry
+    from .trace import Hybridized
+
+Shape = tuple[Any, ...]
+RENEW = 32                      # calls after which a shortest way that ended is laid again
+UNTIL_LAID = RENEW - 2          # so that the third call of a size lays its shortest way
+MOST = 512                      # sizes of one program whose calls are kept
+KEPT = 16                       # shapes of one kind of call that are remembered, to find what differs
+TRIES = 2                       # symbolic traces of one kind of call
+LEAST = 2                       # sizes below it broadcast or are empty: they have programs of their own
+_serial = count(1)
+
+
+class Asked:
+    """The guards of one symbolic trace: what was asked, and the answer."""
+
+    def __init__(self) -> None:
+        self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
+
+    def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
+        """The answer at the trace; ``Specialised`` where it makes a number of a size."""
+        if kind == "==" and at_trace:
+            raise Specialised(f"{user_location()}: the code needs {x.c_text()} == 0")
+        return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
+
+    def hold(self, values: dict[str, int]) -> bool:
+        """Whether all answers are the same for some sizes."""
+        return all((x.value(values) == 0 if kind == "==" else x.value(values) < 0) == answer
+                   for (kind, x), (answer, _) in self.facts.items())
+
+    def told(self) -> list[str]:
+        """The guards in words."""
+        return [f"{'' if answer else 'not '}{x.c_text()} {kind} 0 ({at})"
+                for (kind, x), (answer, at) in self.facts.items()]
+
+    @contextmanager
+    def answering(self, traced: bool) -> Iterator[None]:
+        """Scope in which questions are answered so. traced: whether the user's code runs."""
+        with answering(self.answer, traced):
+            yield
+
+
+def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int) -> list[Shape] | None:
+    """Shapes in which what differs is a size; None where nothing does, or it cannot be one. Pairs of values that are
+    equal are one dimension (the batch of data and labels)."""
+    pairs = sorted({(a, b) for s, t in zip(old, new) for a, b in zip(s, t) if a != b})
+    if not pairs or any(min(p) < LEAST for p in pairs):
+        return None
+    names = {p: size(Dim(f"n{i}", LEAST, hint=p[1], serial=serial)) for i, p in enumerate(pairs)}
+    return [tuple(names[a, b] if a != b else b for a, b in zip(s, t)) for s, t in zip(old, new)]
+
+
+class Family:
+    """One program for any size. kind: of the calls; shapes: of their arrays, with sizes."""
+
+    def __init__(self, kind: Any, shapes: list[Shape], entry: "Entry", asked: Asked):
+        self.kind, self.shapes, self.entry, self.asked = kind, shapes, entry, asked
+        self.exe, entry.family = entry.exe, self
+        self.calls: OrderedDict[Any, "Entry"] = OrderedDict()    # by signature
+
+    def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
+        """The sizes of a call with arrays of some shapes; None where it is not the program's."""
+        found: dict[Any, int] = {}
+        for own, given in zip(self.shapes, shapes):
+            for a, b in zip(own, given):
+                if type(a) is not Size:
+                    if a != b:
+                        return None
+                elif found.setdefault(a, b) != b or b < LEAST:
+                    return None
+        values = {s.terms[0][0][0].name: n for s, n in found.items()}        # type: ignore[union-attr]
+        return values if self.asked.hold(values) else None
+
+    def bound(self) -> Any:
+        """The program of the sizes met last, with its parameters."""
+        last = next(reversed(self.calls.values()), None)
+        return last.bound if last is not None else None
+
+    def at(self, values: dict[str, int]) -> "Entry":
+        """The entry for calls of some sizes."""
+        entry, whole = copy.copy(self.entry), self.entry.program
+        inputs = tuple(ir.input(i, tuple(number_of(d, values) for d in n.shape), n.dtype)
+                       for i, n in enumerate(whole.inputs))
+        entry.program = Program(inputs, whole.outputs)
+        entry.program.memo.update({k: whole.memo[k] for k in ("lasting", "name", "origins") if k in whole.memo})
+        runtime.known(entry.program, entry.ctx, self.exe.at(values))
+        entry.bound = self.bound()                       # of which prepared values may be taken
+        entry.arrays, entry.missed = [], UNTIL_LAID
+        entry.seen = entry.checked = entry.collected = entry.marked = -1
+        return entry
+
+
+class AnySize:
+    """The programs for any size of one hybridized function."""
+
+    def __init__(self) -> None:
+        self.families: list[Family] = []
+        self._seen: dict[Any, list[list[Shape]]] = {}
+        self._tried: dict[Any, int] = {}
+        self.why: list[str] = []                         # what kept a program from being one for any size
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.families.clear()
+        self._seen.clear()
+        self._tried.clear()
+        self.why.clear()
+
+    def entry(self, owner: "Hybridized", plain: Any, structure: Any, arrays: Sequence[Any], held: Sequence[Any],
+              cls: Any) -> "Entry | None":
+        """The entry of a call that has none; None where its size has a program of its own. plain: its signature, but
+        for what is read of objects."""
+        if not arrays or plain[2].device_type != "cpu" or SCOPE.recording or plain[8] is not None:
+            return None
+        shapes = [a.shape for a in arrays]
+        kind = (plain[0], tuple((len(s), *rest) for s, *rest in plain[1]), *plain[2:6], plain[7:])
+        for family in self.families:
+            if family.kind == (kind, plain[6]) and (values := family.sizes(shapes)) is not None:
+                guard = family.entry.guard
+                if guard.stamp() == family.entry.stamp:
+                    return self._kept(owner, plain, family, values)
+        new = self._new(owner, kind, plain, structure, arrays, held, cls, shapes)
+        if new is None or (values := new.sizes(shapes)) is None:
+            return None
+        self.families.append(new)
+        return self._kept(owner, plain, new, values)
+
+    def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
+        entry = family.at(values)
+        owner._guards.setdefault(plain, []).append(entry.guard)
+        owner.entries[(*plain, entry.stamp)] = family.calls[(*plain, entry.stamp)] = entry
+        if len(family.calls) > MOST:
+            gone, _ = family.calls.popitem(last=False)
+            owner.entries.pop(gone, None)
+            owner._guards.pop(gone[:-1], None)
+        return entry
+
+    def _new(self, owner: "Hybridized", kind: Any, plain: Any, structure: Any, arrays: Sequence[Any],
+             held: Sequence[Any], cls: Any, shapes: list[Shape]) -> Family | None:
+        seen = self._seen.setdefault(kind, [])
+        serial = next(_serial)
+        wanted = next((w for old in reversed(seen) if (w := generalised(old, shapes, serial)) is not None), None)
+        if shapes not in seen:
+            seen.append(shapes)
+            del seen[:-KEPT]
+        if wanted is None or self._tried.get(kind, 0) >= TRIES or config.compile_mode() != "now":
+            return None
+        self._tried[kind] = self._tried.get(kind, 0) + 1
+        asked = Asked()
+        try:
+            entry = owner.traced_for(plain, structure, arrays, held, cls, wanted, asked)
+        except Exception as err:                             # noqa: BLE001  the trace for this size alone tells the user
+            self.why.append(str(err))
+            return None
+        return Family((kind, owner.version()), wanted, entry, asked)
+
+
+def check(entry: "Entry") -> None:
+    """Specialised where a call of a program does what is not known to be right for any size."""
+    program = entry.program
+    doubts = {"draws random numbers": entry.draws, "changes arrays": program.updates or entry.written,
+              "assigns values": entry.assigned or entry.once, "is recorded": entry.recorded,
+              "shows values": entry.watches, "has demands on its data": entry.demands,
+              "has gradients": entry.gradients or entry.steps, "gives views": entry.views,
+              "does more than one program": entry.before or entry.after,
+              "has numbers among its arguments": entry.numbers is not None,
+              "reads what is outside": entry.drew or entry.outside,
+              "is no compiled program": not hasattr(entry.exe, "at"),
+              "gives back sizes": _has_size(entry.structure)}
+    for what, is_so in doubts.items():
+        if is_so:
+            raise Specialised(f"a program for any size that {what}")
+
+
+def _has_size(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(_has_size, value))
+    return type(getattr(value, "value", value)) is Size

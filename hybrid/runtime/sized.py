@@ -1,0 +1,81 @@
+"""Programs for any size: compiled once, with sizes as arguments (hybrid/ir/size.py), and called by way of a program for
+each call's sizes, which shares their shared object and differs from the others in shapes and the sizes themselves."""
+from __future__ import annotations
+
+import time
+from dataclasses import is_dataclass, replace
+from typing import Any, Mapping
+
+import numpy as np
+
+from ..base import forking
+from ..ir import Program
+from ..ir.size import Dim, Size, number_of
+from . import launcher, threads, warmed
+from .cpu import CpuProgram, _opened
+from .recipe import Recipe
+
+
+class SizedProgram:
+    """A program whose inputs have sizes that are known at the call. ``at(sizes)`` is the program for some."""
+
+    compiled_behind = 0                                  # runs of the compiler in the background
+
+    def __init__(self, program: Program):
+        begin = time.perf_counter()
+        with forking.IMPORTS:
+            from .build import build, planned            # noqa: PLC0415  planning and printing load only where needed
+        threads.prepare()
+        self._again = lambda: planned(program, warmed.lasting(program))
+        built = build(self._again())
+        self.dims: list[Dim] = built.dims
+        self.recipe, self.report = built.recipe, built.report
+        self._library = _opened(built)
+        self._prepare: CpuProgram | None = None
+        self.compiled_here = int(built.ran)
+        if built.prepare is not None:
+            part = built.prepare
+            self._prepare = CpuProgram.__new__(CpuProgram)
+            self._prepare._take(part, self._again, begin)
+            self.compiled_here += self._prepare.compiled_here
+        launcher.prepare()
+        self.report.compile_seconds = time.perf_counter() - begin
+        _numbers(self.report)
+
+    def at(self, sizes: Mapping[str, int]) -> CpuProgram:
+        """The program for some sizes, by the names of their dimensions."""
+        program = CpuProgram.__new__(CpuProgram)
+        program._set(_of_sizes(self.recipe, [d.name for d in self.dims], sizes), self._library, self._prepare,
+                     self._again, self.report)
+        return program
+
+
+def _of_sizes(r: Recipe, names: list[str], sizes: Mapping[str, int]) -> Recipe:
+    """How a program is run for some sizes."""
+    def shape(of: tuple[int, ...]) -> tuple[int, ...]:
+        for d in of:
+            if type(d) is Size:
+                return tuple([number_of(d, sizes) for d in of])
+        return of
+    return replace(r, inputs=[(shape(s), d) for s, d in r.inputs], fresh=[(shape(s), d) for s, d in r.fresh],
+                   constants=[*r.constants[:-1], np.array([sizes[n] for n in names], np.int64)],
+                   arena_bytes=number_of(r.arena_bytes, sizes), results=[(i, shape(s)) for i, s in r.results],
+                   updates=[(slot, i, shape(s)) for slot, i, s in r.updates])
+
+
+def _numbers(value: Any) -> Any:
+    """Sizes in a report as the numbers that they were at the trace."""
+    if type(value) is Size:
+        return value.hint
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(map(_numbers, value))
+    if is_dataclass(value):
+        for name, own in vars(value).items():
+            if not isinstance(own, (str, int, float)):
+                setattr(value, name, _numbers(own))
+    return value
+
+
+def sized(program: Program) -> bool:
+    """Whether a program has such inputs."""
+    return any(type(d) is not int for n in program.inputs for d in n.shape)
