@@ -245,8 +245,8 @@ def record(make: Callable[[], Any], gpu: Gpu) -> list[Recorded]:
 
 def figures(c: Counted) -> dict[str, float]:
     """What budgets hold."""
-    return {"launches": c.launches, "registers": c.registers, "spills": c.spills, "bank": c.bank,
-            "per_product": round(c.per_product, 2), "us": round(c.us, 1), "roofline": round(c.roofline, 1)}
+    return {"launches": c.launches, "spills": c.spills, "bank": c.bank, "per_product": round(c.per_product, 2),
+            "us": round(c.us, 1), "roofline": round(c.roofline, 1)}
 
 
 def show(c: Counted, each: bool) -> None:

@@ -112,3 +112,33 @@ extern "C" __global__ void turns(int *now, int *most) {
     if (threadIdx.x == 0) atomicSub(now, 1);
 }
 """
+
+# 64 x COLUMNS x 64 of a warpgroup: tiles copied with the swizzle, four products 16 deep, two groups of them
+WARPGROUP = HEAD + r"""
+#include "hybrid_wgmma.cuh"
+extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *A, const unsigned short *B, float *C) {
+#if defined(CUDA_ON_CPU) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    __shared__ __align__(1024) unsigned char a[64 * 128], b[COLUMNS * 128];
+    const int t = threadIdx.x;
+    for (int e = t; e < 64 * 8; e += 128)
+        hy_cp_async<16>(hy_shared_of(a + e / 8 * 128 + (e % 8 ^ e / 8 % 8) * 16), A + e * 8);
+    for (int e = t; e < COLUMNS * 8; e += 128)
+        hy_cp_async<16>(hy_shared_of(b + e / 8 * 128 + (e % 8 ^ e / 8 % 8) * 16), B + e * 8);
+    hy_cp_async_commit();
+    hy_cp_async_wait<0>();
+    hy_proxy_fence();
+    __syncthreads();
+    float d[COLUMNS / 2];
+    for (int i = 0; i < COLUMNS / 2; i++) d[i] = 0;
+    const hy_matrix x = hy_matrix_of(hy_shared_of(a)), y = hy_matrix_of(hy_shared_of(b));
+    hy_wgmma_fence();
+    for (int k = 0; k < 4; k++) {
+        FUNCTION(d, hy_matrix_at(x, k * 32), hy_matrix_at(y, k * 32));
+        if (k % 2) hy_wgmma_commit();
+    }
+    WAIT
+    for (int i = 0; i < COLUMNS / 2; i++)
+        C[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + t % 4 * 2 + i % 2] = d[i];
+#endif
+}
+"""

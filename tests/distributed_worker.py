@@ -78,6 +78,13 @@ def functions() -> None:
         got = hvd.allreduce(x.astype(dtype), average=False)
         assert got.dtype == np.dtype(dtype) and np.array_equal(got.asnumpy(), total.astype(dtype))
     assert np.allclose(hvd.allreduce(x).asnumpy(), total / n) and np.array_equal(x.asnumpy(), [r + 1, 2 * r + 2])
+    large = nd.arange(2_000_000) % 7
+    for y in (hvd.allreduce(large * (r + 1), average=False),
+              hvd.grouped_allreduce([x, large * (r + 1)], average=False)[1]):
+        assert np.array_equal(y.asnumpy(), large.asnumpy() * (n * (n + 1) / 2))
+    same = large * (r + 1)
+    twice = hvd.grouped_allreduce_([same, same], prescale_factor=2.0)[0]
+    assert np.allclose(twice.asnumpy(), large.asnumpy() * (n + 1))
     a, b = hvd.grouped_allreduce([x, nd.ones((2, 3))], average=False)
     assert np.array_equal(a.asnumpy(), total) and (b.asnumpy() == n).all()
     assert hvd.allgather(nd.full((r + 1, 2), r)).asnumpy()[:, 0].tolist() == [k for k in range(n) for _ in range(k + 1)]

@@ -163,6 +163,25 @@ def test_wrong_settings_are_errors(name: str, value: str, monkeypatch: pytest.Mo
         EmulatorDriver().load(texts.TURNS, ["turns"]).plan([("turns", (1, 1, 1), (32, 1, 1), 0, (0, 0))]).run([0])
 
 
+def warpgroup(n: int, kind: str, wait: str = "hy_wgmma_wait<0>();") -> str:
+    text = texts.WARPGROUP.replace("FUNCTION", f"hy_wgmma_{kind}_n{n}").replace("WAIT", wait)
+    return text.replace("#include", f"#define COLUMNS {n}\n#include", 1)
+
+
+@pytest.mark.parametrize("n, kind, dtype", [(64, "half", np.float16), (128, "bf16", ml_dtypes.bfloat16)])
+def test_products_of_a_warpgroup(n: int, kind: str, dtype: Any) -> None:
+    """Swizzled tiles in shared memory, fragments of 64 rows; what is not waited for is not there."""
+    rng = np.random.default_rng(3)
+    a, b = values(rng, (64, 64), dtype), values(rng, (n, 64), dtype)
+    launch, c = [("product", (1, 1, 1), (128, 1, 1), 0, (0, 1, 2))], np.zeros((64, n), np.float32)
+    expected = a.astype(np.float64) @ b.astype(np.float64).T
+    for order in ORDERS:
+        got = run_cuda(warpgroup(n, kind), launch, [a, b, c], *order)[2]
+        np.testing.assert_allclose(got, expected, atol=1e-4)
+    with pytest.raises(EmulatorError, match="wgmma products that it did not wait for"):
+        run_cuda(warpgroup(n, kind, "hy_wgmma_wait<1>();"), launch, [a, b, c])
+
+
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 def test_the_same_texts_compile_for_gpus() -> None:
     for function in KINDS:
@@ -172,3 +191,5 @@ def test_the_same_texts_compile_for_gpus() -> None:
     check_cuda_source(texts.PARTLY.replace("WRONG", ""), ["partly"], ("sm_80",))
     for how, (_, _, arch) in RING.items():
         check_cuda_source(ring(how), ["ring"], (arch, "sm_90a", "sm_120"))
+    check_cuda_source(warpgroup(64, "half"), ["product"], ("sm_90a",))
+    check_cuda_source(warpgroup(128, "bf16"), ["product"], ("sm_90a",))

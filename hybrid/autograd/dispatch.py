@@ -12,7 +12,7 @@ from ..graph import symbol
 from ..graph.traced_number import looked_at_in
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
-from ..base.device import Context, array_module, current_context
+from ..base.device import Context, array_module, current_context, on
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, TooLargeError, shortened, user_location
 from ..ir import Program
 from ..ir.direct import own
@@ -186,6 +186,14 @@ def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Conte
 
 def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context,
            cls: Any) -> list[NDArray]:
+    if ctx.device_type != "gpu":
+        return _computed(d, a, arrays, present, ctx, cls)
+    with on(ctx):
+        return _computed(d, a, arrays, present, ctx, cls)
+
+
+def _computed(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context,
+              cls: Any) -> list[NDArray]:
     shapes = [None if x is None else x._data.shape for x in arrays]
     dtypes = [None if x is None else x._data.dtype for x in arrays]
     program = d.program(shapes, dtypes, a, SCOPE.training)
@@ -242,9 +250,12 @@ def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
         return made
 
     def run(arrays: Sequence[Any]) -> list[Any]:
-        xp = np if all(isinstance(x, np.ndarray) for x in arrays) else array_module(Context("gpu"))
-        outputs, _ = reference.run(program, arrays, xp)
-        return [own(o, arrays, xp) for o in outputs]
+        away = next((x for x in arrays if not isinstance(x, np.ndarray)), None)
+        ctx = Context("cpu") if away is None else Context("gpu", int(away.device.id))
+        xp = array_module(ctx)
+        with on(ctx):
+            outputs, _ = reference.run(program, arrays, xp)
+            return [own(o, arrays, xp) for o in outputs]
     return observed(program, run, raw) if OBSERVERS else run(raw)
 
 

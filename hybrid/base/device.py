@@ -135,6 +135,19 @@ def find_cupy() -> ModuleType | None:
     return _probe["cupy"]
 
 
+_NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+
+
+def on(ctx: Context) -> contextlib.AbstractContextManager[Any]:
+    """Scope in which a device is the current one of its array module: where CuPy makes arrays and runs kernels."""
+    if ctx.device_type != "gpu" or config.cuda_emulated():
+        return _NOTHING
+    cupy = find_cupy()
+    if cupy is None or cupy.cuda.runtime.getDevice() == ctx.device_id:
+        return _NOTHING
+    return cupy.cuda.Device(ctx.device_id)                 # type: ignore[no-any-return]
+
+
 def check_dtype(dtype: np.dtype, ctx: Context) -> None:
     """DTypeError where a device's array module has no such type: CuPy has bfloat16 from release 14 on."""
     if dtype.name != "bfloat16" or ctx.device_type != "gpu" or config.cuda_emulated():

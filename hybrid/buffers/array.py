@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import dtype as dt, pending
 from . import evict
-from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy
+from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy, on
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError, user_location
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
@@ -383,7 +383,8 @@ def full_like(x: NDArray, value: Any) -> Any:
     if x.stype != "default" and value == 0:
         return zeros_like(x, x.stype)
     xp = array_module(x._ctx)
-    return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
+    with on(x._ctx):
+        return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
 
 
 def _beside(value: Any, ctx: Context) -> Any:

@@ -9,7 +9,7 @@ from .. import collective
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..buffers.array import NDArray, wrap
-from ..collective.sums import Buckets, broadcast as broadcast_values, gather
+from ..collective.sums import BUCKET_BYTES, Buckets, Sum, broadcast as broadcast_values, gather
 from ..collective.world import World
 from ..gluon.parameter import Parameter
 from ..mxnet.dist_kvstore import assign, host, spread
@@ -133,18 +133,46 @@ def grouped_allreduce_(tensors: Sequence[NDArray], average: bool = True, name: s
     after = postscale_factor / (world.size if average else 1)
     if average and any(d.kind in "iub" for *_, d in arrays):
         raise AttributeValueError("allreduce: the mean of integers is no integer: use average=False")
-    sums = Buckets(world, arrays)
-    sums.sum(lambda i, view: _scaled(view, host(tensors[i]), prescale_factor), _told("allreduce", name))
-    for i, x in enumerate(tensors):
-        _scaled(sums.views[i], sums.views[i], after)
-        assign(x, sums.views[i])
+    large = [i for i, x in enumerate(tensors) if _in_place(x)
+             and not any(np.may_share_memory(x._data, y._data) for y in (*tensors[:i], *tensors[i + 1:]))]
+    sums = Buckets(world, [a for a in arrays if a[0] not in large])
+    told = _told("allreduce", name)
+    if len(large) < len(arrays):
+        sums.sum(lambda i, view: _scaled(view, host(tensors[i]), prescale_factor), told)
+    for i, view in sums.views.items():
+        _scale(view, after)
+        assign(tensors[i], view)
+    if large:
+        _sum_in_place(world, [tensors[i] for i in large], prescale_factor, after, told)
     return list(tensors)
+
+
+def _in_place(x: NDArray) -> bool:
+    """Whether an array is large, and can be summed where it is: two copies of it take longer than they save."""
+    return (x._ctx.device_type != "gpu" and x._data.nbytes >= BUCKET_BYTES and x._data.flags.c_contiguous
+            and x._data.flags.writeable)
+
+
+def _sum_in_place(world: Any, tensors: Sequence[NDArray], before: float, after: float, told: str) -> None:
+    """Large arrays become their sums over the ranks, all under way at once."""
+    world.agree(f"{told}: large arrays {[(x._data.dtype.name, x.shape) for x in tensors]}")
+    for x in tensors:
+        _scale(x._data, before)
+    under_way = [Sum(world, x._data.reshape(-1), None, told) for x in tensors]
+    for each, x in zip(under_way, tensors):
+        each.finish()
+        _scale(x._data, after)
+        x._bump()
+
+
+def _scale(view: np.ndarray, factor: float) -> None:
+    if factor != 1:
+        view *= view.dtype.type(factor)
 
 
 def _scaled(view: np.ndarray, values: np.ndarray, factor: float) -> None:
     view[...] = values
-    if factor != 1:
-        view *= view.dtype.type(factor)
+    _scale(view, factor)
 
 
 def _as(values: np.ndarray, like: NDArray) -> NDArray:

@@ -43,6 +43,21 @@ struct AsyncCopy {
     uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
 };
 
+// A tile of shared memory as wgmma takes it: lines of 128 bytes whose 16-byte pieces are swizzled, `stride` bytes
+// between groups of 8 lines.
+struct Matrix {
+    const char *at;
+    unsigned stride;
+};
+// A product of a warpgroup that nobody waited for yet.
+struct Product {
+    float *d;
+    Matrix a, b;
+    int group;
+    void (*add)(const Product &);
+};
+const int MAX_PRODUCTS = 64;
+
 // One warp collective of one mask; values of two generations, so that a fast lane cannot overwrite a slow one's.
 struct Rendezvous {
     unsigned mask, arrived, generation;
@@ -64,6 +79,8 @@ struct Fiber {
     uint3 index;
     int copies, groups;
     AsyncCopy copy[MAX_ASYNC];
+    int products, product_groups;
+    Product product[MAX_PRODUCTS];
 };
 
 struct Block {
@@ -258,6 +275,7 @@ static void retire(Fiber *me) {
     b->live--;
     for (int i = 0; i < me->copies; i++)
         if (!me->copy[i].barrier) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
+    if (me->products) fail(BAD_ASYNC_COPY, "a thread ended with wgmma products that it did not wait for");
     for (unsigned i = 0; i < b->threads && !b->live; i++)
         if (b->fibers[i].copies) fail(BAD_ASYNC_COPY, "a block ended with copies for whose mbarrier no thread waited");
     Warp &w = warp_of(me);

@@ -57,7 +57,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
         f.stack = nullptr;
         f.tid = i;
         f.state = READY;
-        f.copies = f.groups = 0;
+        f.copies = f.groups = f.products = f.product_groups = 0;
     }
     for (unsigned i = 0; i < (threads + 31) / 32; i++) {
         unsigned lanes = threads - i * 32;

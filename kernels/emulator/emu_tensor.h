@@ -107,4 +107,46 @@ template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *f
         memcpy((char *)r->value[slot][8 * i + (lane() >> 2)][0] + 4 * (lane() & 3), &from[i], 4);
 }
 
+// ---- wgmma: a thread's part of D is computed when it waits, so that whoever changes A or B before changes the result
+
+// A half of line r at depth k: bits 4 to 6 of the address are exchanged by bits 7 to 9.
+static inline float swizzled(Factor kind, const Matrix &m, int r, int k) {
+    uintptr_t at = (uintptr_t)m.at + r / 8 * m.stride + r % 8 * 128 + k * 2;
+    unsigned short h;
+    memcpy(&h, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
+    return factor(kind, h, 0);
+}
+
+template <Factor KIND, int N> static EMU_QUIET void add_product(const Product &p) {
+    const int row = M.current->tid / 32 % 4 * 16 + lane() / 4;
+    float a[2][16], b[16];
+    for (int i = 0; i < 32; i++) a[i / 16][i % 16] = swizzled(KIND, p.a, row + i / 16 * 8, i % 16);
+    for (int j = 0; j < N / 4; j++) {
+        for (int k = 0; k < 16; k++) b[k] = swizzled(KIND, p.b, j / 2 * 8 + lane() % 4 * 2 + j % 2, k);
+        for (int i = 0; i < 2; i++) {
+            float &d = p.d[j / 2 * 4 + i * 2 + j % 2];
+            d = tensor_sum(d, a[i], b, 16, 8);
+        }
+    }
+}
+
+template <Factor KIND, int N> static inline void wgmma(float *d, Matrix a, Matrix b) {
+    Fiber *me = M.current;
+    if (!aligned(a.at, 16, "wgmma") || !aligned(b.at, 16, "wgmma")) return;
+    if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)");
+    me->product[me->products++] = {d, a, b, me->product_groups, add_product<KIND, N>};
+}
+static inline void wgmma_commit() { M.current->product_groups++; }
+static inline void wgmma_wait(int left) {
+    Fiber *me = M.current;
+    int kept = 0;
+    for (int i = 0; i < me->products; i++) {
+        if (me->product[i].group < me->product_groups - left) me->product[i].add(me->product[i]);
+        else me->product[kept++] = me->product[i];
+    }
+    me->products = kept;
+    unsigned slot;
+    meet(~0u, "wgmma.wait_group", 0, 0, &slot);
+}
+
 }  // namespace emu
