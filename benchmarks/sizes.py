@@ -1,0 +1,120 @@
+"""Programs for any size beside programs made for each: a growing sequence from an empty cache, and steady calls.
+
+    python benchmarks/sizes.py [tokens]
+"""
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from typing import Any, Callable
+
+if __name__ == "__main__":                                      # cold: before anything is loaded
+    os.environ.setdefault("HYBRID_CACHE", tempfile.mkdtemp())
+    os.environ.setdefault("HYBRID_NUM_THREADS", "1")
+
+import numpy
+
+from hybrid import gluon, nd
+from hybrid.gluon import nn
+
+WIDTH, HEADS, LAYERS = 64, 4, 4
+SIZES = (2, 3, 7, 14, 16, 33, 64)
+
+
+class Layer(gluon.HybridBlock):
+    """A layer of a decoder that keeps keys and values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(), nn.LayerNorm()
+        self.query, self.key, self.value, self.out = (nn.Dense(WIDTH, flatten=False) for _ in range(4))
+        self.up, self.down = nn.Dense(4 * WIDTH, flatten=False), nn.Dense(WIDTH, flatten=False)
+
+    def forward(self, x: Any, keys: Any, values: Any) -> Any:
+        """The result, and keys and values with those of this token."""
+        y = self.before(x)
+        q, k, v = (t(y).reshape((0, 0, HEADS, -1)).transpose((0, 2, 1, 3)).reshape((-3, 0, 0))
+                   for t in (self.query, self.key, self.value))
+        keys, values = nd.concat(keys, k, dim=1), nd.concat(values, v, dim=1)
+        a = nd.batch_dot(nd.softmax(nd.batch_dot(q, keys, transpose_b=True) / 4), values)
+        x = x + self.out(a.reshape((-4, 1, HEADS, 0, 0)).transpose((0, 2, 1, 3)).reshape((0, 0, -3)))
+        return x + self.down(nd.relu(self.up(self.between(x)))), keys, values
+
+
+class Decoder(gluon.HybridBlock):
+    """Tokens to logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.logits = nn.Embedding(100, WIDTH), nn.Dense(100, flatten=False)
+        for i in range(LAYERS):
+            setattr(self, f"layer{i}", Layer())
+
+    def forward(self, token: Any, *kept: Any) -> Any:
+        """Logits, then keys and values of each layer."""
+        x, new = self.table(token), []
+        for i in range(LAYERS):
+            x, *own = getattr(self, f"layer{i}")(x, *kept[2 * i:2 * i + 2])
+            new += own
+        return self.logits(x), *new
+
+
+def tokens(net: Any, count: int) -> list[int]:
+    """A sequence, each token the likeliest one."""
+    token, kept, out = nd.zeros((1, 1)), [nd.zeros((HEADS, 1, WIDTH // HEADS)) for _ in range(2 * LAYERS)], []
+    for _ in range(count):
+        y, *kept = net(token, *kept)
+        token = nd.argmax(y, axis=-1)
+        out.append(int(token.asscalar()))
+    return out
+
+
+def timed(f: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and the result."""
+    begin = time.perf_counter()
+    out = f()
+    return time.perf_counter() - begin, out
+
+
+def decoding(count: int) -> None:
+    """A sequence eagerly, hybridized from nothing, and once more."""
+    net = Decoder()
+    net.initialize()
+    tokens(net, 2)
+    eager, wanted = timed(lambda: tokens(net, count))
+    net.hybridize()
+    (first, a), (second, b) = timed(lambda: tokens(net, count)), timed(lambda: tokens(net, count))
+    print(f"decoding {count} tokens: eager {eager:.2f} s; hybridized {first:.2f} s from an empty cache "
+          f"({first / eager:.2f}), then {second:.2f} s ({second / eager:.2f}); {len(net.programs)} programs; "
+          f"{'the same tokens' if a == b == wanted else 'OTHER TOKENS'}")
+
+
+def perceptron(**options: Any) -> Any:
+    """512-256-128-2."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(256, activation="relu"), nn.Dense(128, activation="relu"), nn.Dense(2))
+    net.initialize()
+    net.hybridize(**options)
+    return net
+
+
+def serving() -> None:
+    """Batches of many sizes: a program for all against one for each, best of many in turn."""
+    nets = perceptron(), perceptron(dynamic=False)
+    for n in (24, 48):
+        nets[0](nd.ones((n, 512)))
+    told = []
+    for n in SIZES:
+        x, best = nd.array(numpy.random.randn(n, 512).astype("float32")), [1.0, 1.0]
+        for _ in range(40):
+            for i, net in enumerate(nets):
+                best[i] = min(best[i], timed(lambda net=net, x=x: [net(x) for _ in range(20)])[0] / 20)
+        told.append(f"{n}: {best[0] / best[1]:.2f} of {best[1] * 1e6:.0f} us")
+    print(f"MLP, a program for all sizes: {', '.join(told)}; {len(nets[0].programs)} programs")
+
+
+if __name__ == "__main__":
+    serving()
+    decoding(int(sys.argv[1]) if len(sys.argv) > 1 else 256)
