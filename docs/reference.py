@@ -26,7 +26,8 @@ LITERAL = re.compile(r"(``.+?``)", re.S)
 # the room of an operator's definition, and what its page is called
 GROUPS = {
     "elementwise": "Elementwise functions", "reduction": "Sums, means and other reductions",
-    "shape": "Shapes", "arrange": "Arranging elements", "indexing": "Indexing", "order": "Sorting",
+    "shape": "Shapes", "slicing": "Shapes", "copying": "Making arrays", "quantization": "Numbers of 8 bits",
+    "arrange": "Arranging elements", "indexing": "Indexing", "order": "Sorting",
     "sequence": "Sequences", "linalg": "Linear algebra", "triangles": "Linear algebra", "einsum": "Linear algebra",
     "decompose": "Linear algebra", "orthogonal": "Linear algebra", "nn": "Layers as functions",
     "conv": "Convolutions and pooling", "pooling": "Convolutions and pooling",

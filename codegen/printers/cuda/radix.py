@@ -57,12 +57,12 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
         a, b = digit % 2, 1 - digit % 2
         last = digit == bits // 8 - 1
         to = f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else f"hy_radix_pairs{{pairs{b}}}"
-        own, given = (args[:1], [*args[:1], SCRATCH]) if last else ([], [SCRATCH])
+        own = args[:1] if last else []
         move = [*where, f"__shared__ unsigned next[{THREADS // 32}][256];",
                 f"hy_radix_scatter(pairs{a}, counts, {n}, tile, {tiles}, {32 + 8 * digit}, next, {to});"]
         texts.append(function(f"{name}_move{digit}", own, len(own), move, THREADS, WORK))
         launches += [Launch(f"{name}_starts", rows, 1024, [SCRATCH]),
-                     Launch(f"{name}_move{digit}", rows * tiles, THREADS, given)]
+                     Launch(f"{name}_move{digit}", rows * tiles, THREADS, [*own, SCRATCH])]
         if not last:
             count = [*where, f"hy_radix_count(pairs{b}, counts, {n}, tile, {tiles}, {40 + 8 * digit});"]
             texts.append(function(f"{name}_count{digit}", [], 0, count, THREADS, WORK))
