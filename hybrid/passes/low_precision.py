@@ -143,14 +143,15 @@ def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
     def behind(n: Node) -> Node | None:
         if n.dtype != np.float32 or n.attrs["batch"] != ((), ()) or lasts(n.args[0]) == lasts(n.args[1]):
             return None
-        parts = [_without_scale(a) for a in n.args]
-        if None in parts:
+        left, right = (_without_scale(a) for a in n.args)
+        if left is None or right is None:
             return None
-        y = ir.dot(*(p[0] for p in parts), n.attrs["contract"])           # type: ignore[index, misc]
+        parts = left, right
+        y = ir.dot(left[0], right[0], n.attrs["contract"])
         at = 0
         for arg, part, summed in zip(n.args, parts, n.attrs["contract"]):
             kept = [a for a in range(arg.ndim) if a not in summed]
-            scale, axis = part[1:]                                        # type: ignore[index]
+            scale, axis = part[1:]
             if axis is not None and axis not in kept:
                 return None
             shape = [1] * y.ndim
