@@ -16,6 +16,7 @@ from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
 from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
+from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.scatter import print_scatter
@@ -27,7 +28,7 @@ __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "j
            "takes_attention"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
-HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n'
+HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n#include "hybrid_sort.cuh"\n'
 
 
 @dataclass
@@ -50,7 +51,7 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.kind == "scatter":
         return print_scatter(k, name)
     if k.kind == "sort":
-        return sort.print_cuda(k, name)
+        return print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name)
     if k.kind == "call":
         return rowcall.print_cuda(k, name)
     if k.kind == "loop":

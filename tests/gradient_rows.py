@@ -167,6 +167,10 @@ _BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
 NO_GRADIENT: dict[str, str] = {
     **_names("sign floor ceil rint round fix trunc _npi_around _npi_rint", "piecewise constant"),
     **_names("shape_array size_array", "depends on the shape alone"),
+    **_names(" ".join(f"_contrib_{n}" for n in (
+        "dequantize quantize quantize_v2 requantize quantized_act quantized_concat quantized_conv "
+        "quantized_elemwise_add quantized_flatten quantized_fully_connected quantized_pooling").split()),
+             "numbers of 8 bits"),
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
     **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond",
              "a call of the array library, checked in test_np_gradients.py"),

@@ -1,9 +1,14 @@
 """What ``help`` says of an operator comes from the registry."""
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from hybrid import nd
 from hybrid.ops import registry
 from hybrid.ops.documentation import document
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_help_of_a_convolution_tells_what_it_takes() -> None:
@@ -18,3 +23,13 @@ def test_every_operator_says_its_arrays_and_attributes() -> None:
         text = document(d, name)
         assert all(f"{n}: " in text for n in (*d.inputs, *d.attrs)), name
         assert "\nResult\n" in text
+
+
+def test_files_that_pages_name_are_there() -> None:
+    """A path that a page names lies in the repository, or in the package."""
+    named = re.compile(r"`((?:[a-z_]+/)+[A-Za-z0-9_.-]+\.(?:py|c|h|cuh|txt|md|json))`")
+    pages = [p for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")) if "api" not in p.parts
+             and p.name != "CHANGELOG.md"]
+    missing = [(page.name, path) for page in pages for path in named.findall(page.read_text(encoding="utf-8"))
+               if not any((ROOT / place / path).exists() for place in (".", "hybrid", "docs", "kernels"))]
+    assert not missing

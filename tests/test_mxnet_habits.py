@@ -223,3 +223,19 @@ def test_an_axis_where_there_is_none() -> None:
     assert nd.log(nd.ones((2,)), axis=0).asnumpy().tolist() == [0,
                                                                 0] == sym.log(sym.var("x"),
             axis=-1).eval(x=nd.ones((2,)))[0].asnumpy().tolist()
+
+
+def test_the_gradient_of_an_integer_remainder_is_zero() -> None:
+    a, b = nd.array([7., 3.]), nd.array([2., 0.])
+    for x in (a, b):
+        x.attach_grad()
+    with autograd.record():
+        y = nd.cast(a, "int32") % nd.cast(b, "int32")
+    y.backward()
+    assert a.grad.asnumpy().tolist() == b.grad.asnumpy().tolist() == [0, 0]
+
+
+def test_what_gather_nd_gathers_is_scattered_and_added() -> None:
+    """The internal operator that programs call by name: elements with the same index are added."""
+    out = nd._internal._backward_gather_nd(nd.array([1, 2]), nd.array([[0, 0], [1, 1]]), shape=(2, 3))
+    assert out.asnumpy().tolist() == [[0, 3, 0], [0, 0, 0]]

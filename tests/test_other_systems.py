@@ -23,10 +23,11 @@ ROOT = Path(__file__).resolve().parent.parent
 ON_CPU = pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "cpu") != "cpu", reason="a matter of the CPU")
 # what Python does not have on Windows, of what this library uses on Linux
 WITHOUT = """
-import os, select, signal, sys
+import os, select, signal, subprocess, sys
+subprocess._USE_POSIX_SPAWN = False
 import numpy, cffi                             # which look at the system themselves
 for name in ("fork", "register_at_fork", "geteuid", "getegid", "getuid", "posix_spawn", "memfd_create", "pidfd_open",
-             "uname", "sched_getaffinity", "killpg", "nice", "O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_DIRECTORY",
+             "uname", "sched_getaffinity", "killpg", "nice", "O_CLOEXEC", "O_NOFOLLOW", "O_DIRECTORY",
              "RTLD_NOW", "RTLD_NODELETE", "preadv", "pread", "POSIX_SPAWN_OPEN", "POSIX_SPAWN_DUP2", "MFD_CLOEXEC"):
     if hasattr(os, name):
         delattr(os, name)
@@ -116,6 +117,7 @@ def test_python_without_its_global_lock_is_told() -> None:
 
 
 def test_a_program_is_started_where_nothing_else_can(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(subprocess, "_USE_POSIX_SPAWN", False)
     monkeypatch.delattr(os, "posix_spawn")
     with open(tmp_path / "said", "w+b") as file:
         process = system.start([sys.executable, "-c", "print('here'); raise SystemExit(3)"], 1, file.fileno(), {})

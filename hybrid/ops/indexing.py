@@ -167,7 +167,7 @@ def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     return ir.gather(flat, _flat_index(indices, data.shape[:m]), 0)
 
 
-@op("scatter_nd", "data indices", shape=Shape())
+@op("scatter_nd", "data indices", mx=("_backward_gather_nd",), shape=Shape())
 def scatter_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """Zeros of a shape with data put at [indices[0], indices[1], …]; values for the same place are added up."""
     m = indices.shape[0]

@@ -1,7 +1,7 @@
 """Sorting kernels: the order of each row's keys. C, all stable: a network over rows side by side, one in each lane of a
 vector; for few or long rows by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of
 each row are read, they alone are found. CUDA: a block sorts a row by a bitonic network (Batcher 1968) over (key, index)
-pairs, which are all different, so that the order is the same.
+pairs, which are all different, so that the order is the same; long rows have a form of many blocks (cuda/radix.py).
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def geometry(root: Node) -> tuple[int, int]:
     return root.size // max(n, 1), n
 
 
-def _key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
+def sort_key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
     """The key at an index (a C name) of the row, its statements in the block."""
     v = Var(at, root.shape[-1])
     inside = Block(block, block.vars | {v})
@@ -88,7 +88,7 @@ def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str)
     """Rows side by side. Keys of up to 32 bits have their places below them, others beside them. What comes after the
     first of a row is not written."""
     rows, n = geometry(root)
-    x, wide = _key(e, root, block, row, "u"), root.args[0].dtype.itemsize == 8
+    x, wide = sort_key(e, root, block, row, "u"), root.args[0].dtype.itemsize == 8
     key = _ordered(root, x) if wide else f"({_ordered(root, x)}) << 32 | (unsigned long)u"
     at = f"[u * HY_ROWS + r - b] = HY_SIGNED({key});" + (" where[u * HY_ROWS + r - b] = u;" if wide else "")
     place = "where[i * HY_ROWS + r - b]" if wide else "keys[i * HY_ROWS + r - b] & 0xffffffff"
@@ -105,7 +105,7 @@ def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str)
 
 def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str]:
     """The first of a row alone, each put in its place among those so far; what comes after them is not written."""
-    x = _key(e, root, block, row, "u")
+    x = sort_key(e, root, block, row, "u")
     return [f"unsigned long best[{first}];", "long have = 0;", f"for (long u = 0; u < {root.shape[-1]}; u++) {{",
             *("  " + line for line in block.lines),
             f"  const unsigned long key = {_ordered(root, x)};",
@@ -117,7 +117,7 @@ def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str
 
 def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
     """Keys of up to 32 bits, each computed once."""
-    n, x = root.shape[-1], _key(e, root, block, row, "u")
+    n, x = root.shape[-1], sort_key(e, root, block, row, "u")
     return ["unsigned long *pairs = (unsigned long *)out;", f"for (long u = 0; u < {n}; u++) {{",
             *("  " + line for line in block.lines),
             f"  pairs[u] = ({_ordered(root, x)}) << 32 | (unsigned long)u;", "}",
@@ -128,7 +128,7 @@ def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
 def _merge(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
     """A merge sort of indices."""
     n = root.shape[-1]
-    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    x, y = (sort_key(e, root, block, row, at) for at in ("u", "v"))
     return [
         "long *from = out, *to = work;",
         f"for (long i = 0; i < {n}; i++) from[i] = i;",
@@ -162,7 +162,7 @@ def print_cuda(k: Kernel, name: str) -> PrintedCuda:
     e = emitter(k, names)
     row = Var("r", max(rows, 1))
     block = Block(None, frozenset([row]))
-    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    x, y = (sort_key(e, root, block, row, at) for at in ("u", "v"))
     long = CUDA.types["int64"]
     body = [
         f"{long} r = blockIdx.x, *out = {names[root]} + r * {n};",
