@@ -143,10 +143,11 @@ def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
     def behind(n: Node) -> Node | None:
         if n.dtype != np.float32 or n.attrs["batch"] != ((), ()) or lasts(n.args[0]) == lasts(n.args[1]):
             return None
-        parts = [found for a in n.args if (found := _without_scale(a)) is not None]
-        if len(parts) < 2:
+        left, right = (_without_scale(a) for a in n.args)
+        if left is None or right is None:
             return None
-        y = ir.dot(parts[0][0], parts[1][0], n.attrs["contract"])
+        parts = left, right
+        y = ir.dot(left[0], right[0], n.attrs["contract"])
         at = 0
         for arg, part, summed in zip(n.args, parts, n.attrs["contract"]):
             kept = [a for a in range(arg.ndim) if a not in summed]
