@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 import types
 
 import hybrid as mx
@@ -322,10 +323,11 @@ def states_saved_and_other_optimizer_loaded(H):
     trainer = trainer_of(net, "adam", learning_rate=0.1)
     step = step_of(H, net, trainer)
     yield step(X, Y)
-    trainer.save_states("states.of_a_trap")
-    before = [w.copy() for w in weights(net)]
-    yield step(X, Y), weights(net)
-    trainer.load_states("states.of_a_trap")
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.save_states(f"{folder}/trainer.states")
+        before = [w.copy() for w in weights(net)]
+        yield step(X, Y), weights(net)
+        trainer.load_states(f"{folder}/trainer.states")
     for p, w in zip(net.collect_params().values(), before):
         p.set_data(w)
     yield step(X, Y), weights(net)
