@@ -1,7 +1,7 @@
-"""Compilers of C as targets: one row each. The printer is the same for all; a row says how wide a vector may be, and
-what stands before every program.
+"""Profiles of C compilers: one row each. The printer is the same for all; a row gives the widest vector, and a prelude
+that stands before every program.
 
-A further compiler is a row from outside::
+Register a further compiler from outside::
 
     from hybrid.codegen.targets import Row, register
 
@@ -19,10 +19,10 @@ NO_VECTORS = 4                  # bytes of a vector that is one float32
 
 @dataclass(frozen=True)
 class Row:
-    """A kind of compilers.
+    """A family of compilers.
 
-    compilers: words, one of which its ``--version`` (with its path) has; none: all that no other row is for. vector:
-    the most bytes of a vector, 4 for compilers without vectors. before: gives the text that stands before programs.
+    compilers: words that are looked for in a compiler's path and its ``--version``; () is the fallback. vector: bytes
+    of the widest vector, 4 for compilers without vectors. before: gives the prelude's text.
     """
     name: str
     compilers: tuple[str, ...]
@@ -31,7 +31,7 @@ class Row:
 
 
 def standard() -> str:
-    """GCC's built-in functions by the names of C's own library."""
+    """A prelude that defines GCC's built-in functions by those of C's standard library."""
     return kernel_text("c", "standard.h")
 
 
@@ -53,7 +53,7 @@ def unregister(row: Row) -> None:
 
 
 def row_of(version: str) -> Row:
-    """The row of a compiler, by its path and what it says of itself."""
+    """The row of a compiler, by its path and the text of its --version."""
     words = version.lower().replace("/", " ").split()
     return next((r for r in ROWS if any(w in words for w in r.compilers)), GNU)
 

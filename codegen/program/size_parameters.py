@@ -1,5 +1,5 @@
-"""Sizes that a program gets at each call (hybrid/ir/size.py), as arguments of its kernels' functions: each has all of
-them, after its pointers and working memory."""
+"""Symbolic sizes (hybrid/ir/size.py) as parameters of the printed C functions: each takes all sizes of the program, as
+``const long``, after its pointers and working memory."""
 from __future__ import annotations
 
 import threading
@@ -24,7 +24,7 @@ def dims_of(nodes: Iterable[Node]) -> list[Dim]:
 
 @contextmanager
 def parameters(names: Iterable[str]) -> Iterator[None]:
-    """Scope in which kernels of a program with such sizes are printed."""
+    """Scope in which functions are printed with these size parameters."""
     before, _now.names = _now.names, tuple(names)
     try:
         yield
@@ -43,12 +43,12 @@ def declared() -> list[str]:
 
 
 def more_declared() -> str:
-    """The same behind other parameters."""
+    """The parameters, with a leading comma each, to append to a parameter list."""
     return "".join(f", {p}" for p in declared())
 
 
 def more_passed() -> str:
-    """The arguments of a call, behind others."""
+    """The sizes, to append to the arguments of a call."""
     return "".join(f", {n}" for n in _now.names)
 
 
@@ -58,8 +58,8 @@ def literal(n: int | None) -> str:
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:
-    """A pragma for threads, nothing where the work is less than they are worth. count: what the work is in proportion
-    to; where that is known at the call only, so is whether threads pay."""
+    """An OpenMP pragma, or nothing where ``work`` is less than threads are worth. work grows in proportion to
+    ``count``; for a symbolic count the pragma has an ``if`` clause, which tests it at run time."""
     if fixed(count):
         return pragma if work >= least else ""
     return f"{pragma} if ({count} >= {max(least * hint(count) // max(work, 1), 1)})"

@@ -1,4 +1,5 @@
-"""Forms of kernels that other packages add: each prints some kernels of one target, and is asked before ours.
+"""Kernel generators from other packages (*forms*): each prints some kernels of one target, and is tried before the
+generators of this package.
 
 A form is registered in one place, from outside::
 
@@ -25,8 +26,8 @@ class Form:
     """A form of kernels.
 
     print: takes a Kernel (hybrid.ir.kernel), the name of its function and, for C, the Target (tiling.py); gives Printed
-    (loops.py) for C or PrintedCuda for CUDA, or raises Refused (lanes.py) with the reason. version: another one when
-    what it prints has changed, as compiled programs are kept on disk. target: "c" or "cuda".
+    (loops.py) for C or PrintedCuda for CUDA, or raises Refused (lanes.py) with the reason. version: change it
+    whenever the printed text changes; it is part of the disk cache's key. target: "c" or "cuda".
     """
     name: str
     print: Callable[..., Any]
@@ -51,13 +52,13 @@ def unregister(form: Form) -> None:
 
 
 def added() -> str:
-    """What compiled programs depend on of the forms."""
+    """All forms and their versions, as text for the key of compiled programs."""
     return repr([(f.name, f.target, f.version) for f in FORMS])
 
 
 def printed(target: str, k: Any, built_in: Callable[[], Any], refused: type[Exception], *given: Any) -> Any:
-    """A kernel in the first registered form that takes it, else as ``built_in`` prints it. given: the other arguments
-    of the forms. Forms that raise ``refused`` leave their reason at the kernel."""
+    """Prints a kernel with the first registered form that accepts it, else with ``built_in``. given: the forms' other
+    arguments. Reasons of forms that raise ``refused`` are kept at the kernel, for reports."""
     reasons: list[tuple[str, str]] = []
     for form in FORMS:
         if form.target != target:

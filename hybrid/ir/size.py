@@ -1,9 +1,9 @@
-"""Sizes that are known when a program is called: integer expressions over named dimensions.
+"""Symbolic sizes: integer expressions over named dimensions whose values are known only when a program is called.
 
-A dimension has a *range*, which proves comparisons for every value of it, and a *hint*, the value that it had when the
-code was traced, by which choices are made that are right either way. A comparison that the range does not prove is a
-question: a trace answers it by the hint and keeps a guard; elsewhere it raises ``Specialised``, and the program is made
-for one size. Nothing is ever assumed silently.
+A dimension has a *range*, from which comparisons are proved for all its values, and a *hint*, its value when the code
+was traced, which serves heuristics alone (heights of tiles, say) that stay right for any value. A comparison that the
+range does not decide goes to ``answering``: during a trace the hint decides it, and the answer is recorded as a guard;
+elsewhere it raises ``Specialised``, and the caller compiles for one concrete size.
 """
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Dim:
     low: int = 2
     high: int = 1 << 30
     hint: int = 64
-    serial: int = 0                  # of the trace: what one trace asked says nothing of another one
+    serial: int = 0                  # number of the trace that made it: dimensions of two traces are never equal
 
 
 @dataclass(frozen=True)
 class Part:
-    """A quotient (``/``), remainder (``%``), the smaller or the greater one of two expressions (``<``, ``>``)."""
+    """An atom that is no plain dimension: ``/`` is a // b, ``%`` is a % b, ``<`` is min(a, b), ``>`` is max(a, b)."""
     kind: str
     a: "Int"
     b: "Int"
@@ -51,9 +51,9 @@ _asked = _Asked()
 
 @contextmanager
 def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool = False) -> Iterator[None]:
-    """Scope in which questions that ranges do not answer go to a function of (what is asked, the expression that is
-    compared with 0, the answer at the hint), which gives the answer. traced: whether the user's code runs, which may
-    go by the text of a size."""
+    """Scope in which comparisons that ranges do not decide go to ``answer(kind, expression, answer at the hint)``,
+    where kind is ``==`` or ``<`` of a comparison with 0. None: they raise ``Specialised``. traced: the user's code
+    runs; ``str(size)`` then raises, as the code could branch on the text."""
     before = _asked.answer, _asked.traced
     _asked.answer, _asked.traced = answer, traced
     try:
@@ -63,7 +63,8 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
 
 
 class Size:
-    """An integer that is known at the call: a sum of products of dimensions and quotients, each with a factor."""
+    """A symbolic integer: a polynomial with integer coefficients over dimensions, quotients, remainders, minima and
+    maxima."""
     __slots__ = ("terms", "_hash", "_ends", "_least", "_at_trace")
     terms: Terms
 
@@ -123,13 +124,13 @@ class Size:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        return not _negative_or(other - self - 1, "<", self, other)
+        return not _is_negative(other - self - 1)
 
     def __ge__(self, other: Any) -> bool:
         return not self < other
 
     def __gt__(self, other: Any) -> bool:
-        return not _negative_or(self - other - 1, ">", self, other)
+        return not _is_negative(self - other - 1)
 
     def __le__(self, other: Any) -> bool:
         return not self > other
@@ -325,7 +326,7 @@ def _ends_of(x: Size) -> tuple[int, int]:
 
 
 def at_least(x: Int, n: int) -> bool:
-    """Whether x >= n for all values in range (False: that is not known)."""
+    """Whether x >= n is proved by the ranges; False may also mean that it is unknown."""
     if isinstance(x, int):
         return x >= n
     found = x._least.get(n)
@@ -350,7 +351,7 @@ def _at_least(x: Size, n: int) -> bool:
 
 
 def surely(question: Callable[[], bool]) -> bool:
-    """The answer to a question, False where the ranges do not give it."""
+    """Whether ``question()`` is proved to be true; False if it is false or undecided."""
     with answering(None, _asked.traced):
         try:
             return bool(question())
@@ -368,8 +369,8 @@ def _zero(x: Int) -> bool:
     return _ask("==", x, x.hint == 0)
 
 
-def _negative_or(x: Int, kind: str, a: Any, b: Any) -> bool:
-    """Whether x < 0."""
+def _is_negative(x: Int) -> bool:
+    """Whether x < 0: proved from the ranges, else asked."""
     if isinstance(x, int):
         return x < 0
     if at_least(x, 0):
@@ -392,7 +393,7 @@ def hint(x: Int) -> int:
 
 
 def may_exceed(x: Int, n: int) -> bool:
-    """Whether a number is greater than another one, or may be."""
+    """Whether x may be greater than n; a symbolic size always may, whatever its range."""
     return type(x) is Size or x > n
 
 
@@ -413,17 +414,17 @@ def dims(x: Any) -> set[Dim]:
 
 
 def fixed(x: Any) -> bool:
-    """Whether a number is no size that is known at the call only."""
+    """Whether a number is concrete, no symbolic size."""
     return not isinstance(x, Size)
 
 
 def same(x: Any, y: Any) -> bool:
-    """Whether two numbers are one and the same expression."""
+    """Whether two numbers are the same expression; asks nothing and records no guard."""
     return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
 
 
 def exactly(x: Int, d: Int) -> Any:
-    """x / d, where that is known to be whole; else None."""
+    """x / d if it is proved to be exact, else None."""
     if type(x) is not Size and type(d) is not Size:
         return None if x % d else x // d
     q, r = _divided(x, d)

@@ -1,10 +1,10 @@
-"""Programs for any size: a size that came with a second value becomes a symbol (hybrid/ir/size.py), and one program
-serves all its values.
+"""Programs for any size: when a dimension is seen with a second value, the function is traced again with a symbol for
+it (hybrid/ir/size.py), and one program then serves every value that passes its guards.
 
-The code is traced once more with such symbols in the shapes of its arguments. Where it, or a pass, asks what the range
-of a symbol does not tell (``if x.shape[0] > 4``), the answer at the trace is kept as a guard: calls for which it would
-be another one are not the program's. Where a number is needed (``range(len(x))``), and where a program does what is not
-known to work for any size, there is none, and each size has a program of its own.
+A comparison that the symbol's range does not decide (``if x.shape[0] > 4``) is answered with the traced value and kept
+as a guard; calls that fail a guard do not use this program. If the code or a pass needs a concrete number
+(``range(len(x))``), or the program does something that is not supported for symbolic sizes (``check``), the trace is
+abandoned, and each size has a program of its own.
 """
 from __future__ import annotations
 
@@ -27,40 +27,41 @@ if TYPE_CHECKING:
     from .trace import Hybridized
 
 Shape = tuple[Any, ...]
-RENEW = 32                      # calls after which a shortest way that ended is laid again
-UNTIL_LAID = RENEW - 2          # so that the third call of a size lays its shortest way
-MOST = 512                      # sizes of one program whose calls are kept
-KEPT = 16                       # shapes of one kind of call that are remembered, to find what differs
-TRIES = 2                       # symbolic traces of one kind of call
-LEAST = 2                       # sizes below it broadcast or are empty: they have programs of their own
+RENEW = 32                      # calls between attempts to install the launcher's fast path again
+UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of a size installs it
+MOST = 512                      # concrete sizes whose entries one program keeps
+KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
+TRIES = 2                       # symbolic traces attempted for each kind of call
+LEAST = 2                       # smallest value of a symbol: 0 is empty and 1 broadcasts
 _serial = count(1)
 
 
 class Asked:
-    """The guards of one symbolic trace: what was asked, and the answer."""
+    """The guards of one symbolic trace: (comparison, expression) -> (answer, the user's line)."""
 
     def __init__(self) -> None:
         self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
 
     def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
-        """The answer at the trace; ``Specialised`` where it makes a number of a size."""
+        """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the
+        size."""
         if kind == "==" and at_trace:
             raise Specialised(f"{user_location()}: the code needs {x.c_text()} == 0")
         return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
 
     def hold(self, values: dict[str, int]) -> bool:
-        """Whether all answers are the same for some sizes."""
+        """Whether a call with these values passes all guards."""
         return all((x.value(values) == 0 if kind == "==" else x.value(values) < 0) == answer
                    for (kind, x), (answer, _) in self.facts.items())
 
     def told(self) -> list[str]:
-        """The guards in words."""
+        """The guards as text, for ``programs``."""
         return [f"{'' if answer else 'not '}{x.c_text()} {kind} 0 ({at})"
                 for (kind, x), (answer, at) in self.facts.items()]
 
     @contextmanager
     def answering(self, traced: bool) -> Iterator[None]:
-        """Scope in which questions are answered so. traced: whether the user's code runs."""
+        """Scope in which comparisons are answered and recorded so. traced: whether the user's code runs."""
         with answering(self.answer, traced):
             yield
 
@@ -76,7 +77,8 @@ def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int) -> list
 
 
 class Family:
-    """One program for any size. kind: of the calls; shapes: of their arrays, with sizes."""
+    """A program for symbolic sizes, and the entries made of it for concrete ones. kind: the calls' signature without
+    sizes; shapes: of the arguments, symbolic."""
 
     def __init__(self, kind: Any, shapes: list[Shape], entry: "Entry", asked: Asked):
         self.kind, self.shapes, self.entry, self.asked = kind, shapes, entry, asked
@@ -84,7 +86,7 @@ class Family:
         self.calls: OrderedDict[Any, "Entry"] = OrderedDict()    # by signature
 
     def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
-        """The sizes of a call with arrays of some shapes; None where it is not the program's."""
+        """Values of the dimensions for a call with these shapes; None if shapes or guards do not match."""
         found: dict[Any, int] = {}
         for own, given in zip(self.shapes, shapes):
             for a, b in zip(own, given):
@@ -97,12 +99,12 @@ class Family:
         return values if self.asked.hold(values) else None
 
     def bound(self) -> Any:
-        """The program of the sizes met last, with its parameters."""
+        """The bound program of the newest entry, whose prepacked parameters others reuse."""
         last = next(reversed(self.calls.values()), None)
         return last.bound if last is not None else None
 
     def at(self, values: dict[str, int]) -> "Entry":
-        """The entry for calls of some sizes."""
+        """The entry for these values of the dimensions."""
         entry, whole = copy.copy(self.entry), self.entry.program
         inputs = tuple(ir.input(i, tuple(number_of(d, values) for d in n.shape), n.dtype)
                        for i, n in enumerate(whole.inputs))
@@ -116,7 +118,7 @@ class Family:
 
 
 class AnySize:
-    """The programs for any size of one hybridized function."""
+    """The programs with symbolic sizes of one hybridized function."""
 
     def __init__(self) -> None:
         self.families: list[Family] = []
@@ -133,8 +135,8 @@ class AnySize:
 
     def entry(self, owner: "Hybridized", plain: Any, structure: Any, arrays: Sequence[Any], held: Sequence[Any],
               cls: Any) -> "Entry | None":
-        """The entry of a call that has none; None where its size has a program of its own. plain: its signature, but
-        for what is read of objects."""
+        """The entry of a signature that is seen for the first time, from a symbolic program; None if this size needs
+        one of its own. plain: the signature without what was read of Python's objects."""
         if not arrays or plain[2].device_type != "cpu" or SCOPE.recording or plain[8] is not None:
             return None
         shapes = [a.shape for a in arrays]
@@ -181,7 +183,7 @@ class AnySize:
 
 
 def check(entry: "Entry") -> None:
-    """Specialised where a call of a program does what is not known to be right for any size."""
+    """Raises Specialised if the entry does something that is not supported for symbolic sizes."""
     program = entry.program
     doubts = {"draws random numbers": entry.draws, "changes arrays": program.updates or entry.written,
               "assigns values": entry.assigned or entry.once, "is recorded": entry.recorded,

@@ -1,9 +1,10 @@
-"""MXNet's operators of 8-bit networks: numbers of 8 bits that stand for real ones between two ends.
+"""MXNet's quantized operators: int8 or uint8 arrays with the range (min, max) that they represent as two further
+results.
 
-int8 numbers stand for multiples of max(|min|, |max|) / 127.5, uint8 ones for those of max / 255.5; the two ends are
-further results. int32 numbers are sums of products, whose ends are those of 2^31 steps of 1 / 127 and 1 / 255 (all
-constants are those that MXNet 1.9.1 takes on a CPU). What is beyond the ends becomes the nearest of them. On purpose,
-unlike there: ``quantized_conv`` takes int8 data, its uint8 data has steps of 1 / 255, and its bias is brought to them.
+The scale of an int8 array is max(|min|, |max|) / 127.5, that of a uint8 array max / 255.5; values outside the range
+saturate. Products give int32 sums, whose range is 2^31 - 1 times the product of the operands' scales of 1 / 127 or 1 /
+255 of their ranges (the constants of MXNet 1.9.1 on a CPU). On purpose, ``quantized_conv`` differs from MXNet's: it
+takes int8 data, its uint8 data has the scale 1 / 255, and its bias is rescaled to the sums.
 """
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from .nn import fc_params
 from .pooling import pooling
 from .registry import Bool, Enum, Float, Int, Lowered, Shape, Str, op
 
-LEVELS = {dt.int8: 127.5, dt.uint8: 255.5, dt.int32: float(2**31 - 1)}      # steps between zero and the greater end
-WHOLE = {dt.int8: 127.0, dt.uint8: 255.0}                                  # of ``quantize``, and of the ends of sums
+LEVELS = {dt.int8: 127.5, dt.uint8: 255.5, dt.int32: float(2**31 - 1)}      # levels up to the end of the range
+WHOLE = {dt.int8: 127.0, dt.uint8: 255.0}                                  # the same for ``quantize``, and for sums
 LIMITS = {dt.int8: (-128.0, 127.0), dt.uint8: (0.0, 255.0)}
 EIGHT = Enum("int8", "auto", "int8", "uint8")
 
 
 def three(a: Attrs) -> int:
-    """A result and the two ends of what it stands for."""
+    """Number of results: values, min, max."""
     return 3
 
 
@@ -39,12 +40,12 @@ def _end(x: Node) -> Node:
 
 
 def _wide(low: Node, high: Node) -> Node:
-    """The greater magnitude of two ends."""
+    """max(|min|, |max|)."""
     return ir.map("maximum", ir.map("abs", _end(low)), ir.map("abs", _end(high)))
 
 
 def _step(d: np.dtype, low: Node, high: Node, levels: "dict[np.dtype, float]" = LEVELS) -> Node:
-    """What one step stands for, (1,)."""
+    """The scale, of shape (1,)."""
     return (_end(high) if d == dt.uint8 else _wide(low, high)) / levels[d]
 
 
@@ -54,12 +55,12 @@ def _times(x: Node, by: Node) -> Node:
 
 
 def _eight(x: Node, target: np.dtype) -> Node:
-    """The nearest numbers of 8 bits."""
+    """Rounds, and saturates to an 8-bit type."""
     return ir.cast(clipped(x, *LIMITS[target]), target)
 
 
 def _ends(target: np.dtype, low: Node, high: Node) -> tuple[Node, Node]:
-    """The ends that results stand for: those of int8 are as far from zero."""
+    """The range of results: symmetric for int8."""
     if target == dt.uint8:
         return _end(low), _end(high)
     wide = _wide(low, high)

@@ -1,5 +1,5 @@
-"""Which values of a program depend on lasting inputs (parameters) and constants alone: they can be computed
-beforehand."""
+"""Which values of a program depend on parameters and constants alone, so that they can be computed once, ahead of the
+calls."""
 from __future__ import annotations
 
 from ..ir import Node, Program

@@ -1,9 +1,9 @@
-"""Products of few bits: which products of float32 are those of narrower numbers, and how these are multiplied by words
-of 32 bits.
+"""Low-precision products: which float32 products are those of narrower numbers, and how words of 32 bits multiply
+these.
 
-A product of bfloat16 numbers with sums in float32 is said as one of float32, whose operands are casts; so is one of
-8-bit integers. Where the processor has an instruction for it (``Blocking.words``), the layout pass takes the narrow
-numbers themselves.
+The IR says a product of bfloat16 or 8-bit numbers as a float32 product whose operands are casts. Where the processor
+has a dot-product instruction for them (AVX512-BF16, AVX512-VNNI; ``Blocking.words``), the layout pass takes the
+operands without their casts, in words of 2 or 4 numbers (packed_words.py).
 """
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ LEAST_WORK = 1 << 14            # products below which nothing is rounded: they 
 LEAST_FILTERS, LEAST_DEPTH = 16, 16
 
 
-# products of float32 that take as long as what Winograd's form does beside its products, by measurement (Zen 4): for a
-# weight, for a tile and channel
+# what Winograd's form does beside its products, counted in float32 products that take as long (measured on Zen 4): for
+# each weight; for each tile and channel
 WEIGHT, TILE = 200, 630
 
 
 def in_words(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
              filters: int, batch: int) -> bool:
-    """Whether a convolution of bfloat16 is faster by words, twice as many products at once, than Winograd's form is in
-    float32 with a quarter of the products."""
+    """Whether a bfloat16 convolution is estimated to be faster with dot-product instructions, two products each, than
+    as float32 with Winograd's F(4x4, 3x3), which has a quarter of the products."""
     if by_rule(kernel, stride, dilate, out, channels, batch) != "winograd4":
         return True
     places = batch * math.prod(tiles(size, d, 4) for size, d in zip(out, dilate))
@@ -52,10 +52,8 @@ def _window_pays(n: Node) -> bool:
 
 
 def in_bfloat16(program: Program, lasting: frozenset[int]) -> Program:
-    """The program with operands of large products with parameters rounded to bfloat16; the sums stay float32. What is
-    rounded for a product is rounded for every other use too, so that it is stored once. Inputs and results are as they
-    were. lasting: slots of the parameters.
-    """
+    """Rounds to bfloat16 both operands of large products with parameters; sums stay float32. A value that is rounded is
+    rounded for all its uses, so that it is stored once; results of the program are not rounded."""
     lasts = Lasting(program, lasting)
     rounded = {_source(a) for n in program.order() if _pays(n, lasts) for a in n.args}
     exact: dict[Node, Node] = {}
@@ -73,7 +71,7 @@ def _rounded(x: Node) -> Node:
 
 
 def _source(x: Node) -> Node:
-    """The value whose elements an operand is, moved."""
+    """The value below reshapes, transposes and other movement."""
     while x.prim in MOVEMENT:
         x = x.args[0]
     return x
@@ -102,11 +100,12 @@ class Words:
     zero: int
 
     def packed(self, direct: Node) -> Node:
-        """Weights packed as of form ``direct``, in words."""
+        """Packs weights that lie as for ``direct`` into words."""
         return pack(direct, self.word)
 
     def sums(self, y: Node) -> Node:
-        """The sums (N, *out, filters) of the data, from those of the data and ``zero``."""
+        """Subtracts what the zero point adds: ``zero`` times the sum of each filter's weights. y: sums (N, *out,
+        filters)."""
         if not self.zero:
             return y
         extra = ir.reduce("sum", ir.cast(self.w, np.float32), range(1, self.w.ndim)) * float(self.zero)
@@ -114,7 +113,7 @@ class Words:
 
 
 def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
-    """The operands in the types that they are casts of; None where they are not multiplied by words."""
+    """Data and weights in their narrow types, channels padded to whole words; None if words do not multiply them."""
     found, of_w = narrow(x), narrow(w)
     if found is None or of_w is None or of_w[1]:
         return None
@@ -134,8 +133,8 @@ def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
 
 # ---- products of 8-bit integers and a scale
 def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
-    """The program with products of 8-bit numbers times their scales as products of these numbers, times the scales:
-    what ONNX's DequantizeLinear before a product says. lasting: slots of the parameters."""
+    """Moves scales after products: (q1 s1) (q2 s2) becomes (q1 q2) s1 s2, as ONNX's DequantizeLinear before a product
+    needs. lasting: slots of the parameters."""
     if not any(n.prim == "cast" and n.args[0].dtype.name in ("int8", "uint8") for n in program.order()):
         return program
     lasts = Lasting(program, lasting)
@@ -164,7 +163,8 @@ def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
 
 
 def _behind_order(n: Node) -> Node | None:
-    """A product's order of axes, before its scales: a convolution is a product and its order."""
+    """Moves a permutation before the multiplications with scales, so that it applies to the product itself: a
+    convolution is a product and a permutation."""
     def ordered(x: Node) -> Node:
         if x.prim == "map" and x.attrs["fn"] == "mul" and x.args[1].prim == "expand":
             return ir.map("mul", ordered(x.args[0]), rebuild(n, [x.args[1]]))
@@ -176,8 +176,8 @@ def _behind_order(n: Node) -> Node | None:
 
 
 def _without_scale(x: Node) -> "tuple[Node, Node, int | None] | None":
-    """8-bit numbers as float32, their scale, and the axis that it is along (None: one number), of their product; moved
-    or not."""
+    """Splits a value into 8-bit numbers as float32, their scale, and the axis of the scale (None: one number for all);
+    looks through movement."""
     if x.prim == "map" and x.attrs["fn"] == "mul":
         q, scale = x.args
         while scale.prim in ("expand", "reshape") and scale.size > 1 and scale.args[0].size < scale.size:
@@ -199,8 +199,8 @@ def _without_scale(x: Node) -> "tuple[Node, Node, int | None] | None":
 
 # ---- sums of products of 8-bit integers
 def sums_in_floats(program: Program) -> Program:
-    """The program with 32-bit sums of products of 8-bit integers that are only wanted as float32 as products of
-    float32, whose operands are casts: packed ones sum words in integers, others round to 24 bits."""
+    """Writes casts to float32 of 32-bit sums of 8-bit products as float32 products of casts: packed forms sum these in
+    integers, others round sums to 24 bits."""
     if not any(n.prim == "dot" and n.dtype == np.int32 for n in program.order()):
         return program
     return program.with_roots(rewrite(program.roots, {"cast": (_sums_of_cast,)}))

@@ -1,8 +1,8 @@
-"""Programs of eager operators that come again and again: processes beside this one compile them, and NumPy's functions
-make way when they are ready.
+"""Background compilation of eager operators. A program of an eager operator runs on NumPy; after CALLS calls another
+process compiles it, and the compiled form is used once it is ready.
 
-What NumPy does in one step it does as fast; a convolution's or a pooling's gradient takes it many, with copies between
-them. Nobody waits for the compiler, and small or rare operators are never compiled.
+That is worth it for operators that take several of NumPy's steps with temporaries (gradients of convolutions and
+pools). Programs of one step, and small ones, are never compiled, and no call waits.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .pending import PendingProgram, pending
 from .staged import has_calls
 
 CALLS = 16                       # calls after which a program is worth compiling
-ELEMENTS = 1 << 16               # that all its steps make together, at least
+ELEMENTS = 1 << 16               # least total of elements that the program's steps make
 _KEY = "repeated"
 
 
@@ -41,7 +41,8 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 
 
 def _asked_for(program: Program) -> Any:
-    """The compiled form where the cache has it, a promise of it otherwise; None where it does not pay or may not be."""
+    """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
+    possible."""
     steps = [n for n in program.order() if n.prim != "input"]
     if len(steps) < 2 or sum(n.size for n in steps) < ELEMENTS or program.updates or not config.compiles_eager():
         return None

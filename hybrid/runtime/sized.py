@@ -1,5 +1,6 @@
-"""Programs for any size: compiled once, with sizes as arguments (hybrid/ir/size.py), and called by way of a program for
-each call's sizes, which shares their shared object and differs from the others in shapes and the sizes themselves."""
+"""Compiled programs with symbolic sizes (hybrid/ir/size.py). The shared object is compiled once and takes the sizes as
+arguments; ``at(sizes)`` makes a cheap program for one set of values, which shares it and differs in shapes and
+arguments."""
 from __future__ import annotations
 
 import time
@@ -17,7 +18,7 @@ from .recipe import Recipe
 
 
 class SizedProgram:
-    """A program whose inputs have sizes that are known at the call. ``at(sizes)`` is the program for some."""
+    """A program whose inputs have symbolic dimensions. ``at(sizes)`` is the program for their values."""
 
     compiled_behind = 0                                  # runs of the compiler in the background
 
@@ -43,7 +44,7 @@ class SizedProgram:
         _numbers(self.report)
 
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
-        """The program for some sizes, by the names of their dimensions."""
+        """The program for concrete sizes, by the names of their dimensions."""
         program = CpuProgram.__new__(CpuProgram)
         program._set(_of_sizes(self.recipe, [d.name for d in self.dims], sizes), self._library, self._prepare,
                      self._again, self.report)
@@ -51,7 +52,7 @@ class SizedProgram:
 
 
 def _of_sizes(r: Recipe, names: list[str], sizes: Mapping[str, int]) -> Recipe:
-    """How a program is run for some sizes."""
+    """The recipe with every symbolic shape replaced by its numbers."""
     def shape(of: tuple[int, ...]) -> tuple[int, ...]:
         for d in of:
             if type(d) is Size:
@@ -64,7 +65,7 @@ def _of_sizes(r: Recipe, names: list[str], sizes: Mapping[str, int]) -> Recipe:
 
 
 def _numbers(value: Any) -> Any:
-    """Sizes in a report as the numbers that they were at the trace."""
+    """Replaces sizes in a report, in place, by the values that they were traced with."""
     if type(value) is Size:
         return value.hint
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
@@ -77,5 +78,5 @@ def _numbers(value: Any) -> Any:
 
 
 def sized(program: Program) -> bool:
-    """Whether a program has such inputs."""
+    """Whether any input of a program has a symbolic dimension."""
     return any(type(d) is not int for n in program.inputs for d in n.shape)

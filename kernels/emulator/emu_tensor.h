@@ -109,7 +109,7 @@ template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *f
 
 // ---- wgmma: a thread's part of D is computed when it waits, so that whoever changes A or B before changes the result
 
-// A half of line r at depth k: bits 4 to 6 of the address are exchanged by bits 7 to 9.
+// The half in row r at depth k of a tile with the 128-byte swizzle: bits 4 to 6 of the address are XORed with bits 7 to 9.
 static inline float swizzled(Factor kind, const Matrix &m, int r, int k) {
     uintptr_t at = (uintptr_t)m.at + r / 8 * m.stride + r % 8 * 128 + k * 2;
     unsigned short h;

@@ -1,6 +1,6 @@
-"""Contractions in CUDA: matrix-vector products with the depth shared by a warp or a block, tiles in shared memory with
-sums in registers, tensor cores for half types (cuda_mma.py).
-"""
+"""Contractions in CUDA. Few rows: matrix-vector products whose depth is split over a warp or a block. Otherwise tiles
+in shared memory with sums in registers, or tensor cores, for half types and, where they are faster, for float32
+(mma.py)."""
 from __future__ import annotations
 
 from typing import Sequence

@@ -75,14 +75,13 @@ class Kept:
                 f"  const {e.index} {counter} = lane + {turn} * {self.width};", *guard, *("  " + s for s in lines), "}"]
 
     def reduction(self, e: CudaEmitter, n: Node, idx: Index, block: Block, acc: str) -> list[str]:
-        """The pass of a reduction, which keeps what it is of."""
+        """The loop of a reduction over the row; the elements that it reads stay in registers for later loops."""
         x, op, axis = n.args[0], n.attrs["op"], n.attrs["axes"][0]
-        v, free, name = Var(e.name("r"), self.total), iter(idx), e.name("kept")
+        v, name = Var(e.name("r"), self.total), e.name("kept")
 
         def of(position: Ix) -> Index:
             rest = iter(idx)
             return tuple(position if a == axis else next(rest) for a in range(x.ndim))
-        del free
         new: list[tuple[Node, Index, Ix, str]] = []
 
         def body(inner: Block, names: dict[Var, Ix], cell: str) -> None:

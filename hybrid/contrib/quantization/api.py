@@ -76,20 +76,21 @@ def quantize_net_v2(network: HybridBlock, quantized_dtype: str = "auto", quantiz
                     data_shapes: Any = None, calib_mode: str = "none", num_calib_examples: int | None = None,
                     ctx: Context | None = None, LayerOutputCollector: Any = None,  # noqa: N803  MXNet's name
                     logger: Any = None) -> SymbolBlock:
-    """A SymbolBlock whose convolutions and dense layers multiply 8-bit numbers, of a trained float32 block that was
-    called once. Hybridize it: on processors with VNNI its products take about a quarter of float32's time.
+    """Quantizes a trained float32 block, which was called once, for inference: a SymbolBlock whose convolutions and
+    dense layers multiply 8-bit integers. Hybridize it: on processors with AVX512-VNNI its products take about a quarter
+    of float32's time.
 
-    quantized_dtype: of data: int8, uint8, or auto (uint8 where calibration has seen no negative number).
-    quantize_granularity: one step for all of a layer's weights, or ``channel-wise`` one for each filter, which is more
-    exact and as fast. exclude_layers: names of layers that stay float32; exclude_layers_match: parts of names;
-    exclude_operators: names of operators. calib_mode: ``none`` finds the ends of values at each call, which is slow;
-    ``naive`` takes the least and greatest values seen on ``calib_data`` (a DataLoader, a DataIter or an iterable of
-    arrays), ``entropy`` the threshold that changes their distribution least, ``customize`` what
-    ``LayerOutputCollector`` (with ``collect(name, numbers)`` and ``ends()``, by name) says.
-    num_calib_examples: how many examples to look at. data_shapes, quantize_mode: accepted; shapes are known from the
-    call, and what is not a product stays float32.
+    quantized_dtype: type of activations: int8, uint8, or auto (uint8 where the calibrated minimum is 0 or more).
+    quantize_granularity: ``tensor-wise`` has one scale for all of a layer's weights, ``channel-wise`` one for each
+    filter, which is more accurate and as fast. exclude_layers: names of layers that stay float32; exclude_layers_match:
+    parts of names; exclude_operators: names of operators. calib_mode: ``none`` computes ranges at each call, which is
+    slow; ``naive`` uses the least and greatest values seen on ``calib_data`` (a DataLoader, a DataIter or an iterable
+    of arrays), ``entropy`` the clipping threshold with the least divergence, ``customize`` what
+    ``LayerOutputCollector`` (with ``collect(name, numbers)`` and ``ends()``, ranges by name) says. num_calib_examples:
+    how many examples to look at. data_shapes, quantize_mode: accepted; shapes are known from the call, and what is not
+    a product stays float32.
 
-    >>> fast = quantize_net(net, calib_data=loader, calib_mode='naive'); fast.hybridize()     # doctest: +SKIP
+    >>> fast = quantize_net(net, calib_data=loader, calib_mode='naive'); fast.hybridize() # doctest: +SKIP
     """
     if not isinstance(network, HybridBlock):
         raise AttributeValueError(f"quantize_net takes a HybridBlock, got {type(network).__name__}")

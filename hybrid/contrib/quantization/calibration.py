@@ -1,5 +1,5 @@
-"""Ends of values, found by running a float32 network on examples: the least and the greatest value, or the threshold
-that changes their distribution least."""
+"""Calibration: ranges of activations, found by running a float32 network on examples: the least and the greatest
+element, or the clipping threshold with the least divergence of Kullback and Leibler."""
 from __future__ import annotations
 
 import itertools
@@ -35,24 +35,24 @@ def batches(data: Any, inputs: int, most: int | None) -> Iterator[list[NDArray]]
 
 
 class Extremes:
-    """The least and the greatest element of each value."""
+    """The least and the greatest element of each tensor."""
 
     def __init__(self, dtype: str):
         self.found: dict[str, tuple[float, float]] = {}
 
     def collect(self, name: str, x: Any) -> None:
-        """Take more of a value."""
+        """Updates the statistics of a tensor with another batch."""
         low, high = float(x.min()), float(x.max())
         a, b = self.found.get(name, (low, high))
         self.found[name] = min(a, low), max(b, high)
 
     def ends(self) -> dict[str, tuple[float, float]]:
-        """The ends by name."""
+        """Ranges (min, max) by name."""
         return self.found
 
 
 class Histograms:
-    """Histograms of values, whose ends are thresholds beyond which little is lost."""
+    """Histograms of tensors, whose ranges are the clipping thresholds with the least divergence."""
 
     def __init__(self, dtype: str):
         self.dtype = dtype

@@ -1,10 +1,9 @@
-"""Watches each access to memory of emulated kernels: HYBRID_EMU_WATCH=races or traffic.
+"""Memory checker for emulated CUDA kernels: HYBRID_EMU_WATCH=races or traffic.
 
-``races`` makes an error of two accesses that nothing orders (between barriers, between blocks), of accesses outside of
-the arrays that a launch was given, and of vectors that are not on boundaries of their size, with the lines of the text.
-``traffic`` counts beside that, line by line, what the requests of warps cost: passes of the banks of shared memory,
-sectors of global memory; ``traffic()`` gives the counts. The watcher is kernels/emulator/emu_watch.cpp; it takes g++
-and addr2line (binutils).
+``races`` reports, with lines of the source, data races (two accesses that no barrier, fence or atomic orders), accesses
+outside of the arrays that a launch was given, and misaligned vectors. ``traffic`` also counts, for each line, what
+requests of warps cost: passes over the banks of shared memory, and sectors of global memory; ``traffic()`` gives the
+counts. The checker itself is kernels/emulator/emu_watch.cpp; it needs g++ and addr2line (binutils).
 """
 from __future__ import annotations
 
