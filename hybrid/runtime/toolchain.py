@@ -268,8 +268,8 @@ def is_clang() -> bool:
 
 
 def target() -> targets.Row:
-    """The row of the C compiler (hybrid.codegen.targets)."""
-    cc = compiler()
+    """The row of the C compiler (hybrid.codegen.targets); GNU C where there is none."""
+    cc = found_compiler()
     return targets.GNU if cc is None else targets.row_of(compiler_version(cc))
 
 
