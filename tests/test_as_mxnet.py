@@ -226,7 +226,7 @@ PROGRAM = '''
 import mxnet as mx
 from mxnet import nd, gluon
 from mxnet.gluon import nn, nothing
-import mxnet.contrib.quantization
+import mxnet.contrib.tensorrt
 
 layers = mx.gluon.nn
 
@@ -250,9 +250,18 @@ mx.nd.sparse.csr_matrix((2, 3)) + a.tostype('csr')
 def test_check_names_what_is_missing_by_line() -> None:
     found = {f.line: f.text for f in check_source(PROGRAM, "net.py")}
     assert sorted(found) == [4, 5, 11, 12, 18, 19, 20]
-    assert ("mxnet.gluon.nothing" in found[4] and "int8" in found[5] and "no_such_operator" in found[11]
+    assert ("mxnet.gluon.nothing" in found[4] and "one compiler" in found[5] and "no_such_operator" in found[11]
             and "takes no colour" in found[12])
     assert "NoLayer" in found[18] and "takes no colour" in found[19] and "no_such" in found[20]
+
+
+def test_contrib_quantization_is_imported_under_its_name() -> None:
+    code = """
+        import mxnet.contrib.quantization as q, hybrid
+        from mxnet.contrib.quantization import quantize_net
+        print(q is hybrid.contrib.quantization and quantize_net is q.quantize_net)
+    """
+    assert alias(code) == "True"
 
 
 def test_check_runs_nothing(tmp_path: Path) -> None:

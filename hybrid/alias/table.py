@@ -13,7 +13,7 @@ gluon.model_zoo.model_store gluon.model_zoo.vision gluon.nn gluon.nn.activations
 gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer
 lr_scheduler metric model module monitor ndarray numpy numpy.linalg numpy.random numpy_extension operator optimizer
 profiler random recordio registry symbol test_utils util engine contrib contrib.amp contrib.amp.lists
-contrib.amp.loss_scaler contrib.io contrib.text contrib.onnx contrib.svrg_optimization
+contrib.amp.loss_scaler contrib.io contrib.text contrib.onnx contrib.quantization contrib.svrg_optimization
 contrib.svrg_optimization.svrg_module contrib.svrg_optimization.svrg_optimizer kvstore onnx rnn rnn.io gluon.probability
 attribute log libinfo
 """.split()
@@ -96,7 +96,6 @@ MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) f
 BESIDE = {"horovod": ("hybrid.distributed",), "horovod.mxnet": ("hybrid.distributed",)}
 
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
-    "mxnet.contrib.quantization": "quantization to int8 is not supported",
     "mxnet.contrib.tensorrt": "there is one compiler here",
     "mxnet.rtc": "write CUDA kernels with CuPy's RawKernel",
     "mxnet.torch": "exchange arrays with torch through DLPack",

@@ -115,10 +115,11 @@ def constants() -> tuple[list[str], str]:
 
 
 def np_functions() -> dict[str, Callable[..., Any]]:
-    """The public functions of ``np``; NumPy's own are those whose parameters are said."""
+    """The public functions of ``np``, NumPy's own excluded."""
     modules = {n for n in dir(hybrid.np) if inspect.ismodule(getattr(hybrid.np, n, None))}
     table = found(hybrid.np, [*(n for n in dir(hybrid.np) if n not in modules), *COMPOSED])
-    return {n: f for n, f in table.items() if n not in signatures.names()}
+    numpys = set(signatures.of_numpy())
+    return {n: f for n, f in table.items() if n not in numpys}
 
 
 def np_text(value: str) -> str:
