@@ -1,4 +1,6 @@
 """Programs for any size: one program serves every value of a size that came with a second value."""
+import functools
+
 import numpy
 import pytest
 
@@ -219,3 +221,48 @@ def test_calls_of_many_sizes_are_forgotten():
         assert f(nd.ones((n,))).shape == (n,)
     assert len(f._engine.entries) <= any_size.MOST + 4
     assert len(f._engine._guards) <= any_size.MOST + 4
+
+
+# ---- the user's objects
+@pytest.mark.parametrize("maxsize", [None, 128])
+def test_sizes_are_not_kept_by_the_users_code(maxsize):
+    """No symbol gets into lists, dicts and caches of the user's, whose contents are those of plain Python."""
+    def made():
+        kept, table, asked = [], {7: 2.0, 5: 3.0}, []
+
+        @functools.lru_cache(maxsize)
+        def cached(n):
+            asked.append(n)
+            return n * 2
+
+        def keeping(x):
+            kept.append(x.shape[0])
+            return x * 2
+
+        def filling(x):                                      # only for sizes that are new, after an ordinary trace
+            if x.shape[0] not in table:
+                table[x.shape[0]] = x.shape[0] * 0.5
+            return x * 3
+
+        def caching(x):
+            return x * cached(x.shape[0])
+
+        def both(x):                                         # the cache is called for some sizes only
+            return x * cached(x.shape[0]) if x.shape[0] > 5 else x
+        return (keeping, filling, caching, both), (kept, table, asked)
+    (plain, wanted), (functions, found) = made(), made()
+    for f, g in zip(plain, map(hybridize, functions)):
+        for n in (7, 5, 8, 9, 4, 3, 8):
+            numpy.testing.assert_array_equal(g(nd.ones((n, 2))).asnumpy(), f(nd.ones((n, 2))).asnumpy())
+    assert found == wanted
+    assert all(type(k) is int for part in found for k in part)
+
+
+def test_a_program_for_any_size_is_one_cache_miss():
+    """Also where it is abandoned; sizes that it serves are none."""
+    f = hybridize(lambda x: x + 1)
+    g = hybridize(lambda x: sum(x[i] for i in range(x.shape[0])))
+    for h, count in ((f, 2), (g, 4)):
+        for n in (2, 4, 5, 6):
+            h(nd.ones((n, 3)))
+        assert len(h.cache_misses) == count and h.cache_misses[1] == "arrays: input 0 float32(2, 3) -> float32(4, 3)"

@@ -165,6 +165,14 @@ def kept_results(memo: Any) -> Iterator[Any]:
             yield value
 
 
+def forget(memo: Any, which: Callable[[Any], bool]) -> None:
+    """Take the results out of a function's cache of which ``which(key and result)`` holds; it keeps the others."""
+    cache = memory_of(memo)
+    for key, value in list(cache.items()):
+        if which([key, *gc.get_referents(value)] if type(value).__name__ == "_lru_list_elem" else [key, value]):
+            del cache[key]
+
+
 def memory(memo: Any, limit: int) -> Answer:
     """The place for what a function keeps now: it holds as long as none of it is computed again or forgotten."""
     cache = memory_of(memo)

@@ -5,6 +5,10 @@ A comparison that the symbol's range does not decide (``if x.shape[0] > 4``) is 
 as a guard; calls that fail a guard do not use this program. If the code or a pass needs a concrete number
 (``range(len(x))``), or the program does something that is not supported for symbolic sizes (``check``), the trace is
 abandoned, and each size has a program of its own.
+
+Only code whose latest ordinary trace was free of such things, changed nothing outside and called no function with a
+cache is traced so (``AnySize.traced``), for symbols must not get into the user's objects. What another path of the code
+changes in the symbolic trace is undone, and the trace is abandoned.
 """
 from __future__ import annotations
 
@@ -124,6 +128,7 @@ class AnySize:
         self.families: list[Family] = []
         self._seen: dict[Any, list[list[Shape]]] = {}
         self._tried: dict[Any, int] = {}
+        self._fit: dict[Any, Any] = {}                   # kinds of calls that may be traced so: at which version
         self.why: list[str] = []                         # what kept a program from being one for any size
 
     def clear(self) -> None:
@@ -131,26 +136,41 @@ class AnySize:
         self.families.clear()
         self._seen.clear()
         self._tried.clear()
+        self._fit.clear()
         self.why.clear()
 
+    def traced(self, plain: Any, version: Any, entry: "Entry") -> None:
+        """Note an ordinary trace: whether calls of its kind may be traced with symbolic sizes."""
+        kind = _kind(plain)
+        self._fit.pop(kind, None)
+        why = doubts(entry)
+        if not why:
+            self._fit[kind] = version
+        elif (told := f"a program for any size that {why[0]}") not in self.why:
+            self.why.append(told)
+
     def entry(self, owner: "Hybridized", plain: Any, structure: Any, arrays: Sequence[Any], held: Sequence[Any],
-              cls: Any) -> "Entry | None":
+              cls: Any) -> "tuple[Entry | None, bool]":
         """The entry of a signature that is seen for the first time, from a symbolic program; None if this size needs
-        one of its own. plain: the signature without what was read of Python's objects."""
+        one of its own. Also whether a cache miss was noted, as for every program that is made. plain: the signature
+        without what was read of Python's objects."""
         if not arrays or plain[2].device_type != "cpu" or SCOPE.recording or plain[8] is not None:
-            return None
+            return None, False
         shapes = [a.shape for a in arrays]
-        kind = (plain[0], tuple((len(s), *rest) for s, *rest in plain[1]), *plain[2:6], plain[7:])
+        kind = _kind(plain)
         for family in self.families:
             if family.kind == (kind, plain[6]) and (values := family.sizes(shapes)) is not None:
                 guard = family.entry.guard
                 if guard.stamp() == family.entry.stamp:
-                    return self._kept(owner, plain, family, values)
-        new = self._new(owner, kind, plain, structure, arrays, held, cls, shapes)
+                    return self._kept(owner, plain, family, values), False
+        wanted = self._wanted(kind, plain[6], shapes)
+        if wanted is None:
+            return None, False
+        new = self._new(owner, kind, plain, structure, arrays, held, cls, wanted)
         if new is None or (values := new.sizes(shapes)) is None:
-            return None
+            return None, True
         self.families.append(new)
-        return self._kept(owner, plain, new, values)
+        return self._kept(owner, plain, new, values), True
 
     def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
         entry = family.at(values)
@@ -162,17 +182,22 @@ class AnySize:
             owner._guards.pop(gone[:-1], None)
         return entry
 
-    def _new(self, owner: "Hybridized", kind: Any, plain: Any, structure: Any, arrays: Sequence[Any],
-             held: Sequence[Any], cls: Any, shapes: list[Shape]) -> Family | None:
+    def _wanted(self, kind: Any, version: Any, shapes: list[Shape]) -> list[Shape] | None:
+        """Symbolic shapes to trace a call with; None for calls that are not traced so."""
         seen = self._seen.setdefault(kind, [])
         serial = next(_serial)
         wanted = next((w for old in reversed(seen) if (w := generalised(old, shapes, serial)) is not None), None)
         if shapes not in seen:
             seen.append(shapes)
             del seen[:-KEPT]
-        if wanted is None or self._tried.get(kind, 0) >= TRIES or config.compile_mode() != "now":
+        if (wanted is None or self._fit.get(kind) != version or self._tried.get(kind, 0) >= TRIES
+                or config.compile_mode() != "now"):
             return None
         self._tried[kind] = self._tried.get(kind, 0) + 1
+        return wanted
+
+    def _new(self, owner: "Hybridized", kind: Any, plain: Any, structure: Any, arrays: Sequence[Any],
+             held: Sequence[Any], cls: Any, wanted: list[Shape]) -> Family | None:
         asked = Asked()
         try:
             entry = owner.traced_for(plain, structure, arrays, held, cls, wanted, asked)
@@ -182,21 +207,34 @@ class AnySize:
         return Family((kind, owner.version()), wanted, entry, asked)
 
 
-def check(entry: "Entry") -> None:
-    """Raises Specialised if the entry does something that is not supported for symbolic sizes."""
+def _kind(plain: Any) -> Any:
+    """A call's signature without sizes and without the version."""
+    return plain[0], tuple((len(s), *rest) for s, *rest in plain[1]), *plain[2:6], plain[7:]
+
+
+def doubts(entry: "Entry") -> list[str]:
+    """What the entry does that is not supported for symbolic sizes, in words."""
     program = entry.program
-    doubts = {"draws random numbers": entry.draws, "changes arrays": program.updates or entry.written,
-              "assigns values": entry.assigned or entry.once, "is recorded": entry.recorded,
-              "shows values": entry.watches, "has demands on its data": entry.demands,
-              "has gradients": entry.gradients or entry.steps, "gives views": entry.views,
-              "does more than one program": entry.before or entry.after,
-              "has numbers among its arguments": entry.numbers is not None,
-              "reads what is outside": entry.drew or entry.outside,
-              "is no compiled program": not hasattr(entry.exe, "at"),
-              "gives back sizes": _has_size(entry.structure)}
-    for what, is_so in doubts.items():
-        if is_so:
-            raise Specialised(f"a program for any size that {what}")
+    found = {"draws random numbers": entry.draws, "changes arrays": program.updates or entry.written,
+             "assigns values": entry.assigned or entry.once, "is recorded": entry.recorded,
+             "shows values": entry.watches, "has demands on its data": entry.demands,
+             "has gradients": entry.gradients or entry.steps, "gives views": entry.views,
+             "does more than one program": entry.before or entry.after,
+             "has numbers among its arguments": entry.numbers is not None,
+             "reads what is outside": entry.drew or entry.outside,
+             "changes what is outside or calls a function with a cache": entry.leaves_traces}
+    return [what for what, is_so in found.items() if is_so]
+
+
+def check(entry: "Entry") -> None:
+    """Raises Specialised if a symbolic entry does something that is not supported."""
+    why = doubts(entry)
+    if not why and not hasattr(entry.exe, "at"):
+        why = ["is no compiled program"]
+    if not why and _has_size(entry.structure):
+        why = ["gives back sizes"]
+    if why:
+        raise Specialised(f"a program for any size that {why[0]}")
 
 
 def _has_size(value: Any) -> bool:

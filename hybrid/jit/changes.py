@@ -31,6 +31,7 @@ from ..buffers.array import NDArray
 from ..base.scope import SCOPE
 from . import answers
 from ..base.pytree import ById
+from ..ir.size import Size, Specialised
 from .concealed import holds_traced, refuse_concealed
 from ..base.errors import DeferredInitializationError, TraceError, user_location
 from ..base.profiling import Hooked
@@ -78,16 +79,25 @@ class Changes:
     def __exit__(self, kind: Any, *_: object) -> None:
         self._stop()
         if kind is not None:
-            self.undo(all_of_them=issubclass(kind, _RETRIED))
+            self.undo(all_of_them=issubclass(kind, _RETRIED) or self._symbolic())
+
+    def _symbolic(self) -> bool:
+        """Whether the code runs with symbolic sizes, of which nothing may be left in the user's objects."""
+        return self._trace is not None and self._trace.symbolic
 
     def _stop(self) -> None:
         self._hooked.remove()
         self._together()
         for memo, before in self._memos.values():
+            now = memo.cache_info()
+            if self._trace is not None and now != before:
+                self._trace.remembered = True
             # one that keeps traced values computes again: the results are the same
-            if memo.cache_info().misses != before.misses and any(
+            if now.misses != before.misses and any(
                     True for _ in traced_in([*answers.memory_of(memo), *answers.kept_results(memo)])):
                 memo.cache_clear()
+            elif now.misses != before.misses and self._symbolic():
+                answers.forget(memo, lambda kept: holds_traced(kept, Size))
         self._memos.clear()
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -171,8 +181,8 @@ class Changes:
                 for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str)))}
 
     # ---- what was assigned
-    def found(self) -> list[Change]:
-        """The changes."""
+    def found(self, incidental: bool = False) -> list[Change]:
+        """The changes. incidental: those too that no call must do."""
         out = []
         for holder in self._holders:
             keys = holder.differs()
@@ -181,21 +191,25 @@ class Changes:
             elif keys:
                 now = holder.now()
                 out += [Change(holder, k, holder.before.get(k, GONE), now.get(k, GONE)) for k in keys]
-        return [c for c in out if c.traced or not _incidental(c)]
+        return [c for c in out if c.traced or incidental or not _incidental(c)]
 
     def undo(self, all_of_them: bool = True) -> None:
         """Traced values out of the user's objects, whatever ended the trace. all_of_them: everything as it was, but for
         layers and parameters that the code made; else what the code did before an error of its own stays done.
         """
         self._stop()
-        for change in self.found():
-            if change.traced or all_of_them and not _is_network(change.new):
+        symbolic = self._symbolic()
+        for change in self.found(symbolic):
+            if change.traced or (holds_traced(change.new, Size) if symbolic and _incidental(change)
+                                 else all_of_them and not _is_network(change.new)):
                 change.undo()
 
     def settle(self) -> list[Change]:
         """The changes; traced values are out of the user's objects."""
         self._stop()
         changes = self.found()
+        if self._symbolic() and (self.found(incidental=True) or self._trace.remembered):
+            raise Specialised(f"{self.first_line()}: the code changes or keeps what is outside of it")
         for change in changes:
             refuse_concealed(change.new, f"{change.what()} is given", self.line(change), self._trace.texts)
             change.settle(self._trace)

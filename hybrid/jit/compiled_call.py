@@ -82,6 +82,8 @@ class Entry:
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.lasting)
         self.single = self.whole and structure == LEAF
+        # whether the traced code changed something outside of it, or called a function with a cache
+        self.leaves_traces = False
         self.family: Any = None                         # the program for any size that this is one size of
         self.guard: Guard = NOTHING
         # what the traced code read of Python's objects (free_variables.py)

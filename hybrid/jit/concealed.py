@@ -93,12 +93,12 @@ def refuse_concealed(value: Any, what: str, line: str, texts: Any = (), bare: bo
                          "hybridize.")
 
 
-def holds_traced(value: Any) -> bool:
-    """Whether a container or object holds a traced value, however deep."""
+def holds_traced(value: Any, kind: type = Symbol) -> bool:
+    """Whether a container or object holds a traced value (or one of another class), however deep."""
     todo, seen = [value], {}
     while todo:
         v = todo.pop()
-        if isinstance(v, Symbol):
+        if isinstance(v, kind):
             return True
         if not isinstance(v, (*_PLAIN, str)) and id(v) not in seen:
             seen[id(v)] = v

@@ -105,6 +105,8 @@ class Trace:
         self.watches: list[Watch] = []
         self.transformed = False                        # of vmap, jvp and the like, which never run as plain Python
         self.names: set[str] = set()                    # in the code that ran
+        self.symbolic = False                           # whether sizes are symbols (any_size.py)
+        self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
         self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
@@ -465,11 +467,12 @@ class Hybridized:
         """The entry for a call, None where it runs as plain Python; the numbers among its arguments that are inputs;
         whether the entry is new. inputs: whether there may be such numbers."""
         plain, signature, entry, numbers = self._found(structure, plain, inputs)
+        missed = False
         if entry is not None:
             self._sightings.again(signature)
             return entry, numbers, False
         if not numbers.values and self.options.get("dynamic", True):
-            entry = self._any_size.entry(self, plain, structure, arrays, held, cls)
+            entry, missed = self._any_size.entry(self, plain, structure, arrays, held, cls)
             if entry is not None:
                 return entry, numbers, True
         if not self._sightings.compiles(signature):
@@ -477,7 +480,7 @@ class Hybridized:
             return None, numbers, False
         failed = None
         try:
-            entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+            entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers, missed)
         except _PlainOnce:
             return None, numbers, False
         except _PlainOnly as err:
@@ -610,13 +613,16 @@ class Hybridized:
         return guard
 
     def _compile(self, plain: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-                 cls: Any, numbers: GivenNumbers) -> Entry:
+                 cls: Any, numbers: GivenNumbers, missed: bool = False) -> Entry:
+        """The entry, new or made by another thread meanwhile. missed: whether the cache miss is noted already."""
         with self._lock:
             signature, entry = self._known(plain)
             if entry is None:
-                self._note_miss(signature)
+                if not missed:
+                    self._note_miss(signature)
                 with progress.told(self.name):
                     entry, guard, values = self._trace(structure, arrays, held, ctx, cls, numbers)
+                self._any_size.traced(plain, self.version(), entry)
                 if entry.drew or entry.outside:          # right for this call: the code drew or read once
                     if entry.drew:
                         foreign_rng.warn(entry.drew, self.name)
@@ -641,6 +647,7 @@ class Hybridized:
                    shapes: Any, asked: Asked) -> Entry:
         """An entry for arrays of other shapes (any_size.py), not for calls. asked: answers what is asked of sizes."""
         with self._lock, progress.told(self.name), asked.answering(False):
+            self._note_miss((*plain, ()))
             entry, guard, values = self._trace(structure, list(arrays), list(held), plain[2], cls, NO_NUMBERS, shapes,
                                                asked)
             check(entry)
@@ -705,6 +712,7 @@ class Hybridized:
                     numbers: NumbersOfTrace, shapes: Any = None) -> tuple[list[Symbol], Any, Reader, list[Change]]:
         """The results of the traced code, how they were put together, what the code read and what it assigned. shapes:
         of the arrays, where they are others than those (with sizes that are known at the call)."""
+        trace.symbolic = shapes is not None
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, s, a._data.dtype)
@@ -813,6 +821,7 @@ class Hybridized:
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside
+        entry.leaves_traces = bool(changes) or trace.remembered
         entry.watched = results
         entry.look_at(views)
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
