@@ -275,7 +275,7 @@ class Conversion:
         form = "direct" if low is None else "words"
         packed = pack(w, form, width)
         packed = low.packed(packed) if low is not None else packed
-        self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
+        self.packs[packed] = f"weights {[filters, depth]} packed as {list(packed.shape)}"
         y = conv(x, packed, form, (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
                  filters, zero=low.zero if low is not None else 0)
         y = low.sums(y) if low is not None else y

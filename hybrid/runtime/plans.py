@@ -177,12 +177,16 @@ LOCKS = 64                              # files that stand for all programs
 LONGEST_WAIT = 120.0                   # seconds for another process, which may have been stopped
 
 
-@contextlib.contextmanager
-def building(name: str) -> Iterator[None]:
+def building(name: str) -> contextlib.AbstractContextManager[None]:
     """Within it, other processes that want to build the same program wait; where files have no locks, nobody does."""
+    return _alone(str(int(name, 16) % LOCKS))
+
+
+@contextlib.contextmanager
+def _alone(what: str) -> Iterator[None]:
     lock = None
     with contextlib.suppress(OSError):
-        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(cache.folder() / f".lock-{what}", os.O_RDWR | os.O_CREAT, 0o600)
         end = time.monotonic() + LONGEST_WAIT
         while time.monotonic() < end and not system.take_lock(lock):     # of this process: children do not inherit it
             time.sleep(0.02)
@@ -221,11 +225,16 @@ def known(title: str) -> Path | None:
 
 
 def remembered(title: str, make: Callable[[], Path | None]) -> Path | None:
-    """A library of this library's own: the one that an earlier process made, or what ``make`` gives."""
+    """A library of this library's own: the one that an earlier process made, or what ``make`` gives. Other processes
+    that want it wait meanwhile; what programs wait for each other by is another file, since one may want a library."""
     so = known(title)
     if so is not None:
         return so
-    made, note = make(), _note(title)
-    if made is not None and note is not None and made.parent == note.parent:
-        cache.write(note, made.name.encode())
-    return made
+    with _alone(title):
+        so = known(title)                                # made by the process that was waited for
+        if so is not None:
+            return so
+        made, note = make(), _note(title)
+        if made is not None and note is not None and made.parent == note.parent:
+            cache.write(note, made.name.encode())
+        return made
