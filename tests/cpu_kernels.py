@@ -124,6 +124,9 @@ def vectors_of(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors of so many bytes in the rest of a test, which is skipped where the machine has none."""
     if width > toolchain.vector_bytes():
         pytest.skip(f"no vectors of {width} bytes here")
+    cc = toolchain.compiler()
+    if cc is not None:
+        toolchain.flags(cc)                      # kept for the whole process: those of the machine's own vectors
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
 
 
