@@ -70,7 +70,7 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
              *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name),
              *([] if plain else ["#endif"]), "", STRUCT, "",
-             kernels, "", *(filled(part, name) for part in ("weights.h", "errors.h", "model.h", "check.h")),
+             kernels, "", *(filled(part, name) for part in ("weights.h", "errors.h", "model.h", "load.h", "check.h")),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     parts += [] if plain else ["#endif"]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)

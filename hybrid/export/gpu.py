@@ -185,5 +185,6 @@ def _program(name: str, what: Specialized, places: Places, launches: Sequence[An
              arrays_said(given), " */", "#ifndef _GNU_SOURCE\n#define _GNU_SOURCE\n#endif", f'#include "{name}.h"',
              "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", f'#include "{name}_images.h"',
              *(f"#define HY_{k} {v}" for k, v in sizes.items()), *tables, "", filled("cuda/driver.h", name),
-             *(filled(part, name) for part in ("weights.h", "errors.h", "cuda/model.h", "check.h", "cuda/run.h"))]
+             *(filled(part, name) for part in ("weights.h", "errors.h", "cuda/model.h", "load.h", "check.h",
+                                          "cuda/run.h"))]
     return "\n".join(parts)

@@ -32,16 +32,6 @@ enum { HY_UNIT = HY_ARRAYS_BYTES < 1 << 21 ? 64 : 1 << 21 };
   return m;
 }
 
-@name@_model *@name@_load(const char *path, int *error) {
-  size_t size = 0;
-  int code = @NAME@_ERROR_ARGUMENT;
-  unsigned char *bytes = path ? hy_read_file(path, &size, &code) : NULL;
-  if (!bytes) { hy_set(error, code); return NULL; }
-  @name@_model *m = @name@_load_bytes(bytes, size, error);
-  free(bytes);
-  return m;
-}
-
 void @name@_free(@name@_model *m) {
   if (!m) return;
 #if HY_THREADED
