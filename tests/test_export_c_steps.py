@@ -105,7 +105,7 @@ def test_the_command_line_takes_model_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given, said", [
-    (["--shape", "dat=2,4"], "has no input 'dat'"), ([], "--shape data="), (["--shape", "data=?,4"], "whole numbers"),
+    (["--shape", "dat=2,4"], "has no input 'dat'"), ([], "--shape data="), (["--shape", "data=-1,4"], "whole numbers"),
     (["--shape", "data"], "INPUT=VALUE")])
 def test_the_command_line_says_what_is_wrong(tmp_path: Path, given: list[str], said: str,
                                              capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .declarations import Declared, declared_in
 
 TEAM = "const hy_team *hy"
-_PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*num_threads\((.*)\))?\s*$")
+_PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*?num_threads\((.*?)\))??(?: if \((.*)\))?\s*$")
 _SHARED = re.compile(r"^(\s*)#pragma omp for( simd)?.*$")
 _SINGLE = re.compile(r"^(\s*)#pragma omp single.*$")
 _LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\w+))\)(?: |$)")
@@ -135,7 +135,8 @@ class Outliner:
         return end
 
     def _region(self, name: str, before: list[str], m: re.Match[str], statement: list[str]) -> list[str]:
-        indent, loop, simd, count = m.groups()
+        indent, loop, simd, count, condition = m.groups()
+        count = count or "hy_threads"
         statement = _alone(statement)
         inside = _divided(statement, bool(simd)) if loop else self._shared(statement)
         body = "\n".join(statement)
@@ -147,7 +148,7 @@ class Outliner:
                                      *_unpacked(kind, taken), *inside, "}"]))
         values = ", ".join(d.name for d in taken) or "0"
         return [f"{indent}{{", f"{indent}  const {kind} hy_shared = {{{values}}};",
-                f"{indent}  hy_run(hy, {part}, &hy_shared, {count or 'hy_threads'});", f"{indent}}}"]
+                f"{indent}  hy_run(hy, {part}, &hy_shared, {f'({condition}) ? {count} : 1' if condition else count});", f"{indent}}}"]
 
     def _shared(self, statement: list[str]) -> list[str]:
         """A statement that every thread runs: its shared loops are divided."""

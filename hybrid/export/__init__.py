@@ -12,7 +12,9 @@ from typing import Any, Sequence
 
 from ..base.errors import AttributeValueError, HybridError
 from ..runtime import toolchain
-from ..runtime.build import listed
+from ..ir import Program
+from ..ir.size import Specialised
+from ..runtime.build import Listing, listed
 from .bindings import checked, write as write_bindings
 from .device import write_device
 from .files import write_all
@@ -21,7 +23,7 @@ from .int8 import quantized
 from .layout import lay_out
 from .source import address
 from .load import load_weights
-from .specialized import RESERVED, Array, Specialized, specialize
+from .specialized import RESERVED, Array, Specialized, needs_number, specialize
 
 __all__ = ["export_c", "load_weights"]
 
@@ -59,17 +61,38 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     if len(int8):
         what = quantized(what, int8)
     checked(bindings, name, what.training is not None)
+    if what.sizes and (device or cuda or languages or len(int8)):
+        raise AttributeValueError(f"{', '.join(what.sizes.names)}: sizes that calls give are for C and C++ on processors, "
+                                  f"in float32; give numbers for a device, GPUs, int8 and other languages")
     input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)
     if cuda:
         return write_cuda(path, name, what, cuda)
-    listing = listed(what.program, what.frozen, address, plain or device)
+    listing = _listing(what, name, plain or device)
     if device:
         return write_device(path, name, what, listing)
     flags = _plain_flags() if plain else _flags()
     written = write_all(path, name, what, listing, lay_out(what, listing), flags)
     return [*written, *write_bindings(path, name, what, flags, languages)]
+
+
+def _listing(what: Specialized, name: str, scalar: bool) -> Listing:
+    """The printed program; where sizes are open and the fast forms need them, with the forms for any size."""
+    if not what.sizes:
+        return listed(what.program, what.frozen, address, scalar)
+    with what.sizes.asked.answering(False):
+        facts = dict(what.sizes.asked.facts)
+        try:
+            return listed(what.program, what.frozen, address, scalar)
+        except Specialised:
+            what.sizes.asked.facts = facts
+        try:
+            program = Program(what.program.inputs, what.program.outputs)
+            program.memo["plain"] = True
+            return listed(program, what.frozen, address, scalar)
+        except Specialised as err:
+            raise needs_number(name, what.sizes, str(err)) from None
 
 
 def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array] = ()) -> None:

@@ -10,8 +10,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base.errors import AttributeValueError, FileFormatError, HybridError
+from .sizes import is_open
 
-Shapes = dict[str, tuple[int, ...]]
+Shapes = dict[str, tuple[Any, ...]]
 
 
 def arguments(given: Sequence[str]) -> argparse.Namespace:
@@ -22,7 +23,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     add("network", type=Path, help="NAME-symbol.json of MXNet or hybrid, or NAME.onnx")
     add("params", type=Path, nargs="?", help="of a symbol file: its parameters, .params or .safetensors")
     add("--shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="the shape of an input; once for "
-        "each. Not wanted where the file says it")
+        "each. Not wanted where the file says it. A length that each call gives is ? or a name, as in data=batch,3,224,224")
     add("--dtype", action="append", default=[], metavar="INPUT=int32", help="the type of an input's elements "
         "(default: what the file says, else float32)")
     add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
@@ -51,11 +52,11 @@ def shapes_of(given: Sequence[str]) -> Shapes:
     """Shapes by input."""
     out = {}
     for name, text in _pairs(given, "--shape").items():
-        sizes = text.strip("()").split(",")
-        if not all(s.strip().isdecimal() and int(s) > 0 for s in sizes if s.strip()):
+        sizes = [s.strip() for s in text.strip("()").split(",") if s.strip()]
+        if not all(s == "?" or s.isidentifier() or s.isdecimal() and int(s) > 0 for s in sizes):
             raise AttributeValueError(f"--shape {name}={text}: lengths are whole numbers from 1 on, as in "
-                                      f"{name}=1,3,224,224; a program is compiled for one shape")
-        out[name] = tuple(int(s) for s in sizes if s.strip())
+                                      f"{name}=1,3,224,224, or ? or a name for one that each call gives")
+        out[name] = tuple(int(s) if s.isdecimal() else None if s == "?" else s for s in sizes)
     return out
 
 
@@ -99,9 +100,29 @@ def of_symbol(network: Path, params: Path | None, shapes: Shapes,
     block = SymbolBlock.imports(str(network), names + labels, str(params))
     if not labels:
         return block, inputs, names, symbol.list_outputs()
-    found = dict(zip(symbol.list_arguments(), symbol.infer_shape(**{n: s for n, (s, _) in zip(names, inputs)})[0]))
-    zeros = [nd.zeros(found[name]) for name in labels]
-    return lambda *arrays: block(*arrays, *zeros), inputs, names, symbol.list_outputs()
+    return _unlabelled(block, symbol, labels, dict(zip(names, [s for s, _ in inputs]))), inputs, names, symbol.list_outputs()
+
+
+def _unlabelled(block: Callable[..., Any], symbol: Any, labels: Sequence[str],
+                shapes: Shapes) -> Callable[..., Any]:
+    """A network without its labels."""
+    from .. import nd  # noqa: PLC0415  as below
+    def lengths(of_open: int) -> list[tuple[int, ...]]:
+        given = {n: tuple(d if isinstance(d, int) else of_open for d in s) for n, s in shapes.items()}
+        found = dict(zip(symbol.list_arguments(), symbol.infer_shape(**given)[0]))
+        return [found[name] for name in labels]
+    if not any(is_open(s) for s in shapes.values()):
+        zeros = [nd.zeros(shape) for shape in lengths(1)]
+        return lambda *arrays: block(*arrays, *zeros)
+    first = next(iter(shapes.values()))
+    if not (first and is_open(first[:1])) or any((one, two) != ((5,), (7,)) for one, two in zip(lengths(5), lengths(7))):
+        raise AttributeValueError(f"--shape: the label {labels[0]!r} of this network has another length than the first "
+                                  f"input's first, so all lengths must be numbers")
+
+    def call(*arrays: Any) -> Any:
+        each = arrays[0].reshape((0, -1)).slice_axis(axis=1, begin=0, end=1).reshape((-1,)).zeros_like()
+        return block(*arrays, *([each] * len(labels)))
+    return call
 
 
 def _is_label(symbol: Any, name: str) -> bool:
@@ -121,7 +142,8 @@ def of_onnx(network: Path, shapes: Shapes,
     _known(names, dtypes, "--dtype", network)
     inputs = [_input(name, (shape, onnx().helper.tensor_dtype_to_np_dtype(code) if code else None), shapes, dtypes,
                      network) for name, shape, code in said["input_tensor_data"]]
-    block = onnx_files.import_to_gluon(network, input_shapes={n: s for n, (s, _) in zip(names, inputs)})
+    block = onnx_files.import_to_gluon(network, input_shapes={n: s for n, (s, _) in zip(names, inputs)
+                                                              if not is_open(s)})
     return block, inputs, names, [name for name, *_ in said["output_tensor_data"]]
 
 

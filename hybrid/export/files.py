@@ -11,7 +11,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base.atomic import write_bytes
 from ..runtime.build import Listing
-from . import source, weights
+from . import sizes, source, weights
 from .layout import Layout
 from .specialized import Array, Specialized
 from .source import filled
@@ -57,8 +57,9 @@ def _weight_tables(layout: Layout, name: str) -> list[str]:
 
 def program_text(name: str, what: Specialized, listing: Listing, layout: Layout) -> str:
     """NAME.c."""
-    kernels = source.program(name, listing, layout, [a.name for a in what.inputs], what.training)
+    kernels = source.program(name, listing, layout, [a.name for a in what.inputs], what.training, what.sizes)
     plain = listing.target.vector <= SCALAR
+    words = _size_words(what)
     parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
              f"{layout.workspace.size} bytes of workspace for each call that runs. */",
@@ -70,7 +71,8 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
              *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name),
              *([] if plain else ["#endif"]), "", STRUCT, "",
-             kernels, "", *(filled(part, name) for part in ("weights.h", "errors.h", "model.h", "load.h", "check.h")),
+             kernels, "", *([filled("sizes.h", name, **words)] if what.sizes else []),
+             *(filled(part, name, **words) for part in ("weights.h", "errors.h", "model.h", "load.h", "check.h")),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     parts += [] if plain else ["#endif"]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
@@ -88,12 +90,18 @@ def header_text(name: str, what: Specialized, mark: str) -> str:
                   SAID_OUTPUTS=arrays_said(what.outputs),
                   CALLS=filled("api_run.h" if what.training is None else "api_step.h", name,
                                **_step_words(what)).rstrip(),
+                  SIZES_API=filled("api_sizes.h", name, **_size_words(what)) if what.sizes else "",
                   DTYPES=", ".join(f"{name.upper()}_{t.upper()}" for t in TYPES))
+
+
+def _size_words(what: Specialized) -> dict[str, object]:
+    return sizes.words(what.sizes, what.inputs[:what.arguments], what.outputs)
 
 
 def _step_words(what: Specialized) -> dict[str, object]:
     """What the texts of a training step say of its arguments."""
     rate = what.training is not None and what.training.slot is not None
+    more = _size_words(what)
     seed = what.training is not None and what.training.draws > 0
     results = [re.sub(r"\W", "_", a.name) for a in what.outputs]
     given = what.inputs[:what.arguments]
@@ -107,7 +115,7 @@ def _step_words(what: Specialized) -> dict[str, object]:
             "RATE_SAID": "rate: the learning rate." if rate else "", "RATE_WORD": "[rate [" if rate else "[",
             "RATE_READ": "  const double rate = argc > 4 ? atof(argv[4]) : 0.01;\n" if rate else "",
             "FIRST": 6 if rate else 5, "SEED": kernel_text("export", "seed.h") if seed else "",
-            "SEED_SAID": SEED if seed else ""}
+            "SEED_SAID": SEED if seed else "", **more}
 
 
 def cpp_text(name: str, what: Specialized) -> str:
@@ -115,18 +123,19 @@ def cpp_text(name: str, what: Specialized) -> str:
     rate = what.training is not None and what.training.slot is not None
     given, results = what.inputs[:what.arguments], [re.sub(r"\W", "_", a.name) for a in what.outputs]
     names = [*what.titles, *results]
-    typed = [f"span<const {TYPES[a.dtype.name]}> {t}" for a, t in zip(given, what.titles)]
+    typed = [f"std::int64_t {n}" for n in what.sizes.names]
+    typed += [f"span<const {TYPES[a.dtype.name]}> {t}" for a, t in zip(given, what.titles)]
     if rate:
         typed.append("double rate")
     typed += [f"span<{TYPES[a.dtype.name]}> {t}" for a, t in zip(what.outputs, results)]
-    checks = [f"    fits({t}, @name@_inputs[{i}]);" for i, t in enumerate(what.titles)]
-    checks += [f"    fits({t}, @name@_outputs[{i}]);" for i, t in enumerate(results)]
+    checks = [_fits(t, "input", i, what) for i, t in enumerate(what.titles)]
+    checks += [_fits(t, "output", i, what) for i, t in enumerate(results)]
     tables = [f"    const void *const inputs_[] = {{{', '.join(f'{t}.data()' for t in what.titles) or 'nullptr'}}};",
               f"    void *const outputs_[] = {{{', '.join(f'{t}.data()' for t in results) or 'nullptr'}}};"]
     if what.training is None:
         lines = ["  // Computes the outputs from the inputs. Threads may call it at the same time.",
                  f"  void run({', '.join(typed)}) const {{", *checks, *tables,
-                 '    check(@name@_run(model_.get(), inputs_, outputs_), "@name@_run");', "  }"]
+                 f'    check(@name@_run(model_.get(){what.sizes.given()}, inputs_, outputs_), "@name@_run");', "  }"]
     else:
         call = [f"{n}.data()" for n in names]
         if rate:
@@ -139,6 +148,12 @@ def cpp_text(name: str, what: Specialized) -> str:
     return filled("api.hpp", name, METHODS="\n".join(lines))
 
 
+def _fits(name: str, kind: str, i: int, what: Specialized) -> str:
+    """The statement of C++ that checks an array's length."""
+    nbytes = f"@name@_{kind}_bytes({i}{what.sizes.given()})" if what.sizes else f"@name@_{kind}s[{i}].bytes"
+    return f"    fits({name}, @name@_{kind}s[{i}], {nbytes});"
+
+
 def example_text(name: str, what: Specialized) -> str:
     """example.c: reads inputs from files of numbers, or takes zeros, and prints the outputs."""
     return filled("example.c" if what.training is None else "example_step.c", name, **_step_words(what))
@@ -148,7 +163,7 @@ def use_text(what: Specialized) -> str:
     """The call in the page's example."""
     if what.training is None:
         return ("    const void *inputs[@NAME@_INPUTS] = {…};\n    void *outputs[@NAME@_OUTPUTS] = {…};\n"
-                "    error = @name@_run(model, inputs, outputs);")
+                f"    error = @name@_run(model{what.sizes.given()}, inputs, outputs);")
     names = [*what.titles, *(["rate"] if what.training.slot is not None else []),
              *(re.sub(r"\W", "_", a.name) for a in what.outputs)]
     return (f"    error = @name@_step(model, {', '.join(names)});       // one training step, as often as wanted\n"
@@ -158,6 +173,7 @@ def use_text(what: Specialized) -> str:
 def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layout: Layout, flags: str) -> list[Path]:
     """Write all files; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
+    what.sizes.limit([layout.workspace.size, *(a.nbytes for a in what.inputs), *(a.nbytes for a in what.outputs)])
     text = program_text(name, what, listing, layout)
     mark = fingerprint(what, layout, text)
     kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), f"{name}.hpp": cpp_text(name, what),

@@ -2,11 +2,13 @@
 workspace."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..base.errors import HybridError
+from ..ir.size import fixed
 from ..runtime.build import Listing
 from .specialized import Array, Specialized
 from .training import COUNT, RANDOM
@@ -22,7 +24,9 @@ class Space:
 
     def take(self, nbytes: int) -> int:
         """The offset of so many bytes, on a cache line or another unit."""
-        at, self.size = self.size, self.size + -(-max(nbytes, 1) // self.unit) * self.unit
+        at = self.size
+        self.size += -(-max(nbytes, 1) // self.unit) * self.unit if fixed(nbytes) else (
+            (nbytes + self.unit - 1) // self.unit * self.unit)
         return at
 
 
@@ -66,11 +70,14 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
         out.weights.append(a)
         out.places.append((kept, offset))
         at[slot] = f"{'m->arrays' if kept else 'once'} + {offset}"
-    constants = [*_constants(listing, "hybrid.constant"),
+    own_constants = _constants(listing, "hybrid.constant")
+    if what.sizes:
+        own_constants.pop()                              # the values of the sizes, which a call gives
+    constants = [*own_constants,
                  *(_constants(prepared, "hybrid.packing") if prepared is not None else [])]
     places = []
     for i, a in enumerate(constants):
-        kept = i < len(main.constants) or training is not None
+        kept = i < len(own_constants) or training is not None
         offset = (out.arrays if kept else out.temporary).take(a.nbytes)
         out.weights.append(a)
         out.places.append((kept, offset))
@@ -91,10 +98,12 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
         out.run.append((given, a.name))
     out.run += [(f"m->arrays + {offset}", f"packed {list(main.inputs[main.given + i][0])}")
                 for i, offset in enumerate(made)]
-    out.run += [(places[i], a.name) for i, a in enumerate(constants[:len(main.constants)])]
+    out.run += [(places[i], a.name) for i, a in enumerate(own_constants)]
+    if what.sizes:
+        out.run.append(("(void *)(uintptr_t)sizes", "the sizes of the call"))
     _results(what, listing, out)
     if prepared is not None:
-        _prepare(listing, out, at, places[len(main.constants):], made)
+        _prepare(listing, out, at, places[len(own_constants):], made)
     return out
 
 
@@ -118,7 +127,7 @@ def lay_out_constants(what: Specialized, listing: Listing) -> Layout:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize
 
 
 def _read_slots(listing: Listing) -> set[int]:

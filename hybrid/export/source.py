@@ -15,15 +15,21 @@ from hybrid.codegen.program.plain import SUPPORT, sized, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
+from ..ir.size import fixed
 from ..runtime.build import Listing
 from .layout import Layout
 from .naming import named
 from .rates import statements
+from .sizes import OpenSizes
 from .specialized import Array
 from .training import Training
 
 _SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
 _ANY = re.compile(r"(\*\w+ = )scratch\b")
+# what texts say where no size is a call's
+FIXED_SIZES = {"SIZES": "", "SIZES_TYPE": "", "SIZES_API": "", "FIT": "", "AND_FIT": "", "SIZES_WORDS": "", "SIZES_SAID": "",
+               "SIZES_READ": "", "FILES": 3, "INPUT_BYTES": "@name@_inputs[i].bytes",
+               "OUTPUT_BYTES": "@name@_outputs[i].bytes"}
 STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
 
 
@@ -40,7 +46,7 @@ def constant(n: Node) -> np.ndarray:
 def filled(template: str, name: str, **words: object) -> str:
     """A text of kernels/export with the model's name, and other words, in it."""
     text = kernel_text("export", template)
-    for key, value in words.items():
+    for key, value in {**FIXED_SIZES, **words}.items():
         text = text.replace(f"@{key}@", str(value))
     return text.replace("@NAME@", name.upper()).replace("@name@", name)
 
@@ -85,8 +91,8 @@ def kernels(listing: Listing, layout: Layout, names: Sequence[str], serial: bool
                    done.with_team, thread_bytes(body))
 
 
-def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
-            training: Training | None = None) -> str:
+def program(name: str, listing: Listing, layout: Layout, names: Sequence[str], training: Training | None,
+            open_sizes: OpenSizes) -> str:
     """Kernels, the functions that run them, and what they need of kernels/."""
     done = kernels(listing, layout, names)
     threaded = int(bool(done.with_team))
@@ -94,13 +100,14 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
              f"#define HY_STACK_BYTES {STACK + 2 * done.stack}"]
     plain = listing.target.vector <= printer.SCALAR
     rate = training is not None and training.slot is not None
-    words = {"RATE_TYPE": ", double rate" if rate else "", "RATE_GIVEN": ", rate" if rate else ""}
+    words = {"MORE_TYPE": ", double rate" if rate else open_sizes.declared(),
+             "MORE": ", rate" if rate else open_sizes.given()}
     text = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
                       filled("pool.h", name).rstrip(),
                       "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
                       title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
                       done.before, title("kernels"), done.text, "",
-                      *_calls(listing, layout, done.with_team, training),
+                      *_calls(listing, layout, done.with_team, training, open_sizes),
                       *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
     return QUIET + "\n" + (standard(text) if plain else sized(text))
 
@@ -161,7 +168,8 @@ def _numbers(training: Training) -> list[str]:
             *("  " + line for line in lines), "}"]
 
 
-def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Training | None) -> list[str]:
+def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Training | None,
+           open_sizes: OpenSizes) -> list[str]:
     """The functions that fill the tables and run the programs."""
     rate = training is not None and training.slot is not None
     own = f"workspace + {layout.workspace.size}"
@@ -177,8 +185,9 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
     out = [*(_numbers(training) if rate and training is not None else []),
            "/* One call: the table of all arrays, then the kernels. */",
            f"HY_ENTRY void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
-           f"void *const *outputs{', double rate' if rate else ''}) {{",
-           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *table(layout.run), *advance,
+           f"void *const *outputs{', double rate' if rate else open_sizes.declared()}) {{",
+           "  (void)m, (void)inputs, (void)outputs;",
+           *([f"  const int64_t sizes[] = {{{open_sizes.table()}}};"] if open_sizes else []), f"  void *b[{len(layout.run)}];", *table(layout.run), *advance,
            *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
     out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
             "HY_ENTRY void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
@@ -198,10 +207,10 @@ def parts_a_thread() -> int:
 
 def rows(what: Sequence[Array], name: str, table: str, public: bool) -> list[str]:
     """A table of arrays: names, dtypes, shapes."""
-    shapes = [f"static const int64_t {table}_shape{i}[] = {{{', '.join(map(str, a.shape))}}};"
+    shapes = [f"static const int64_t {table}_shape{i}[] = {{{', '.join(str(d) if fixed(d) else '-1' for d in a.shape)}}};"
               for i, a in enumerate(what) if a.shape]
     lines = [f'  {{"{a.name}", {name.upper()}_{_enum(a.dtype)}, {len(a.shape)}, '
-             f'{f"{table}_shape{i}" if a.shape else "NULL"}, {a.nbytes}}},' for i, a in enumerate(what)]
+             f'{f"{table}_shape{i}" if a.shape else "NULL"}, {a.nbytes if fixed(a.nbytes) else 0}}},' for i, a in enumerate(what)]
     empty = [f'  {{"", {name.upper()}_FLOAT32, 0, NULL, 0}},'] if not what else []
     return [*shapes, f"{'' if public else 'static '}const {name}_array {table}[] = {{", *lines, *empty, "};"]
 

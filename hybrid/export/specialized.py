@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Sequence
@@ -16,8 +17,11 @@ from ..base.errors import AttributeValueError, HybridError
 from ..buffers.array import NDArray
 from ..ir import Program
 from ..jit.compiled_call import Entry
+from ..ir.size import Specialised
+from ..jit.any_size import doubts
 from ..jit.trace import Hybridized
 from ..runtime.staged import has_calls
+from .sizes import OpenSizes, at_hint, is_open, shapes_of
 from .training import RANDOM, Training, name_of, training_of
 
 
@@ -42,8 +46,8 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        """Bytes of its elements; an expression where a call gives a size."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass
@@ -59,6 +63,7 @@ class Specialized:
     entry: Entry
     training: Training | None = None     # of a program that changes its weights
     titles: list[str] = field(default_factory=list)      # of the arguments, in the function's own words
+    sizes: OpenSizes = field(default_factory=OpenSizes)  # that calls give
 
 
 def sample(value: Any) -> NDArray:
@@ -71,23 +76,35 @@ def sample(value: Any) -> NDArray:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         shape, dtype = value
     if not isinstance(shape, (tuple, list)) or not all(isinstance(d, (int, np.integer)) and d > 0 for d in shape):
-        raise AttributeValueError(f"export_c takes arrays, shapes like (1, 3, 224, 224), or ((1, 128), 'int32'); got "
-                                  f"{value!r}")
+        raise AttributeValueError(f"export_c takes arrays, shapes like (1, 3, 224, 224) or (\"batch\", 3, 224, 224), or "
+                                  f"((1, 128), 'int32'); got {value!r}")
     return nd.zeros(tuple(shape), dtype=dtype)
+
+
+def _open(values: Sequence[Any]) -> tuple[list[Any], list[tuple[int, ...]] | None, OpenSizes]:
+    """Inputs without sizes that a call gives: the shapes with them, None where there are none, and those sizes."""
+    pairs = [v if isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], (tuple, list)) else (v, "float32")
+             for v in values]
+    if not any(isinstance(s, (tuple, list)) and is_open(s) for s, _ in pairs):
+        return list(values), None, OpenSizes()
+    pairs = [(p[0].shape, p[0].dtype) if hasattr(p[0], "shape") else p for p in pairs]
+    shapes, sizes = shapes_of(pairs)
+    return [(at_hint(s), d) for s, d in shapes], [s for s, _ in shapes], sizes
 
 
 def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names: dict[int, str]) -> Specialized:
     """Trace a call with some inputs. names: of weights, by id of the Parameter."""
-    arrays = [sample(x) for x in inputs]
+    values, shapes, sizes = _open(inputs)
+    arrays = [sample(x) for x in values]
     if any(a.context != cpu(0) for a in arrays):
         raise HybridError("export_c writes C for processors: give inputs on mx.cpu()")
     engine = Hybridized(call, name)
     with predict_mode():
-        entry = engine.specialization(*arrays)
+        entry = engine.specialization(*arrays) if shapes is None else _entry_for(engine, arrays, shapes, sizes)
     _check(entry, name)
     change = training_of(entry, name)
-    given = [Array("data" if len(arrays) == 1 else f"data{i}", a.shape, np.dtype(a.dtype))
-             for i, a in enumerate(arrays)]
+    given = [Array("data" if len(arrays) == 1 else f"data{i}", s, np.dtype(a.dtype))
+             for i, (a, s) in enumerate(zip(arrays, shapes or [a.shape for a in arrays]))]
     used = {a.name for a in given}
     weights = [_weight(h, x, names, used) for h, x in zip(entry.captured, entry.fixed(arrays))]
     program = entry.program
@@ -100,7 +117,24 @@ def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names
         n = program.outputs[k] if kind == "output" else program.inputs[k]
         outputs.append(Array("output" if len(entry.picks) == 1 else f"output{i}", n.shape, n.dtype))
     return Specialized(program, every, len(given), outputs, list(entry.picks),
-                       frozenset(program.memo.get("lasting", frozenset())), entry, change, _titles(call, given))
+                       frozenset(program.memo.get("lasting", frozenset())), entry, change, _titles(call, given), sizes)
+
+
+def _entry_for(engine: Hybridized, arrays: Sequence[NDArray], shapes: Sequence[Any], sizes: OpenSizes) -> Entry:
+    """The entry of a call in which some lengths are symbols."""
+    try:
+        entry = engine.specialization_for(shapes, sizes.asked, *arrays)
+    except Specialised as err:
+        raise needs_number(engine.name, sizes, str(err)) from None
+    why = doubts(entry)
+    if why:
+        raise needs_number(engine.name, sizes, f"a program for any size that {why[0]}")
+    return entry
+
+
+def needs_number(name: str, sizes: OpenSizes, why: str) -> HybridError:
+    """The error for a network that cannot be exported with sizes which calls give."""
+    return HybridError(f"{name} cannot be exported with {', '.join(sizes.names)} open ({why}): give numbers as lengths")
 
 
 def _titles(call: Callable[..., Any], given: Sequence[Array]) -> list[str]:

@@ -66,7 +66,8 @@ class Entry:
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
                 if trace.precision == "bf16" and "bfloat16" in runtime.words(self.ctx):
                     program = self.program = in_bfloat16(program, program.memo["lasting"])
-            runtime.compile(program, self.ctx)
+            if trace.compiled:
+                runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are

@@ -106,6 +106,7 @@ class Trace:
         self.transformed = False                        # of vmap, jvp and the like, which never run as plain Python
         self.names: set[str] = set()                    # in the code that ran
         self.symbolic = False                           # whether sizes are symbols (any_size.py)
+        self.compiled = True                            # whether what is traced is compiled at once
         self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
@@ -518,6 +519,14 @@ class Hybridized:
             self._numbers.keep(structure, numbers, err.why)
             return self.specialization(*args, **kwargs)
 
+    def specialization_for(self, shapes: Any, asked: Asked, *args: Any) -> Entry:
+        """The entry of a call with these arguments in other shapes (any_size.py), traced and not compiled. asked:
+        answers what is asked of sizes."""
+        plain, structure, arrays, held = self._kind(args, {})
+        cls = next((type(x) for x in [*arrays, *held] if isinstance(x, NDArray)), None)
+        with self._lock, asked.answering(False):
+            return self._trace(structure, arrays, held, plain[2], cls, NO_NUMBERS, shapes, asked, compiled=False)[0]
+
     def known(self, args: Any, kwargs: Any) -> Entry | None:
         """The entry of a call with these arguments, if there is one."""
         plain, structure, _, _ = self._kind(args, kwargs)
@@ -675,10 +684,11 @@ class Hybridized:
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                cls: Any, numbers: GivenNumbers, shapes: Any = None,
-               asked: Asked | None = None) -> tuple[Entry, Guard, list[Any]]:
+               asked: Asked | None = None, compiled: bool = True) -> tuple[Entry, Guard, list[Any]]:
         wanted = numbers.first()
         while True:
             trace = self._new_trace(arrays, held, ctx)
+            trace.compiled = compiled
             traced = NumbersOfTrace(trace, numbers, wanted)
             try:
                 with asked.answering(True) if asked is not None else nullcontext():

@@ -21,7 +21,8 @@ extern "C" {
 /* Types of elements. FLOAT16 and BFLOAT16 are given as the 16 bits of each number. */
 typedef enum { @DTYPES@ } @name@_dtype;
 
-/* An array, its last axis contiguous in memory; of no axes: shape is null, and it has one element. */
+/* An array, its last axis contiguous in memory; of no axes: shape is null, and it has one element. A length of -1 is that of a
+ * call, and bytes is then 0. */
 typedef struct {
   const char *name;
   @name@_dtype dtype;
@@ -36,7 +37,7 @@ enum {
   @NAME@_OK,
   @NAME@_ERROR_ARGUMENT, @NAME@_ERROR_OVERLAP, @NAME@_ERROR_MEMORY, @NAME@_ERROR_FILE, @NAME@_ERROR_FORMAT, @NAME@_ERROR_VERSION,
   @NAME@_ERROR_FINGERPRINT, @NAME@_ERROR_ARRAYS, @NAME@_ERROR_CHECKSUM, @NAME@_ERROR_THREADS, @NAME@_ERROR_MACHINE,
-  @NAME@_ERROR_DEVICE
+  @NAME@_ERROR_DEVICE, @NAME@_ERROR_SIZES
 };
 /* Words for an error code. */
 const char *@name@_error_text(int error);
@@ -49,7 +50,7 @@ typedef struct @name@_model @name@_model;
 void @name@_free(@name@_model *model);
 
 @CALLS@
-#ifdef __cplusplus
+@SIZES_API@#ifdef __cplusplus
 }
 #endif
 #endif

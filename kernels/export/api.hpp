@@ -51,9 +51,9 @@ class model {
   struct free { void operator()(@name@_model *m) const { @name@_free(m); } };
   static void check(int code, const char *what) { if (code) throw error(code, what); }
   template <class T>
-  static void fits(span<T> s, const @name@_array &a) {
-    if (s.size() * sizeof(T) != a.bytes)
-      throw std::length_error(std::string(a.name) + " has " + std::to_string(a.bytes / sizeof(T)) + " elements, got " + std::to_string(s.size()));
+  static void fits(span<T> s, const @name@_array &a, std::size_t bytes) {
+    if (s.size() * sizeof(T) != bytes)
+      throw std::length_error(std::string(a.name) + " has " + std::to_string(bytes / sizeof(T)) + " elements, got " + std::to_string(s.size()));
   }
   std::unique_ptr<@name@_model, free> model_;
 };

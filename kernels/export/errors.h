@@ -14,6 +14,7 @@ const char *@name@_error_text(int error) {
     case @NAME@_ERROR_THREADS: return "the system gives no such number of threads, or this build has none";
     case @NAME@_ERROR_MACHINE: return "the weights are for processors that store the lowest byte first";
     case @NAME@_ERROR_DEVICE: return "there is no GPU that this program can use, or the GPU or its driver failed";
+    case @NAME@_ERROR_SIZES: return "the program is not made for sizes like these";
     default: return "an unknown error code";
   }
 }

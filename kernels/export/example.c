@@ -1,8 +1,8 @@
 /* Loads @name@.weights, runs the model once and prints the first numbers of each output.
  *
- *     ./example @name@.weights [threads [input.bin … [output.bin …]]]
+ *     ./example @name@.weights [threads @SIZES_WORDS@[input.bin … [output.bin …]]]
  *
- * input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros without it. output.bin: where an
+ *@SIZES_SAID@ input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros without it. output.bin: where an
  * output goes, in the same form. */
 #include "@name@.h"
 #include <stdio.h>
@@ -25,13 +25,13 @@ static int transfer(const char *path, const char *mode, void *data, size_t bytes
   return 0;
 }
 
-static void print(const @name@_array *a, const void *data) {
+static void print(const @name@_array *a, const void *data, size_t bytes) {
   printf("%s:", a->name);
   for (size_t i = 0; i < 10; i++) {
-    if (a->dtype == @NAME@_FLOAT32 && i * 4 < a->bytes) printf(" %.9g", (double)((const float *)data)[i]);
-    else if (a->dtype == @NAME@_FLOAT64 && i * 8 < a->bytes) printf(" %.17g", ((const double *)data)[i]);
-    else if (a->dtype == @NAME@_INT32 && i * 4 < a->bytes) printf(" %ld", (long)((const int32_t *)data)[i]);
-    else if (a->dtype == @NAME@_INT64 && i * 8 < a->bytes) printf(" %lld", (long long)((const int64_t *)data)[i]);
+    if (a->dtype == @NAME@_FLOAT32 && i * 4 < bytes) printf(" %.9g", (double)((const float *)data)[i]);
+    else if (a->dtype == @NAME@_FLOAT64 && i * 8 < bytes) printf(" %.17g", ((const double *)data)[i]);
+    else if (a->dtype == @NAME@_INT32 && i * 4 < bytes) printf(" %ld", (long)((const int32_t *)data)[i]);
+    else if (a->dtype == @NAME@_INT64 && i * 8 < bytes) printf(" %lld", (long long)((const int64_t *)data)[i]);
   }
   printf("\n");
 }
@@ -43,18 +43,20 @@ int main(int argc, char **argv) {
   error = @name@_set_threads(model, argc > 2 ? atoi(argv[2]) : 1);
   if (error) return @name@_free(model), failed("@name@_set_threads", error);
 
-  void *inputs[@NAME@_INPUTS + 1], *outputs[@NAME@_OUTPUTS + 1];
+@SIZES_READ@  void *inputs[@NAME@_INPUTS + 1], *outputs[@NAME@_OUTPUTS + 1];
   const void *given[@NAME@_INPUTS + 1];
   for (int i = 0; i < @NAME@_INPUTS; i++) {
-    given[i] = inputs[i] = calloc(@name@_inputs[i].bytes + 1, 1);
-    if (inputs[i] && argc > 3 + i) wrong |= !transfer(argv[3 + i], "rb", inputs[i], @name@_inputs[i].bytes);
+    const size_t bytes = @INPUT_BYTES@;
+    given[i] = inputs[i] = calloc(bytes + 1, 1);
+    if (inputs[i] && argc > @FILES@ + i) wrong |= !transfer(argv[@FILES@ + i], "rb", inputs[i], bytes);
   }
-  for (int i = 0; i < @NAME@_OUTPUTS; i++) outputs[i] = malloc(@name@_outputs[i].bytes + 1);
+  for (int i = 0; i < @NAME@_OUTPUTS; i++) outputs[i] = malloc(@OUTPUT_BYTES@ + 1);
 
-  error = @name@_run(model, given, outputs);
+  error = @name@_run(model@SIZES@, given, outputs);
   for (int i = 0; i < @NAME@_OUTPUTS && !error; i++) {
-    print(&@name@_outputs[i], outputs[i]);
-    if (argc > 3 + @NAME@_INPUTS + i) wrong |= !transfer(argv[3 + @NAME@_INPUTS + i], "wb", outputs[i], @name@_outputs[i].bytes);
+    const size_t bytes = @OUTPUT_BYTES@;
+    print(&@name@_outputs[i], outputs[i], bytes);
+    if (argc > @FILES@ + @NAME@_INPUTS + i) wrong |= !transfer(argv[@FILES@ + @NAME@_INPUTS + i], "wb", outputs[i], bytes);
   }
   for (int i = 0; i < @NAME@_INPUTS; i++) free(inputs[i]);
   for (int i = 0; i < @NAME@_OUTPUTS; i++) free(outputs[i]);

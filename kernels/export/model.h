@@ -55,6 +55,6 @@ int @name@_set_threads(@name@_model *m, int threads) {
 #endif
 }
 
-size_t @name@_workspace_bytes(const @name@_model *m) {
-  return m ? 64 + (size_t)HY_WORKSPACE_BYTES + (size_t)HY_OWN_BYTES * (size_t)m->threads : 0;
+size_t @name@_workspace_bytes(const @name@_model *m@SIZES_TYPE@) {
+  return m@AND_FIT@ ? 64 + (size_t)HY_WORKSPACE_BYTES + (size_t)HY_OWN_BYTES * (size_t)m->threads : 0;
 }
