@@ -9,7 +9,7 @@ import pytest
 
 from hybrid import autograd
 from hybrid.base import pending
-from hybrid.runtime import background, toolchain
+from hybrid.runtime import toolchain
 
 from .test_background import hold, in_background  # noqa: F401  a fixture
 from .test_deferred_loop import BATCHES, Loop
