@@ -18,7 +18,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
-from ..base.scope import SCOPE
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
 from ..ir.size import Dim, Size, Specialised, size
@@ -178,7 +177,6 @@ def _kind(plain: Any) -> Any:
 
 def doubts(entry: "Entry") -> list[str]:
     """What the entry does that is not supported for symbolic sizes, in words."""
-    program = entry.program
     found = {"assigns values": entry.assigned or entry.once,
              "changes arrays while it is recorded": entry.recorded and entry.written,
              "shows values": entry.watches, "has demands on its data": entry.demands,
