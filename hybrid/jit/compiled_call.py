@@ -64,8 +64,8 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
-                if trace.precision == "bf16" and "bfloat16" in runtime.words(self.ctx):
-                    program = self.program = in_bfloat16(program, program.memo["lasting"])
+                if trace.precision == "bf16" and "bfloat16" in (known := runtime.words(self.ctx)):
+                    program = self.program = in_bfloat16(program, program.memo["lasting"], known)
             runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
