@@ -12,6 +12,7 @@ from ..base import config, forking
 from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
+from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
@@ -108,7 +109,15 @@ def _told(program: Program, ctx: Context) -> Any:
     return made
 
 
+def _of_whole(program: AtSizes, ctx: Context) -> Any:
+    """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
+    found = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    return found.at(program.values) if hasattr(found, "at") else None
+
+
 def _compile(program: Program, ctx: Context) -> Any:
+    if type(program) is AtSizes:
+        return _of_whole(program, ctx) or _compile(program.alone(), ctx)
     if ctx.device_type != "gpu":
         program = on_host(program)
     if has_calls(program):
