@@ -141,7 +141,7 @@ def test_the_command_line_takes_open_lengths(tmp_path: Path) -> None:
 
 def test_what_needs_numbers_says_so(tmp_path: Path) -> None:
     net = _convolutions()
-    with pytest.raises(mx.MXNetError, match="n_batch: sizes that calls give are for C and C"):
+    with pytest.raises(mx.MXNetError, match="n_batch: sizes that calls give are for networks in C"):
         net.export_c(tmp_path, ("batch", 1, 12, 12), device=True)
     with pytest.raises(mx.MXNetError, match="a name of lower case letters"):
         net.export_c(tmp_path, ("Batch!", 1, 12, 12))

@@ -61,9 +61,9 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     if len(int8):
         what = quantized(what, int8)
     checked(bindings, name, what.training is not None)
-    if what.sizes and (device or cuda or languages or len(int8)):
-        raise AttributeValueError(f"{', '.join(what.sizes.names)}: sizes that calls give are for C and C++ on processors, "
-                                  f"in float32; give numbers for a device, GPUs, int8 and other languages")
+    if what.sizes and (device or cuda or languages or len(int8) or what.training is not None):
+        raise AttributeValueError(f"{', '.join(what.sizes.names)}: sizes that calls give are for networks in C and C++ on "
+                                  f"processors; give numbers for training steps, devices, GPUs, int8, other languages")
     input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Sequence
 
 from ..base.errors import AttributeValueError
+from ..ir.asked import Asked
 from ..ir.size import Dim, Int, Part, Size, ends, fixed, gathered, greater, quotient, size, smaller, surely
-from ..jit.any_size import Asked
 
 MOST = 1 << 30                           # of a size
 MOST_BYTES = 1 << 44                     # of all arrays of a call
@@ -21,7 +21,7 @@ HINT, HINT_FIRST = 48, 12                # at which heuristics look: of a size, 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 Shape = tuple[Int, ...]
 COMPILER = ("hybrid.ir.", "hybrid.passes.", "hybrid.codegen.")
-ASKED_BY_WAY_OF = ("hybrid.ir.size", "hybrid.jit.any_size", __name__)
+ASKED_BY_WAY_OF = ("hybrid.ir.size", "hybrid.ir.asked", __name__)
 
 
 class Answers(Asked):

@@ -128,7 +128,7 @@ def _entry_for(engine: Hybridized, arrays: Sequence[NDArray], shapes: Sequence[A
         raise needs_number(engine.name, sizes, str(err)) from None
     why = doubts(entry)
     if why:
-        raise needs_number(engine.name, sizes, f"a program for any size that {why[0]}")
+        raise needs_number(engine.name, sizes, f"it {why[0]}")
     return entry
 
 
