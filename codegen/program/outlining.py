@@ -136,7 +136,7 @@ class Outliner:
 
     def _region(self, name: str, before: list[str], m: re.Match[str], statement: list[str]) -> list[str]:
         indent, loop, simd, count, condition = m.groups()
-        count = count or "hy_threads"
+        count = f"({condition}) ? {count or 'hy_threads'} : 1" if condition else count or "hy_threads"
         statement = _alone(statement)
         inside = _divided(statement, bool(simd)) if loop else self._shared(statement)
         body = "\n".join(statement)
@@ -148,7 +148,7 @@ class Outliner:
                                      *_unpacked(kind, taken), *inside, "}"]))
         values = ", ".join(d.name for d in taken) or "0"
         return [f"{indent}{{", f"{indent}  const {kind} hy_shared = {{{values}}};",
-                f"{indent}  hy_run(hy, {part}, &hy_shared, {f'({condition}) ? {count} : 1' if condition else count});", f"{indent}}}"]
+                f"{indent}  hy_run(hy, {part}, &hy_shared, {count});", f"{indent}}}"]
 
     def _shared(self, statement: list[str]) -> list[str]:
         """A statement that every thread runs: its shared loops are divided."""

@@ -39,8 +39,8 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     """Write a network, for inputs of some shapes, as C files into a folder; their paths.
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
-    "int32")``; without any, those of a block's last call. name: of the files and of the C functions' beginnings; the
-    folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
+    "int32")``; without any, those of a block's last call. A length that is a name or None is a size that each call
+    gives (sizes.py). name: of the files and of the C functions' beginnings; the folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
     what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers. bindings:
     other languages that call it (``hybrid.export.bindings.LANGUAGES``), each in a folder of its own with an example.
     device: the form for devices without an operating system, plain C without heap, files and threads. int8: examples of
@@ -62,8 +62,8 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
         what = quantized(what, int8)
     checked(bindings, name, what.training is not None)
     if what.sizes and (device or cuda or languages or len(int8) or what.training is not None):
-        raise AttributeValueError(f"{', '.join(what.sizes.names)}: sizes that calls give are for networks in C and C++ on "
-                                  f"processors; give numbers for training steps, devices, GPUs, int8, other languages")
+        raise AttributeValueError(f"{', '.join(what.sizes.names)}: sizes that calls give are for networks in C and C++ "
+                                  f"on processors; give numbers for training steps, devices, GPUs, int8 and bindings")
     input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)

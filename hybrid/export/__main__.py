@@ -23,7 +23,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     add("network", type=Path, help="NAME-symbol.json of MXNet or hybrid, or NAME.onnx")
     add("params", type=Path, nargs="?", help="of a symbol file: its parameters, .params or .safetensors")
     add("--shape", action="append", default=[], metavar="INPUT=1,3,224,224", help="the shape of an input; once for "
-        "each. Not wanted where the file says it. A length that each call gives is ? or a name, as in data=batch,3,224,224")
+        "each. Not wanted where the file says it. A length that each call gives is ? or a name: data=batch,3,224,224")
     add("--dtype", action="append", default=[], metavar="INPUT=int32", help="the type of an input's elements "
         "(default: what the file says, else float32)")
     add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
@@ -100,7 +100,8 @@ def of_symbol(network: Path, params: Path | None, shapes: Shapes,
     block = SymbolBlock.imports(str(network), names + labels, str(params))
     if not labels:
         return block, inputs, names, symbol.list_outputs()
-    return _unlabelled(block, symbol, labels, dict(zip(names, [s for s, _ in inputs]))), inputs, names, symbol.list_outputs()
+    shaped = dict(zip(names, [shape for shape, _ in inputs]))
+    return _unlabelled(block, symbol, labels, shaped), inputs, names, symbol.list_outputs()
 
 
 def _unlabelled(block: Callable[..., Any], symbol: Any, labels: Sequence[str],
@@ -115,7 +116,7 @@ def _unlabelled(block: Callable[..., Any], symbol: Any, labels: Sequence[str],
         zeros = [nd.zeros(shape) for shape in lengths(1)]
         return lambda *arrays: block(*arrays, *zeros)
     first = next(iter(shapes.values()))
-    if not (first and is_open(first[:1])) or any((one, two) != ((5,), (7,)) for one, two in zip(lengths(5), lengths(7))):
+    if not is_open(first[:1]) or any(pair != ((5,), (7,)) for pair in zip(lengths(5), lengths(7))):
         raise AttributeValueError(f"--shape: the label {labels[0]!r} of this network has another length than the first "
                                   f"input's first, so all lengths must be numbers")
 

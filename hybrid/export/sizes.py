@@ -13,7 +13,7 @@ from typing import Any, Callable, Sequence
 
 from ..base.errors import AttributeValueError
 from ..ir.asked import Asked
-from ..ir.size import Dim, Int, Part, Size, ends, fixed, gathered, greater, quotient, size, smaller, surely
+from ..ir.size import Dim, Int, Part, Size, ends, gathered, greater, hint, quotient, size, smaller, surely
 
 MOST = 1 << 30                           # of a size
 MOST_BYTES = 1 << 44                     # of all arrays of a call
@@ -152,7 +152,7 @@ def is_open(shape: Sequence[Any]) -> bool:
 
 def at_hint(shape: Shape) -> tuple[int, ...]:
     """A shape with the values at which heuristics look."""
-    return tuple(d if fixed(d) else d.hint for d in shape)           # type: ignore[union-attr]
+    return tuple(map(hint, shape))
 
 
 def _cases(arrays: Sequence[Any], what: Callable[[Any], str]) -> str:

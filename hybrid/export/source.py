@@ -27,8 +27,8 @@ from .training import Training
 _SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
 _ANY = re.compile(r"(\*\w+ = )scratch\b")
 # what texts say where no size is a call's
-FIXED_SIZES = {"SIZES": "", "SIZES_TYPE": "", "SIZES_API": "", "FIT": "", "AND_FIT": "", "SIZES_WORDS": "", "SIZES_SAID": "",
-               "SIZES_READ": "", "FILES": 3, "INPUT_BYTES": "@name@_inputs[i].bytes",
+FIXED_SIZES = {"SIZES": "", "SIZES_TYPE": "", "SIZES_API": "", "FIT": "", "AND_FIT": "", "SIZES_WORDS": "",
+               "SIZES_SAID": "", "SIZES_READ": "", "FILES": 3, "INPUT_BYTES": "@name@_inputs[i].bytes",
                "OUTPUT_BYTES": "@name@_outputs[i].bytes"}
 STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
 
@@ -187,7 +187,8 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
            f"HY_ENTRY void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
            f"void *const *outputs{', double rate' if rate else open_sizes.declared()}) {{",
            "  (void)m, (void)inputs, (void)outputs;",
-           *([f"  const int64_t sizes[] = {{{open_sizes.table()}}};"] if open_sizes else []), f"  void *b[{len(layout.run)}];", *table(layout.run), *advance,
+           *([f"  const int64_t sizes[] = {{{open_sizes.table()}}};"] if open_sizes else []),
+           f"  void *b[{len(layout.run)}];", *table(layout.run), *advance,
            *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
     out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
             "HY_ENTRY void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
@@ -207,10 +208,11 @@ def parts_a_thread() -> int:
 
 def rows(what: Sequence[Array], name: str, table: str, public: bool) -> list[str]:
     """A table of arrays: names, dtypes, shapes."""
-    shapes = [f"static const int64_t {table}_shape{i}[] = {{{', '.join(str(d) if fixed(d) else '-1' for d in a.shape)}}};"
-              for i, a in enumerate(what) if a.shape]
+    shapes = [f"static const int64_t {table}_shape{i}[] = {{{', '.join(map(str, lengths))}}};"
+              for i, a in enumerate(what) if (lengths := [d if fixed(d) else -1 for d in a.shape])]
     lines = [f'  {{"{a.name}", {name.upper()}_{_enum(a.dtype)}, {len(a.shape)}, '
-             f'{f"{table}_shape{i}" if a.shape else "NULL"}, {a.nbytes if fixed(a.nbytes) else 0}}},' for i, a in enumerate(what)]
+             f'{f"{table}_shape{i}" if a.shape else "NULL"}, {a.nbytes if fixed(a.nbytes) else 0}}},'
+             for i, a in enumerate(what)]
     empty = [f'  {{"", {name.upper()}_FLOAT32, 0, NULL, 0}},'] if not what else []
     return [*shapes, f"{'' if public else 'static '}const {name}_array {table}[] = {{", *lines, *empty, "};"]
 

@@ -76,12 +76,12 @@ def sample(value: Any) -> NDArray:
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)):
         shape, dtype = value
     if not isinstance(shape, (tuple, list)) or not all(isinstance(d, (int, np.integer)) and d > 0 for d in shape):
-        raise AttributeValueError(f"export_c takes arrays, shapes like (1, 3, 224, 224) or (\"batch\", 3, 224, 224), or "
-                                  f"((1, 128), 'int32'); got {value!r}")
+        raise AttributeValueError(f"export_c takes arrays, shapes like (1, 3, 224, 224) or ('batch', 3, 224, 224), "
+                                  f"or ((1, 128), 'int32'); got {value!r}")
     return nd.zeros(tuple(shape), dtype=dtype)
 
 
-def _open(values: Sequence[Any]) -> tuple[list[Any], list[tuple[int, ...]] | None, OpenSizes]:
+def _open(values: Sequence[Any]) -> tuple[list[Any], list[Any] | None, OpenSizes]:
     """Inputs without sizes that a call gives: the shapes with them, None where there are none, and those sizes."""
     pairs = [v if isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], (tuple, list)) else (v, "float32")
              for v in values]

@@ -392,10 +392,10 @@ class HybridBlock(Block[Result]):
                  int8: Sequence[Any] = (), cuda: Sequence[str] = ()) -> list[Path]:
         """Write the network, as it predicts for inputs of some shapes, as C files that need no Python (docs/export_c.md
         says how they are used); their paths. inputs: arrays, or shapes as ``(1, 3, 224, 224)`` or ``((1, 128),
-        "int32")``; without any, those of the last call. plain: C11 alone, without GNU's vectors: slower, for other
-        compilers. bindings: other languages that call it, ``("java", "r")``, each in a folder of its own. device: for
-        devices without an operating system. int8: examples of inputs, for products in integers of eight bits. cuda:
-        architectures of GPUs, ``("sm_80", "sm_90")``.
+        "int32")``; without any, those of the last call; a length that each call gives is a name or None. plain: C11
+        alone, without GNU's vectors: slower, for other compilers. bindings: other languages that call it, ``("java",
+        "r")``, each in a folder of its own. device: for devices without an operating system. int8: examples of inputs,
+        for products in integers of eight bits. cuda: architectures of GPUs, ``("sm_80", "sm_90")``.
 
         >>> net.export_c("digits", (1, 1, 28, 28))             # doctest: +SKIP
         """
