@@ -40,12 +40,13 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
     "int32")``; without any, those of a block's last call. A length that is a name or None is a size that each call
-    gives (sizes.py). name: of the files and of the C functions' beginnings; the folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
-    what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers. bindings:
-    other languages that call it (``hybrid.export.bindings.LANGUAGES``), each in a folder of its own with an example.
-    device: the form for devices without an operating system, plain C without heap, files and threads. int8: examples of
-    inputs, from which scales are taken for products in integers of eight bits (``hybrid.export.int8``). cuda:
-    architectures of GPUs, as ``("sm_80", "sm_90")``: the form that runs on them.
+    gives (sizes.py). name: of the files and of the C functions' beginnings; the folder's without one. input_names,
+    output_names: in the tables of the header, where ``data`` and ``output`` are not what they are called. plain: C11
+    alone, without GNU's vectors and attributes: slower, for other compilers. bindings: other languages that call it
+    (``hybrid.export.bindings.LANGUAGES``), each in a folder of its own with an example. device: the form for devices
+    without an operating system, plain C without heap, files and threads. int8: examples of inputs, from which scales
+    are taken for products in integers of eight bits (``hybrid.export.int8``). cuda: architectures of GPUs, as
+    ``("sm_80", "sm_90")``: the form that runs on them.
 
     >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
     """
