@@ -165,7 +165,9 @@ def test_names_and_inputs_are_checked(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="name of an exported model"):
             export_c(net, tmp_path, (1, 2), name=name)
     with pytest.raises(ValueError, match="shapes like"):
-        export_c(net, tmp_path, ("a", 2), name="model")
+        export_c(net, tmp_path, (0.5, 2), name="model")
+    with pytest.raises(ValueError, match="shapes like"):
+        export_c(net, tmp_path, ("a", 0), name="model")
     with pytest.raises(mx.errors.HybridError, match="shapes of the inputs"):
         export_c(net, tmp_path, name="model")
 
