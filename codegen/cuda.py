@@ -28,7 +28,8 @@ __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "j
            "takes_attention"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
-HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n#include "hybrid_sort.cuh"\n'
+HEADER = "".join(f'#include "{name}"\n' for name in ("hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh",
+                                                     "hybrid_sort.cuh"))
 
 
 @dataclass

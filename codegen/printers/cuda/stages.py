@@ -43,21 +43,31 @@ class Tile:
 
 
 class Slices:
-    """An operand's slices: ``size`` rows or columns, LINE bytes deep."""
+    """An operand's slices: ``size`` rows or columns, ``deep_line`` bytes deep."""
+
+    deep_line = LINE                                       # bytes of a slice along the depth
 
     def __init__(self, p: Product, side: str, tile: Tile):
         self.p, self.side, self.tile = p, side, tile
         self.item = p.dot.args[0].dtype.itemsize
-        self.each, self.deep = CHUNK // self.item, LINE // self.item
+        self.each, self.deep = CHUNK // self.item, self.deep_line // self.item
         self.size, self.threads = (tile.rows if side == "a" else tile.columns), tile.threads
         self.start, self.extent = ("r0", p.rows) if side == "a" else ("c0", p.columns)
-        self.copies = self.size * LINE // CHUNK // self.threads
+        self.copies = self.size * self.deep_line // CHUNK // self.threads
         self.by_depth, self.copied = copies_whole(p, side, self.each)
         self.fill = None if self.copied else Fill(p, side, self.size, self.deep, self.item == 2, self.threads)
         if self.fill is not None:
             self.by_depth = self.fill.by_depth
-        self.line = LINE if self.by_depth else self.size * self.item + (PAD if self.item == 4 else 0)
-        self.bytes = self.line * (self.size if self.by_depth else self.deep)
+        self.line = self.deep_line if self.by_depth else self._side_line()
+        self.bytes = self._bytes()
+
+    def _side_line(self) -> int:
+        """Bytes between neighbours along the depth, where lines lie along the side."""
+        return self.size * self.item + (PAD if self.item == 4 else 0)
+
+    def _bytes(self) -> int:
+        """Bytes of a slice."""
+        return self.line * (self.size if self.by_depth else self.deep)
 
     @property
     def mixed(self) -> bool:
@@ -100,7 +110,7 @@ class Slices:
 
     def _across(self) -> int:
         """Pieces of a line."""
-        return LINE // CHUNK if self.by_depth else self.size // self.each
+        return self.deep_line // CHUNK if self.by_depth else self.size // self.each
 
     def _apart(self) -> int:
         """Lines between a thread's pieces."""
@@ -190,6 +200,40 @@ class Slices:
                 for i in range(self.copies)]
 
     offset = 0                                             # bytes from the begin of a stage
+
+
+class Swizzled(Slices):
+    """Slices of halves in the order in which products of a warpgroup read them: 64 deep, in lines of 128 bytes whose
+    pieces are mixed; where neighbours lie along the side, 64 of it are a line."""
+    deep_line = 128
+
+    @property
+    def mixed(self) -> bool:
+        """Never: a warpgroup reads the columns as they are."""
+        return False
+
+    def _side_line(self) -> int:
+        """Bytes of a line."""
+        return 128
+
+    def _bytes(self) -> int:
+        """Bytes of a slice."""
+        return self.size * self.deep_line
+
+    def place(self, s: str, d: str) -> str:
+        """Bytes from a slice's begin to the element at s along the side and d along the depth."""
+        line, at = (s, d) if self.by_depth else (d, f"({s}) % 64")
+        apart = "" if self.by_depth else f"({s}) / 64 * {self.deep * 128} + "
+        return f"{apart}({line}) * 128 + (({at}) / 8 ^ ({line}) & 7) * 16 + ({at}) % 8 * 2"
+
+
+class Plain(Slices):
+    """Slices of floats that are read line by line: columns in their own order."""
+
+    @property
+    def mixed(self) -> bool:
+        """Never."""
+        return False
 
 
 def copies_whole(p: Product, side: str, each: int) -> tuple[bool, bool]:
