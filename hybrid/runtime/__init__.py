@@ -115,9 +115,9 @@ def _compile(program: Program, ctx: Context) -> Any:
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
-        from .cuda.program import (JOINING, CudaProgram)  # noqa: PLC0415  CUDA parts load only where they are used
+        from .cuda.program import (CudaProgram, planned_for)  # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
-        return CudaProgram(plan(program, JOINING), ctx)
+        return CudaProgram(planned_for(program, ctx), ctx)
     if f"{__name__}.cpu" not in sys.modules:
         # what initializing took makes room for what loads now
         trim()

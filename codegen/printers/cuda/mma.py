@@ -7,12 +7,14 @@ asked for.
 """
 from __future__ import annotations
 
+import numpy as np
+
 from hybrid.base import config
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
 from .pieces import CudaEmitter, PrintedCuda, emitter
 from .product import Product, share_depth
-from .stages import STAGES, Slices, Tile
+from .stages import STAGES, Slices, Tile, copies_whole
 from .target import current
 from .tile import tile_cost
 from hybrid.codegen.dialect import CUDA
@@ -27,11 +29,13 @@ FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_
 def takes_mma(p: Product) -> bool:
     """Whether a product is one for tensor cores."""
     same = all(a.dtype == p.dot.dtype for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
-    if is_half(p.dot.dtype):
-        return same
+    return same and multiplies(p.dot.dtype) and (is_half(p.dot.dtype) or min(p.rows, p.columns, p.depth) >= 16)
+
+
+def multiplies(d: np.dtype) -> bool:
+    """Whether tensor cores multiply a type, and faster than other units do."""
     gpu = current()
-    wanted = gpu.tf32 or gpu.number >= 80 and config.tf32()
-    return same and p.dot.dtype.name == "float32" and wanted and min(p.rows, p.columns, p.depth) >= 16
+    return is_half(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
 
 
 def terms(p: Product) -> int:
@@ -49,7 +53,8 @@ def cost(p: Product, t: Tile, faster: float = 1) -> float:
 
 def _pick(p: Product) -> Tile:
     """The tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
-    most = [128 if o.address is not None else 64 for o in (p.m.a, p.m.b)]
+    most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
+            for x in "ab"]
     return min((t for t in TILES if t.rows <= most[0] and t.columns <= most[1]), key=lambda t: cost(p, t))
 
 
