@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-NCCL_INT8, NCCL_UINT8, NCCL_INT32, NCCL_UINT32, NCCL_INT64, NCCL_UINT64, NCCL_FLOAT16, NCCL_FLOAT32, NCCL_FLOAT64 = range(9)
-NCCL_SUM = 0
 TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+(NCCL_INT8, NCCL_UINT8, NCCL_INT32, NCCL_UINT32, NCCL_INT64, NCCL_UINT64, NCCL_FLOAT16, NCCL_FLOAT32,
+ NCCL_FLOAT64) = range(len(TYPES))
+NCCL_SUM = 0
 LATE = 3                                                  # polls of an event until what comes before it is done
 CALLS: list[tuple[Any, ...]] = []                         # what was asked for, for tests
 available = True
