@@ -139,6 +139,10 @@ class AnySize:
         self._fit.clear()
         self.why.clear()
 
+    def told(self) -> list[str]:
+        """Why sizes that varied have a program each, for the report."""
+        return list(dict.fromkeys(self.why)) if any(len(seen) > 1 for seen in self._seen.values()) else []
+
     def traced(self, plain: Any, version: Any, entry: "Entry") -> None:
         """Note an ordinary trace: whether calls of its kind may be traced with symbolic sizes."""
         kind = _kind(plain)
@@ -146,7 +150,7 @@ class AnySize:
         why = doubts(entry)
         if not why:
             self._fit[kind] = version
-        elif (told := f"a program for any size that {why[0]}") not in self.why:
+        elif (told := f"it {why[0]}") not in self.why:
             self.why.append(told)
 
     def entry(self, owner: "Hybridized", plain: Any, structure: Any, arrays: Sequence[Any], held: Sequence[Any],
@@ -234,7 +238,7 @@ def check(entry: "Entry") -> None:
     if not why and _has_size(entry.structure):
         why = ["gives back sizes"]
     if why:
-        raise Specialised(f"a program for any size that {why[0]}")
+        raise Specialised(f"it {why[0]}")
 
 
 def _has_size(value: Any) -> bool:

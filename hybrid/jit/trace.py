@@ -848,6 +848,7 @@ class Hybridized:
             return None
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.told()
+        found.sizes = self._any_size.told()
         found.loop = str(self.rounds or "")
         found.programs = [str(p) for p in self.programs()]
         return found

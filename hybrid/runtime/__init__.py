@@ -91,9 +91,13 @@ def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
     return observed(program, exe, raw) if OBSERVERS else exe(raw)
 
 
-def waits_for_compiler(program: Program, ctx: Context) -> bool:
-    """Whether a program that was asked for runs without its compiled form still."""
-    return type(compile(program, ctx)) is PendingProgram
+def waits_for_compiler(program: Program, ctx: Context, calls: int = 0) -> bool:
+    """Whether a program that was asked for runs without its compiled form still. calls: that do without it now."""
+    exe = compile(program, ctx)
+    if type(exe) is not PendingProgram:
+        return False
+    exe.job.calls += calls
+    return True
 
 
 def _told(program: Program, ctx: Context) -> Any:
