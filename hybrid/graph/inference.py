@@ -215,6 +215,6 @@ def _small_shapes(d: Any, a: Any, shapes: list[Any]) -> Iterator[list[Any]]:
     for small in rows:
         for count in range(1, len(shapes)):
             yield [(small if k < count else (1,)) if u else s for k, (s, u) in enumerate(zip(shapes, unknown))]
-    some = ((2, 2), (2,), (2, channels, window, window), (1, 5), (1, 2, 4), (1, 1, 4), (2, 1, 4), (1, 2))      # boxes too
+    some = ((2, 2), (2,), (2, channels, window, window), (1, 5), (1, 2, 4), (1, 1, 4), (2, 1, 4), (1, 2))    # boxes
     for found in islice(product(*[some if u else (s,) for s, u in zip(shapes, unknown)]), MOST_GUESSES):
         yield list(found)
