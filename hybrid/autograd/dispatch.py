@@ -243,8 +243,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
     for r, t in zip(results, targets):
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
-        if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts):
-            # on the tape ranges and what they are of are arrays apart
+        if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts or t._ag.entry is not None):
+            # on the tape ranges and what they are of are arrays apart, and what was computed of the old value needs it
             t[:] = r                       # type: ignore[index]
             continue
         t._write(r._data)
