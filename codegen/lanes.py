@@ -29,7 +29,7 @@ BYTES = {"int8": "_I8", "uint8": "_U8"}
 
 # texts that only programs with these words need
 RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
-        "words.h": ("HYV_DOT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
+        "words.h": ("HYV_DOT_", "HYT_"), "tiles.h": ("HYT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
         "bytes.h": tuple(f"{kind}(" for kind in BYTES.values()),
         "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
                         "hyv_tan(")}

@@ -41,7 +41,8 @@ from .taken import Taken, dense
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
-from .any_size import RENEW, AnySize, Asked, check
+from ..ir.asked import Asked
+from .any_size import RENEW, AnySize, check
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
