@@ -111,7 +111,7 @@ def _told(program: Program, ctx: Context) -> Any:
 
 def _of_whole(program: AtSizes, ctx: Context) -> Any:
     """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
-    found = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    found: Any = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
     return found.at(program.values) if hasattr(found, "at") else None
 
 
