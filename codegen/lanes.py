@@ -7,7 +7,7 @@ import itertools
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Iterable, Sequence
+from typing import AbstractSet, Iterable, Sequence
 
 import numpy as np
 
@@ -27,12 +27,10 @@ HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}
 BYTES = {"int8": "_I8", "uint8": "_U8"}
 
 
-# texts that only programs with these words need
-RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
-        "words.h": ("HYV_DOT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
-        "bytes.h": tuple(f"{kind}(" for kind in BYTES.values()),
-        "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
-                        "hyv_tan(")}
+# texts that only programs with such words need (``uses``)
+RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",), "words.h": ("HYV_DOT_",),
+        "half.h": tuple(HALVES.values()), "bytes.h": tuple(BYTES.values()),
+        "functions.h": tuple(f"hyv_{f}" for f in "expm1 log1p softplus log2 log10 sin cos tan".split())}
 
 
 @lru_cache
@@ -55,13 +53,12 @@ class LaneLoop:
     unroll: int
 
 
-def support(lanes: int, sources: Sequence[str] = ()) -> str:
-    """The text that vector kernels need; sources: of the kernels."""
-    wide = _constants("D", lanes // 2, "double", "hy_dv", "long",
-                      "hy_di") if _has(sources, RARE["vector_double.h"]) else []
+def support(lanes: int, used: AbstractSet[str] = frozenset()) -> str:
+    """The text that vector kernels need; used: the words in them."""
+    rare = [name for name, words in RARE.items() if uses(used, words)]
+    wide = _constants("D", lanes // 2, "double", "hy_dv", "long", "hy_di") if "vector_double.h" in rare else []
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", *_constants("V", lanes, "float", "hy_v", "int", "hy_vi"), *wide,
-                      *(_header(name) for name in ["vector.h",
-                                                   *(n for n, words in RARE.items() if _has(sources, words))])])
+                      *map(_header, ["vector.h", *rare])])
 
 
 def _header(name: str) -> str:
@@ -85,8 +82,12 @@ def in_doubles(text: str) -> str:
                   text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
 
 
-def _has(sources: Iterable[str], words: Iterable[str]) -> bool:
-    return any(w in s for w in words for s in sources)
+def uses(used: AbstractSet[str], words: tuple[str, ...]) -> bool:
+    """Whether a program uses one of some words, or one that begins with one ending in _, or ends with one beginning so."""
+    first = tuple(w for w in words if w.endswith("_"))
+    last = tuple(w for w in words if w.startswith("_"))
+    return not used.isdisjoint(words) or bool(first or last) and any(
+        w.startswith(first) or w.endswith(last) for w in used)
 
 
 _WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(",

@@ -178,8 +178,41 @@ class When(_Statement):
     other: tuple["Stmt", ...] = ()
 
 
+@dataclass(frozen=True)
+class Code(_Statement):
+    """A statement, or a line of one, as words of the target (hybrid/ir/parse.py), with the spaces between them."""
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(self.words)
+
+
+@dataclass(frozen=True)
+class Block(_Statement):
+    """Statements in braces: the words of the line that opens them, and of the one that closes them."""
+    head: tuple[str, ...]
+    body: tuple["Stmt", ...]
+    end: tuple[str, ...] = ("}",)
+
+
+@dataclass(frozen=True)
+class Function(_Statement):
+    """A function: the words before its name, those between the parentheses, and those behind them."""
+    before: tuple[str, ...]
+    name: str
+    parameters: tuple[str, ...]
+    after: tuple[str, ...]
+    body: tuple["Stmt", ...]
+    end: tuple[str, ...] = ("}",)
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The words of its first line."""
+        return (*self.before, self.name, "(", *self.parameters, ")", *self.after)
+
+
 # a text: a line that is not structured yet
-Stmt = Union[Let, Assign, Do, Store, Prefetch, Local, For, Scope, When, str]
+Stmt = Union[Let, Assign, Do, Store, Prefetch, Local, For, Scope, When, Code, Block, Function, str]
 
 
 # ---- text
@@ -188,19 +221,26 @@ def lines(body: Iterable[Stmt]) -> list[str]:
     return [line for s in body for line in _lines(s)]
 
 
+def text_of(body: Iterable[Stmt]) -> str:
+    """Statements as a text."""
+    return "\n".join(lines(body))
+
+
 def _indented(body: Iterable[Stmt]) -> list[str]:
-    return ["  " + line for line in lines(body)]
+    return ["  " + line if line else line for line in lines(body)]
 
 
 def _lines(s: Stmt) -> list[str]:
-    if isinstance(s, str):
-        return [s]
+    if isinstance(s, (str, Code)):
+        return [str(s)]
     if isinstance(s, For):
         step = f"{s.var}++" if s.step == 1 else f"{s.var} += {s.step}"
         head = f"for ({s.type} {s.var} = {spelled(s.first)}; {s.var} < {spelled(s.last)}; {step}) {{"
         return [*([s.pragma] if s.pragma else []), head, *_indented(s.body), "}"]
     if isinstance(s, Scope):
         return ["{", *_indented(s.body), "}"]
+    if isinstance(s, (Block, Function)):
+        return [*(["".join(s.head)] if s.head else []), *_indented(s.body), *(["".join(s.end)] if s.end else [])]
     if isinstance(s, When):
         other = ["} else {", *_indented(s.other)] if s.other else []
         return [f"if ({spelled(s.condition)}) {{", *_indented(s.body), *other, "}"]
