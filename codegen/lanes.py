@@ -3,8 +3,6 @@ copy, and ``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in
 """
 from __future__ import annotations
 
-import itertools
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import AbstractSet, Iterable, Sequence
@@ -14,8 +12,9 @@ import numpy as np
 from hybrid.ir.size import fixed
 from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
+from hybrid.ir.parse import Words, lines_of, words
 from hybrid.ir.rewriting import copy, renamed, shifted, walk
-from hybrid.ir.stmt import COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
+from hybrid.ir.stmt import COPIED, MASK, Assign, Code, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
@@ -65,7 +64,9 @@ def _header(name: str) -> str:
     """A text of kernels/c, with what both kinds of vectors have in common where it asks for that."""
     text, asked, rest = kernel_text("c", name).partition('#include "vector_either.h"\n')
     both = kernel_text("c", "vector_either.h") if asked else ""
-    return text + (in_doubles(both) if name == "vector_double.h" else both) + rest
+    if name == "vector_double.h":
+        both = "\n".join("".join(in_doubles(line)) for line in lines_of(both))
+    return text + both + rest
 
 
 def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, wholes: str) -> list[str]:
@@ -76,36 +77,32 @@ def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, whole
             f"#define HY{letter}_COUNT (({wholes}){{{', '.join(map(str, range(lanes)))}}})"]
 
 
-def in_doubles(text: str) -> str:
-    """Statements that are printed for vectors of float32, for those of float64."""
-    return re.sub(r"\bhy_(v|m|vi|vu)\b", lambda m: f"hy_d{m[1][-1]}",
-                  text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
+_DOUBLES = {"hy_v": "hy_dv", "hy_m": "hy_dm", "hy_vi": "hy_di", "hy_vu": "hy_du", "hy_scale": "hyd_scale"}
+
+
+def in_doubles(line: Words) -> Words:
+    """A line of statements that are printed for vectors of float32, for those of float64."""
+    return tuple(_DOUBLES.get(w) or f"{w[:2]}{'D' if w[2] == 'V' else 'd'}{w[3:]}"
+                 if w.startswith(("HYV_", "hyv_")) or w in _DOUBLES else w for w in line)
 
 
 def uses(used: AbstractSet[str], words: tuple[str, ...]) -> bool:
-    """Whether a program uses one of some words, or one that begins with one ending in _, or ends with one beginning so."""
+    """Whether a program uses one of some words; one that ends in _ stands for all that begin with it, one that begins
+    with _ for all that end with it."""
     first = tuple(w for w in words if w.endswith("_"))
     last = tuple(w for w in words if w.startswith("_"))
     return not used.isdisjoint(words) or bool(first or last) and any(
         w.startswith(first) or w.endswith(last) for w in used)
 
 
-_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(",
-          "HYV_KEEP@(": "HYV_FIRSTARG("}
-_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ",
-           "HYV_KEEP@(": "HYV_SELECT(mk, "}
-for _do, _kind in itertools.product(("LOAD", "STORE"), (*HALVES.values(), *BYTES.values())):
-    _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
-
-
 def copies(body: Iterable[Stmt], q: int) -> list[Stmt]:
     """The pattern's statements for copy q."""
-    return [_filled(s, _WHOLE, q) if isinstance(s, str) else copy(s, q) for s in body]
+    return [copy(Code(words(s)) if isinstance(s, str) else s, q) for s in body]
 
 
 def masked(body: Iterable[Stmt]) -> list[Stmt]:
     """The pattern's statements for the last iteration, in which only the lanes of mask mk count."""
-    return [_filled(s, _MASKED, 0) if isinstance(s, str) else rewriting.masked(s) for s in body]
+    return [rewriting.masked(Code(words(s)) if isinstance(s, str) else s) for s in body]
 
 
 def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
@@ -116,12 +113,6 @@ def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
 def masked_text(body: Iterable[Stmt]) -> list[str]:
     """The text of ``masked``."""
     return lines(masked(body))
-
-
-def _filled(line: str, words: dict[str, str], q: int) -> str:
-    for old, new in words.items():
-        line = line.replace(old, new)
-    return line.replace("@", f"_{q}")
 
 
 def jammed(v: Var, body: Iterable[Stmt], lanes: int, unroll: int) -> list[Stmt]:

@@ -1,9 +1,9 @@
 """Programs without OpenMP: each parallel region becomes a function of its own, which a team of threads calls
 (kernels/export/team.h), and memory of a thread's own lies in the caller's workspace.
 
-The statements that the printers make have regions of two kinds, ``#pragma omp parallel for`` before a loop and ``#pragma
-omp parallel`` before a statement with ``#pragma omp for`` loops in it. What a region reads of its surroundings is passed
-in a structure.
+The statements that the printers make have regions of two kinds, ``#pragma omp parallel for`` before a loop and
+``#pragma omp parallel`` before a statement with ``#pragma omp for`` loops in it. What a region reads of its
+surroundings is passed in a structure.
 """
 from __future__ import annotations
 

@@ -62,8 +62,9 @@ def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]])
 
 def _of_any_type(line: Words) -> Words:
     """A line in which addresses are of any type (HY_ANY), and hints for vectors are a macro (HY_OMP)."""
-    if line[:7] == ("#", "pragma", " ", "omp", " ", "simd"):
-        return ("HY_OMP", "(", *line[5:], ")")
+    spaces = int(bool(line) and line[0].isspace())
+    if line[spaces:spaces + 6] == ("#", "pragma", " ", "omp", " ", "simd"):
+        return (*line[:spaces], "HY_OMP", "(", *line[spaces + 5:], ")")
     out: list[str] = []
     at = 0
     while at < len(line):

@@ -58,11 +58,16 @@ def flat(body: Iterable[Stmt]) -> list[Words]:
         if isinstance(s, Code):
             out.append(s.words)
         elif isinstance(s, (Block, Function)):
-            out += [*([s.head] if s.head else []), *(("  ", *line) if line else line for line in flat(s.body)),
-                    *([s.end] if s.end else [])]
+            out += [*([s.head] if s.head else []), *map(_indented, flat(s.body)), *([s.end] if s.end else [])]
         else:
             out += lines_of("\n".join(lines([s])))
     return out
+
+
+def _indented(line: Words) -> Words:
+    if not line:
+        return line
+    return (f"  {line[0]}", *line[1:]) if line[0].isspace() else ("  ", *line)
 
 
 def used_words(body: Iterable[Stmt]) -> set[str]:
@@ -219,12 +224,13 @@ _TYPES = frozenset("long int short char float double void unsigned signed".split
 
 
 def declared(line: Words) -> Iterator[Declared]:
-    """The variables that a line declares, a loop's among them."""
+    """The variables that a line declares, those of loops that begin it among them."""
     code = [w for w in line if not w.isspace()]
-    at = 0
-    while at < len(code) and code[at] in ("{", "for", "("):
-        at += 1
-    for part in _split(code[at:], ";"):
+    while code[:1] == ["for"]:
+        end = closing(code, 1)
+        yield from _declarators(_split(code[2:end], ";")[0])
+        code = code[end + 1:]
+    for part in _split(code[code[:1] == ["{"]:], ";"):
         yield from _declarators(part)
 
 

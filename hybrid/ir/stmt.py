@@ -57,7 +57,7 @@ class Load:
     def __str__(self) -> str:
         if not self.vector:
             return f"{self.pointer}[{index_text(self.at)}]"
-        return f"{_macro(self.vector, self.how)}{self.pointer} + {index_text(self.at)})"
+        return f"{vector_macro(self.vector, self.how)}{self.pointer} + {index_text(self.at)})"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class Keep:
     how: str = COPIED
 
     def __str__(self) -> str:
-        head = {"": "HYV_FIRSTARG(", "M": f"HYV_SELECT({MASK}, "}.get(self.how, "HYV_KEEP@(")
-        return f"{head}{spelled(self.value)}, {spelled(self.other)})"
+        return f"{vector_macro('KEEP', self.how)}{spelled(self.value)}, {spelled(self.other)})"
 
 
 Expr = Union[str, Ix, Op, Load, Keep]       # a text that is neither Name nor Literal is not structured yet
@@ -80,8 +79,10 @@ def spelled(x: Expr) -> str:
     return x if isinstance(x, str) else index_text(x) if isinstance(x, Ix) else str(x)
 
 
-def _macro(vector: str, how: str) -> str:
+def vector_macro(vector: str, how: str) -> str:
     """The head of a macro that reads or writes a vector: HYV_LOAD(, HYV_LOADM(mk, HYV_LOAD_HALF( …"""
+    if vector == "KEEP" and how != COPIED:
+        return f"HYV_SELECT({MASK}, " if how == "M" else "HYV_FIRSTARG("
     word, _, kind = vector.partition("_")
     end = f"_{kind}" if kind else ""
     if how == "M" and word == "PAIR":                # two vectors, which have a mask each
@@ -263,4 +264,4 @@ def _line(s: Stmt) -> str:
     assert isinstance(s, Store)
     if not s.vector:
         return f"{s.pointer}[{index_text(s.at)}] = {spelled(s.value)};"
-    return f"{_macro(s.vector, s.how)}{s.pointer} + {index_text(s.at)}, {spelled(s.value)});"
+    return f"{vector_macro(s.vector, s.how)}{s.pointer} + {index_text(s.at)}, {spelled(s.value)});"
