@@ -27,7 +27,8 @@ BYTES = {"int8": "_I8", "uint8": "_U8"}
 
 
 # texts that only programs with such words need (``uses``)
-RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",), "words.h": ("HYV_DOT_",),
+RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",),
+        "words.h": ("HYV_DOT_", "HYT_"), "tiles.h": ("HYT_",),
         "half.h": tuple(HALVES.values()), "bytes.h": tuple(BYTES.values()),
         "functions.h": tuple(f"hyv_{f}" for f in "expm1 log1p softplus log2 log10 sin cos tan".split())}
 

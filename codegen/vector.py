@@ -64,6 +64,7 @@ class VectorEmitter(Emitter):
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
     loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
+    stores: list[tuple[Node, Ix]] = field(default_factory=list)  # every vector written to memory, and where
     # loops of reductions to one number, and their lines in a block
     loops: list[tuple[Block, int, int, LaneLoop]] = field(default_factory=list)
 
@@ -369,5 +370,6 @@ class VectorEmitter(Emitter):
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
         assert isinstance(value, str)
+        self.stores.append((n, at))
         exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
         return Store(Name(pointer), at, exact or self.floats(value), f"STORE{half(n.dtype)}")

@@ -248,7 +248,7 @@ def listed(module: str, prefix: str) -> Callable[[], Iterator[tuple[str, Any]]]:
 def numpy_functions() -> Iterator[tuple[str, Any]]:
     """The functions of ``np`` that no operator gives."""
     own = registry.namespace("np")
-    for name, fn in numpy_files.np_functions().items():
+    for name, fn in numpy_files.documented().items():
         if name not in own:
             yield f"np.{name}", fn
 

@@ -17,7 +17,7 @@ os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
 os.environ.setdefault("HYBRID_COMPILE", "now")              # test_background.py sets its own
 os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels in every run; test_tune.py measures
-# every call of a loop over shapes is compiled; test_first_sight.py sets its own
+# every call of a loop over shapes is compiled; test_compile_policy.py sets its own
 os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
 from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  after the settings

@@ -11,7 +11,7 @@ from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
 from . import (cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes,
-               test_pictures, test_together, test_zeros)
+               test_batch_in_lanes, test_horizontal_fusion, test_sparsity)
 from .cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -286,7 +286,7 @@ def _forms() -> Iterator[tuple[str, Case, float]]:
 
 def _together() -> Iterator[tuple[str, Case, float]]:
     """Kernels that run together."""
-    for name, case in test_together.programs().items():
+    for name, case in test_horizontal_fusion.programs().items():
         yield f"together {name}", case, 1e-5
 
 
@@ -300,8 +300,8 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     for form in test_packed_products.FORMS:
         for name in ("one_row", "row_in_parts", "63_65", "shallow"):
             yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
-    for name in test_zeros.PACKED:
-        yield f"packed behind relu {name}", (test_zeros.packed(name), test_zeros.packed_arrays(name, 0.4)), 1e-5
+    for name in test_sparsity.PACKED:
+        yield f"packed behind relu {name}", (test_sparsity.packed(name), test_sparsity.packed_arrays(name, 0.4)), 1e-5
 
 
     arrays = [random(2, 20, 15, 17), random(37, 20, 3, 3), random(33, 37, 1, 1)]
@@ -321,8 +321,8 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
 
 def _pictures() -> Iterator[tuple[str, Case, float]]:
     """Small networks whose vectors hold pictures."""
-    for name in test_pictures.CASES:
-        yield f"pictures {name}", test_pictures.program(name), 1e-5
+    for name in test_batch_in_lanes.CASES:
+        yield f"pictures {name}", test_batch_in_lanes.program(name), 1e-5
 
 
 FIXED: dict[str, Callable[[], Iterator[tuple[str, Case, float]]]] = {"programs": _cases, "forms": _forms,

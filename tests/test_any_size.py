@@ -1,5 +1,6 @@
 """Programs for any size: one program serves every value of a size that came with a second value."""
 import functools
+import re
 
 import numpy
 import pytest
@@ -266,3 +267,26 @@ def test_a_program_for_any_size_is_one_cache_miss():
         for n in (2, 4, 5, 6):
             h(nd.ones((n, 3)))
         assert len(h.cache_misses) == count and h.cache_misses[1] == "arrays: input 0 float32(2, 3) -> float32(4, 3)"
+
+
+def test_the_report_says_why_each_size_has_a_program():
+    """Nothing of sizes that did not vary; the reason where they did and have a program each."""
+    @hybridize
+    def noisy(x):
+        return x + nd.random.uniform(shape=x.shape)
+
+    noisy(nd.ones((3, 8)))
+    assert noisy.report().sizes == []
+    for n in (9, 10):
+        noisy(nd.ones((3, n)))
+    assert noisy.report().sizes == ["it draws random numbers"]
+    assert "each size has a program of its own: it draws random numbers" in str(noisy.report())
+
+    @hybridize
+    def repeated(x):
+        return sum(x * i for i in range(x.shape[0]))
+
+    for n in (8, 9):
+        repeated(nd.ones((n, 3)))
+    assert len(repeated.report().sizes) == 1
+    assert re.fullmatch(r".*test_any_size\.py:\d+: the number n0 is needed", repeated.report().sizes[0])

@@ -13,6 +13,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.base import pending
 from hybrid.gluon import nn
+from hybrid.jit.deferred import entrances
 from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined
 
 
@@ -224,3 +225,22 @@ def test_a_round_of_a_thread_that_ended_is_not_watched() -> None:
     thread.join()
     gc.collect()
     assert began == [before + 1] and pending.WATCHED[0] == before
+
+
+@pytest.mark.parametrize("loss", [gluon.loss.SoftmaxCrossEntropyLoss(), gluon.loss.HuberLoss(),
+                                  gluon.loss.PoissonNLLLoss()], ids=lambda b: type(b).__name__)
+def test_a_loss_of_the_library_is_one_event(monkeypatch: Any, loss: Any) -> None:
+    kinds: set[str] = set()
+    event = entrances.event
+
+    def noted(what: Any, *rest: Any) -> Any:
+        kinds.add(type(what).__name__)
+        return event(what, *rest)
+    monkeypatch.setattr(entrances, "event", noted)
+    loop = Loop()
+    x, y = BATCHES[0]
+    with autograd.record():
+        out = loop.net(x)
+        value = loss(out, y if type(loss).__name__.startswith("Softmax") else nd.ones_like(x)[:, :4])
+    value.backward()
+    assert kinds == {"Call", "Loss", "Backward"}

@@ -49,7 +49,7 @@ def layer(make: Any, seed: int = 0) -> Any:
 
 
 def used(net: Any) -> bool:
-    return "words" in str(net.report())
+    return any(form in str(net.report()) for form in ("words", "tiles"))
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,20 @@ def test_what_has_no_kernels_is_shown_as_a_program(tmp_path: Path, monkeypatch: 
     x = nd.ones((2, 2))
     events, _ = profiled(lambda: f(x), tmp_path)
     assert [e["cat"] for e in events if e["ph"] == "X"] == ["program"]
+
+
+def test_threads_are_told_apart_by_numbers_that_perfetto_reads(tmp_path: Path) -> None:
+    """Its reader takes numbers of 32 bits; others would put the events of all threads into one row."""
+    def call() -> None:
+        other = threading.Thread(target=lambda: nd.ones((2,)) * 3, name="another")
+        other.start()
+        other.join()
+        nd.ones((2,)) * 2
+    events, _ = profiled(call, tmp_path)
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert {names[e["pid"], e["tid"]] for e in events if e["ph"] == "X"} == {"another", threading.current_thread().name}
+    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == ["hybrid"]
+    assert all(0 < e[k] < 2 ** 32 for e in events for k in ("pid", "tid"))
 
 
 def test_an_unknown_state() -> None:

@@ -276,9 +276,9 @@ def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None
     parts = partition(program, wrt, ctx.device_type == "cpu",
                       tape.rows_wanted(wrt, [x._ag for x in inputs])) if wrt else None
     raw = run(parts.forward if parts else program, [x._data for x in inputs])
-    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:len(program.outputs)]]
-    for slot, _ in program.updates:
+    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:program.count]]
+    for slot in program.written:
         inputs[slot]._bump()
     if SCOPE.recording:
-        tape.record_call(program, inputs, results, run, (parts, raw[len(program.outputs):]) if parts else None, origin)
+        tape.record_call(program, inputs, results, run, (parts, raw[program.count:]) if parts else None, origin)
     return results

@@ -24,6 +24,7 @@ Without it the first call waits, and large eager operators that come again and a
 | HYBRID_CUDA_SYNC | 1: wait for the GPU after each kernel, so that an error names the kernel that failed |
 | HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
 new calls run eagerly once |
+| HYBRID_AMX | 0: products of bfloat16 and 8 bits do not use tile registers (AMX); ``model``: C does what those do |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
 | HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
@@ -136,6 +137,11 @@ def deterministic() -> bool:
 def skip_zeros() -> bool:
     """Whether products may leave out factors that are zero, where a look at the numbers says that many are."""
     return not deterministic() and os.environ.get("HYBRID_SKIP_ZEROS", "1") != "0"
+
+
+def amx() -> str:
+    """``0``: no tile registers (AMX). ``model``: what they do is done in C. Else they are used where there are any."""
+    return os.environ.get("HYBRID_AMX", "")
 
 
 def tune_seconds() -> float:

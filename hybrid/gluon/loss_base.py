@@ -80,7 +80,8 @@ class Loss(HybridBlock):
         def ordinary() -> Any:
             return HybridBlock._careful_call(self, *args, **kwargs)
         d = self.__dict__
-        if (pending.WATCHED[0] and not d["_active"] and not SCOPE.traces and type(self).__module__ == __name__
+        ours = type(self).__module__.rpartition(".")[0] == __package__
+        if (pending.WATCHED[0] and ours and not d["_active"] and not SCOPE.traces
             and not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_backward_hooks"]):
             return pending.LATER[0].loss(self, args, kwargs, ordinary)
         return ordinary()

@@ -48,6 +48,17 @@ class Kernel:
     not_taken: list[tuple[str, str]] = field(default_factory=list)
     attention: Any = None                          # passes.attention.Attention, if the contraction is its last product
 
+    def computed_from(self, value: Node, source: Node) -> bool:
+        """Whether this kernel computes a value from what it reads of an array (not by way of what others stored)."""
+        seen, todo = {value}, [value]
+        while todo:
+            new = set(todo.pop().args) - seen
+            if source in new:
+                return True
+            seen |= new
+            todo += [n for n in new if n in self.members and n not in self.reads]
+        return False
+
     @property
     def kind(self) -> str:
         """elementwise, reduction, row, contraction, convolution, concat, running (sums), scatter, sort, call, loop or

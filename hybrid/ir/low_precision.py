@@ -3,7 +3,7 @@ One instruction multiplies the words of two vectors number by number and adds th
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -18,6 +18,20 @@ WORDS = {("bfloat16", "bfloat16"): 2, ("uint8", "int8"): 4}        # of data and
 def word_of(x: np.dtype, w: np.dtype) -> int:
     """Numbers in a word of data and weights of some types; 0 where there is no such product."""
     return WORDS.get((x.name, w.name), 0)
+
+
+TILE, LEAST_TILE = 16, 7                # words of a row of a tile, at most and at least
+
+
+def tile_depth(run: int) -> int:
+    """Words of a row of a tile of data (kernels/c/tiles.h) for so many that lie one after another: equal parts."""
+    return next(d for d in range(min(TILE, run), 0, -1) if run % d == 0)
+
+
+def in_tiles(channels: int, kernel: Sequence[int], dilate: Sequence[int], groups: int) -> bool:
+    """Whether tiles are filled well. channels: words that a filter reads of a pixel."""
+    together = groups == 1 and dilate[-1] == 1
+    return tile_depth(channels * kernel[-1] if together else channels) >= LEAST_TILE
 
 
 def exact(x: Any) -> Any:

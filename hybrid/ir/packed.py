@@ -13,6 +13,7 @@ filters:
 - ``depthwise``: weights (*kernel, C rounded up to L)
 - ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
   numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
+- ``tiles``: as ``words``, multiplied by tile registers
 - ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
 """
 from __future__ import annotations
@@ -30,6 +31,8 @@ from .node import Node
 from .primitives import PRIMS, Prim
 from .winograd import TILES, array, square, tiles
 
+WORDS = ("words", "tiles")                     # forms that multiply words of 32 bits
+
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int],
            filters: int,
@@ -37,10 +40,10 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
-    if form not in ("direct", "depthwise", "words", *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
+    if form not in ("direct", "depthwise", *WORDS, *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
     channels, rank = x.shape[-1], len(kernel)
-    if form == "words":
+    if form in WORDS:
         if low_precision.word_of(x.dtype, w.dtype) != w.shape[-1]:
             raise ShapeError(f"a packed convolution of words of {w.shape[-1]} from {x.dtype} and {w.dtype}")
         wanted, out_type = (*kernel, channels // groups // w.shape[-1]), np.dtype(np.float32)
@@ -85,7 +88,7 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
         return batch_in_lanes.eager(n, x, w)
     if a["form"] in TILES:
         return _winograd(n, x, w)
-    if a["form"] == "words":
+    if a["form"] in WORDS:
         x, w = low_precision.exact(x), low_precision.unpacked(low_precision.exact(w))
     win, rank = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"]), len(a["kernel"])
     summed = tuple(range(rank + 2, 2 * rank + 2))
@@ -138,8 +141,8 @@ def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[in
     plane, line and column (those behind follow from out).
 
     pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels,
-    each with filters of its own (``direct`` and ``words``). zero: what padding holds (``words`` alone). together: how
-    many groups each of those stands for, with zeros between their weights (``direct`` and Winograd's).
+    each with filters of its own (``direct`` and forms of words). zero: what padding holds (forms of words alone).
+    together: how many groups each of those stands for, with zeros between their weights (``direct`` and Winograd's).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate),
                 pads=tuple(pads), out=tuple(out), filters=int(filters),

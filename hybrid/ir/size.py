@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Union
 
+from ..base.errors import user_location
+
 
 class Specialised(Exception):
     """A number is needed where a size is known only when the program is called."""
@@ -143,7 +145,7 @@ class Size:
 
     # ---- numbers
     def __index__(self) -> int:
-        raise Specialised(f"the number {self} is needed")
+        raise Specialised(f"{user_location()}: the number {self.c_text()} is needed")
 
     __int__ = __float__ = __index__                          # type: ignore[assignment]
 
@@ -160,7 +162,7 @@ class Size:
 
     def __repr__(self) -> str:
         if _asked.traced:                                    # Python code may go by it
-            raise Specialised("a size is shown as text")
+            raise Specialised(f"{user_location()}: the size {self.c_text()} is shown as text")
         return self.c_text()
 
     __str__ = __repr__
@@ -173,7 +175,7 @@ class Size:
 
     def __format__(self, spec: str) -> str:
         if spec:
-            raise Specialised(f"the number {self} is needed as text")
+            raise Specialised(f"{user_location()}: the number {self.c_text()} is needed as text")
         return str(self)
 
 
@@ -235,7 +237,7 @@ def product(x: Int, y: Int) -> Int:
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
     if not surely(lambda: d >= 1):
-        raise Specialised(f"{x} // {d}, which may be no positive number")
+        raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
@@ -257,7 +259,7 @@ def _below(x: Int, d: Int) -> int:
     for k in (1, 2, 3, 4, 8):
         if at_least(x + k * d, 0):
             return k
-    raise Specialised(f"{x} // {d}, which may be negative")
+    raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be negative")
 
 
 def _divided(x: Int, d: Int) -> tuple[Int, Int]:
@@ -382,7 +384,7 @@ def _is_negative(x: Int) -> bool:
 
 def _ask(kind: str, x: Size, answer: bool) -> bool:
     if _asked.answer is None:
-        raise Specialised(f"whether {x} {kind} 0")
+        raise Specialised(f"whether {x.c_text()} {kind} 0")
     return _asked.answer(kind, x, answer)
 
 

@@ -64,8 +64,8 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
-                if trace.precision == "bf16" and "bfloat16" in runtime.words(self.ctx):
-                    program = self.program = in_bfloat16(program, program.memo["lasting"])
+                if trace.precision == "bf16" and "bfloat16" in (known := runtime.words(self.ctx)):
+                    program = self.program = in_bfloat16(program, program.memo["lasting"], known)
             runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
@@ -107,10 +107,11 @@ class Entry:
         """The compiled program."""
         return runtime.compile(self.program, self.ctx)
 
-    def is_compiled(self) -> bool:
-        """Whether its program is not waiting for a compiler that works in the background."""
+    def is_compiled(self, calls: int = 0) -> bool:
+        """Whether its program is not waiting for a compiler that works in the background. calls: that do without the
+        compiled one where it is, by which the compiler chooses what is next."""
         if self._waits:
-            self._waits = runtime.waits_for_compiler(self.program, self.ctx)
+            self._waits = runtime.waits_for_compiler(self.program, self.ctx, calls)
         return not self._waits
 
     def _parts(self) -> Any:
@@ -246,7 +247,7 @@ class Entry:
             if raw is None:
                 return None
             outputs = [wrap(r, self.ctx, self.cls) for r in raw]
-        if self.program.updates:
+        if self.program.written:
             self._note_updates(inputs)
         return outputs
 
@@ -258,7 +259,7 @@ class Entry:
         self.group.note()
         self.were_written()
         if self.changes_arguments:
-            for slot, _ in self.program.updates:
+            for slot in self.program.written:
                 if slot < self.arguments:
                     inputs[slot]._bump()
 
@@ -266,7 +267,7 @@ class Entry:
         """Find out which captured inputs the program updates, and where they lie."""
         if self.marked != REBINDS[0]:
             now = REBINDS[0]
-            self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
+            self.updated = [slot for slot in self.program.written if slot >= self.arguments]
             self.group = Group([inputs[slot]._data for slot in self.updated])
             self.marked = now                            # last: another thread may look
 

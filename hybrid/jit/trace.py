@@ -41,7 +41,8 @@ from .taken import Taken, dense
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
-from .any_size import RENEW, AnySize, Asked, check
+from ..ir.asked import Asked
+from .any_size import RENEW, AnySize, check
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
@@ -848,6 +849,7 @@ class Hybridized:
             return None
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.told()
+        found.sizes = self._any_size.told()
         found.loop = str(self.rounds or "")
         found.programs = [str(p) for p in self.programs()]
         return found

@@ -7,6 +7,7 @@ first call; what its kernels compute, and for which lines of the user's, is in `
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from contextlib import contextmanager
@@ -47,6 +48,7 @@ class _Log:
     def clear(self) -> None:
         """Forget everything."""
         self.events: list[dict[str, Any]] = []
+        self.threads: dict[tuple[int, int], str] = {}        # names by the numbers of process and thread
         self.times: dict[str, dict[str, list[float]]] = {}
 
     @property
@@ -64,8 +66,17 @@ class _Log:
         self._note(name, category, kind, time.perf_counter(), **more)
 
     def _note(self, name: str, category: str, kind: str, at: float, **more: Any) -> None:
-        self.events.append({"name": name, "cat": category, "ph": kind, "ts": at * 1e6, "pid": 0,
-                            "tid": threading.get_ident(), **more})
+        thread = os.getpid(), threading.get_native_id()      # numbers of 32 bits; Perfetto takes no larger ones
+        self.threads.setdefault(thread, threading.current_thread().name)
+        self.events.append({"name": name, "cat": category, "ph": kind, "ts": at * 1e6, "pid": thread[0],
+                            "tid": thread[1], **more})
+
+    def names(self) -> list[dict[str, Any]]:
+        """The events that name the processes and threads of the others."""
+        return ([{"name": "process_name", "ph": "M", "pid": p, "tid": t, "args": {"name": "hybrid"}}
+                 for p, t in {p: t for p, t in reversed(self.threads)}.items()]
+                + [{"name": "thread_name", "ph": "M", "pid": p, "tid": t, "args": {"name": name}}
+                   for (p, t), name in self.threads.items()])
 
 
 _log = _Log()
@@ -206,8 +217,8 @@ def _as_table(found: dict[str, Any]) -> str:
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
     """Write the file that was named in ``set_config``; open it at https://ui.perfetto.dev or with chrome://tracing.
     Stops unless ``finished`` is False."""
-    named = [{"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "hybrid"}}]
-    write_bytes(_log.filename, json.dumps({"traceEvents": [*named, *_log.events], "displayTimeUnit": "ms"}).encode())
+    events = [*_log.names(), *_log.events]
+    write_bytes(_log.filename, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode())
     if finished:
         set_state("stop")
 

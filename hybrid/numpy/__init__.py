@@ -114,9 +114,9 @@ def set_printoptions(precision: Any = None, threshold: Any = None, **kwargs: Any
 
 
 def genfromtxt(*args: Any, **kwargs: Any) -> Any:
-    """An array from a text file (numpy.genfromtxt): float64 becomes float32 unless dtype is given."""
+    """An array from a text file, with numpy.genfromtxt's parameters; float32 unless ``dtype`` says otherwise."""
     found = _np.genfromtxt(*args, **kwargs)
-    return array(found, dtype=None if "dtype" in kwargs else "float32")
+    return array(found, dtype=None if "dtype" in kwargs or len(args) > 1 else "float32")
 
 
 def _made(name: str) -> Any:

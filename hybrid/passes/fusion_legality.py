@@ -9,6 +9,9 @@ import math
 from collections import Counter
 from typing import Callable, Sequence
 
+import numpy as np
+
+from ..base.dtype import is_half
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
@@ -156,7 +159,7 @@ class Rules:
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape,
                 u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed with its convolution or product, channels last"
-        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
+        if dot is not None and n.prim in ELEMENTWISE and not self._of_stored(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
@@ -173,10 +176,12 @@ class Rules:
                 return f"would be computed {visits / max(hint(n.size), 1):.1f} times"
         return ""
 
-    def _mask(self, n: Node) -> bool:
-        """A comparison of values that are stored in any case, because others need them."""
-        return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1
-                                                           for a in n.args)
+    def _of_stored(self, n: Node) -> bool:
+        """A comparison of values that are stored in any case, because others need them, or halves among those as
+        float32: memory holds what has fewer bytes."""
+        comparison = n.dtype == bool and n.prim == "map"
+        wider = n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
+        return (comparison or wider) and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1 for a in n.args)
 
     def _apart(self, n: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is

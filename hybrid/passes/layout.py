@@ -50,7 +50,8 @@ class Blocking:
     group: Callable[[int, int], int]             # filters together over so many vectors of pictures
     prints: Callable[[Node], bool]               # whether a value can be computed where its packed convolution is
     choose: Choose | None = None                 # measures forms that compete
-    words: frozenset[str] = frozenset()          # types of data that it multiplies by words (ir/low_precision.py)
+    words: frozenset[str] = frozenset()          # types of data that it multiplies by words
+                                                 # (ir/low_precision.py), and "tiles" where it has such registers
 
 
 @dataclass
@@ -197,12 +198,12 @@ class Conversion:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = hint(math.prod(shape)) // filters
-        low = None if depthwise or together > 1 else words(c.x, c.w, groups, self.blocking.words)
+        low = None if depthwise or together > 1 else words(c.x, c.w, groups, c.dilate, self.blocking.words)
         if low is not None and low.word == 2 and not self._in_words(c):
             low = None
         if low is not None:
             c = replace(c, x=low.x, w=low.w)
-        form, why = (("depthwise", "") if depthwise else ("words", "") if low else self._form(c, work)
+        form, why = (("depthwise", "") if depthwise else (low.form, "") if low else self._form(c, work)
                      if groups == together else ("direct", ""))
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
@@ -223,11 +224,11 @@ class Conversion:
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
                      if t * each >= min(least, filters)), 0)
 
-    @staticmethod
-    def _in_words(c: Window) -> bool:
+    def _in_words(self, c: Window) -> bool:
         """Whether words are faster than Winograd's form of float32."""
         kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
-        return in_words(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]))
+        return in_words(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
+                        self.blocking.words)
 
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
@@ -270,9 +271,9 @@ class Conversion:
             return None
         width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
         x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
-        low = words(x, w, 1, self.blocking.words)
+        low = words(x, w, 1, (1, 1), self.blocking.words)
         x, w = (low.x, low.w) if low is not None else (x, w)
-        form = "direct" if low is None else "words"
+        form = "direct" if low is None else low.form
         packed = pack(w, form, width)
         packed = low.packed(packed) if low is not None else packed
         self.packs[packed] = f"weights {[filters, depth]} packed as {list(packed.shape)}"
@@ -280,7 +281,7 @@ class Conversion:
                  filters, zero=low.zero if low is not None else 0)
         y = low.sums(y) if low is not None else y
         self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}"
-                          f"{f', words of {low.word}' if low is not None else ''}")
+                          f"{f', {low.form} of {low.word}' if low is not None else ''}")
         return ir.reshape(y, n.shape)
 
     def _unpacked(self, n: Node) -> Node | None:

@@ -17,7 +17,8 @@ from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT
-from ..ir.low_precision import narrow, pack, shifted, word_of
+from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
+from ..ir.size import fixed
 from ..ir.winograd import by_rule, tiles
 from .frozen import Lasting
 from .rewrite import rebuild, rewrite
@@ -32,30 +33,32 @@ WEIGHT, TILE = 200, 630
 
 
 def in_words(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
-             filters: int, batch: int) -> bool:
+             filters: int, batch: int, known: frozenset[str]) -> bool:
     """Whether a bfloat16 convolution is estimated to be faster with dot-product instructions, two products each, than
-    as float32 with Winograd's F(4x4, 3x3), which has a quarter of the products."""
-    if by_rule(kernel, stride, dilate, out, channels, batch) != "winograd4":
+    as float32 with Winograd's F(4x4, 3x3), which has a quarter of the products. With tiles it is."""
+    if "tiles" in known or by_rule(kernel, stride, dilate, out, channels, batch) != "winograd4":
         return True
     places = batch * math.prod(tiles(size, d, 4) for size, d in zip(out, dilate))
     winograd = (36 * places + WEIGHT) * channels * filters + TILE * places * (channels + filters)
     return 4.9 * batch * math.prod(out) * channels * filters < winograd
 
 
-def _window_pays(n: Node) -> bool:
+def _window_pays(n: Node, known: frozenset[str]) -> bool:
     """``in_words`` of a product with windows; True for other products."""
     w, win = n.args
     if win.prim != "window" or len(win.attrs["size"]) != 2 or n.ndim != 4:
         return True
     a = win.attrs
-    return in_words(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1])
+    return in_words(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1],
+                    known)
 
 
-def in_bfloat16(program: Program, lasting: frozenset[int]) -> Program:
+def in_bfloat16(program: Program, lasting: frozenset[int], known: frozenset[str]) -> Program:
     """Rounds to bfloat16 both operands of large products with parameters; sums stay float32. A value that is rounded is
-    rounded for all its uses, so that it is stored once; results of the program are not rounded."""
+    rounded for all its uses, so that it is stored once; results of the program are not rounded. known: what the
+    processor multiplies by words (``Blocking.words``)."""
     lasts = Lasting(program, lasting)
-    rounded = {_source(a) for n in program.order() if _pays(n, lasts) for a in n.args}
+    rounded = {_source(a) for n in program.order() if _pays(n, lasts, known) for a in n.args}
     exact: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
     for n in program.order():
@@ -77,17 +80,18 @@ def _source(x: Node) -> Node:
     return x
 
 
-def _pays(n: Node, lasts: Lasting) -> bool:
+def _pays(n: Node, lasts: Lasting, known: frozenset[str]) -> bool:
     """Whether a product is one with a parameter that will be packed."""
     if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
         return False
-    known = [lasts(a) for a in n.args]
-    if known[0] == known[1]:
+    last = [lasts(a) for a in n.args]
+    if last[0] == last[1]:
         return False
-    w = n.args[known.index(True)]
+    w = n.args[last.index(True)]
     depth = math.prod(n.args[0].shape[a] for a in n.attrs["contract"][0])
     filters = w.size // max(depth, 1)
-    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH and _window_pays(n)
+    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH and _window_pays(
+        n, known)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Words:
     w: Node
     word: int
     zero: int
+    form: str = "words"
 
     def packed(self, direct: Node) -> Node:
         """Packs weights that lie as for ``direct`` into words."""
@@ -112,7 +117,7 @@ class Words:
         return y - ir.expand(extra, y.shape)
 
 
-def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
+def words(x: Node, w: Node, groups: int, dilate: Sequence[int], known: frozenset[str]) -> Words | None:
     """Data and weights in their narrow types, channels padded to whole words; None if words do not multiply them."""
     found, of_w = narrow(x), narrow(w)
     if found is None or of_w is None or of_w[1]:
@@ -126,9 +131,10 @@ def words(x: Node, w: Node, groups: int, known: frozenset[str]) -> Words | None:
     more = -b.shape[1] % word if word else 0
     if not word or groups > 1 and more:
         return None
-    none = (0,) * (b.ndim - 2)
+    none, tiles = (0,) * (b.ndim - 2), fixed(x.size) and "tiles" in known
+    tiles = tiles and in_tiles((b.shape[1] + more) // word, b.shape[2:], dilate, groups)
     return Words(ir.pad(a, (0,) * a.ndim, (0,) * (a.ndim - 1) + (more,)), ir.pad(b, (0,) * b.ndim, (0, more, *none)),
-                 word, zero)
+                 word, zero, "tiles" if tiles else "words")
 
 
 # ---- products of 8-bit integers and a scale

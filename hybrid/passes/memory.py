@@ -107,21 +107,10 @@ def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
             _ in k.sides):
         return False
     # stored as soon as it is known, perhaps before the leaf is read
-    if value is not k.root and not _depends(value, leaf):
+    if value is not k.root and not k.computed_from(value, leaf):
         return False
     here = linear(value.shape, *written)
     return all(u.bijective and not u.guarded and linear(leaf.shape, u.idx) == here for u in uses)
-
-
-def _depends(n: Node, leaf: Node) -> bool:
-    seen, todo = {n}, [n]
-    while todo:
-        new = set(todo.pop().args) - seen
-        if leaf in new:
-            return True
-        seen |= new
-        todo += new
-    return False
 
 
 @dataclass(eq=False)

@@ -68,6 +68,7 @@ class Report:
     backward: "Report | None" = None
     # which numbers among the arguments are inputs, and why others not
     numbers: list[str] = field(default_factory=list)
+    sizes: list[str] = field(default_factory=list)       # why sizes that vary have a program each
     programs: list[str] = field(default_factory=list)    # every program of the function, the oldest first
     watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
@@ -101,6 +102,7 @@ class Report:
                      + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else "")
                      + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
         lines += [f"  number: {what}" for what in self.numbers]
+        lines += [f"  each size has a program of its own: {what}" for what in self.sizes]
         if len(self.programs) > 1:
             lines += [f"  one of {len(self.programs)} programs: {what}" for what in self.programs]
         lines += [f"  watched: {what}" for what in self.watched]

@@ -14,14 +14,14 @@ import time
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking, system
 from ..base.errors import CompileError
-from . import cache, compilers, scratch
+from . import cache, compilers, scratch, tiles
 from .net_ffi import ffi
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", *system.SHARED,
@@ -71,21 +71,51 @@ def compiler() -> str | None:
 
 
 @lru_cache(maxsize=1)
-def cpu_features() -> str:
-    """What makes machine code of one machine unfit for another."""
+def _processor() -> tuple[str, str]:
+    """What Linux says of the processor's features, and of who made it."""
+    vendor = ""
     try:
         with open("/proc/cpuinfo") as lines:                     # the first processor's lines are enough
             for line in lines:
+                if line.startswith("vendor_id"):
+                    vendor = line
                 if line.startswith(("flags", "Features")):
-                    return line.rstrip("\n")
+                    return line.rstrip("\n"), vendor
     except OSError:
         pass
-    return platform.processor()                                 # starts a process, so it is the last resort
+    return "", vendor
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> str:
+    """What makes machine code of one machine unfit for another."""
+    return _processor()[0] or platform.processor()              # starts a process, so it is the last resort
 
 
 def _machine() -> str:
     """The kind of processor that this process runs on: one that is emulated may read of another one's features."""
     return os.uname().machine if hasattr(os, "uname") else platform.machine()
+
+
+class NotAtHand(Exception):                             # noqa: N818  no error: somebody else asks the compiler
+    """What is to be known of a compiler is known only when it has run."""
+
+
+class _Asking(threading.local):
+    allowed = True
+
+
+_asking = _Asking()
+
+
+@contextlib.contextmanager
+def at_hand() -> Iterator[None]:
+    """Scope in which this thread runs no compiler to find out about it: NotAtHand where it would have to."""
+    before, _asking.allowed = _asking.allowed, False
+    try:
+        yield
+    finally:
+        _asking.allowed = before
 
 
 def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
@@ -99,6 +129,8 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
             return answer
     except (OSError, ValueError):
         pass                                             # not there, or damaged
+    if not _asking.allowed:
+        raise NotAtHand
     answer = ask()
     cache.write(path, _bytes(f"{answer}\n{checksum(_bytes(answer))}"))
     return answer
@@ -284,16 +316,16 @@ WORDS = {"bfloat16": ("avx512_bf16", "__AVX512BF16__"), "uint8": ("avx512_vnni",
 
 def words() -> frozenset[str]:
     """Types that the processor multiplies by words of 32 bits, as far as the compiler knows the instructions
-    (kernels/c/words.h)."""
+    (kernels/c/words.h); and "tiles" where it does so by tile registers (kernels/c/tiles.h)."""
     cc = compiler()
-    if cc is None or vector_bytes() < 64 or is_clang():
+    if cc is None or vector_bytes() < 16 or is_clang():
         return frozenset()
-    return _words(cc, flags(cc))
+    return _words(cc, flags(cc), tiles.wanted(cpu_features().split()))
 
 
 @lru_cache(maxsize=8)
-def _words(cc: str, flags: tuple[str, ...]) -> frozenset[str]:
-    features = cpu_features().split()
+def _words(cc: str, flags: tuple[str, ...], in_tiles: bool) -> frozenset[str]:
+    features = cpu_features().split() if vector_bytes() == 64 else []
     there = [name for name, (feature, _) in WORDS.items() if feature in features]
 
     def known() -> str:
@@ -303,8 +335,17 @@ def _words(cc: str, flags: tuple[str, ...]) -> frozenset[str]:
                 Path(d, "w.c").write_text(f"#ifndef {WORDS[name][1]}\n#error none\n#endif\n")
                 if not _ask([*compilers.command(cc), *flags, "-fsyntax-only", f"{d}/w.c"], 2, d)[0]:
                     found.append(name)
-        return " ".join(found)
-    return frozenset(_remembered(cc, f"words by {flags}", known).split()) if there else frozenset()
+        if in_tiles and (tiles.flags() or _tried(cc, [*flags, *system.SHARED], tiles.TEXT, False) is None):
+            return " ".join([*WORDS, "tiles"])
+        return " ".join(n for n in found if n != "bfloat16" or not slow_pairs())
+    found = _remembered(cc, f"words by {flags} {in_tiles}", known) if there or in_tiles else ""
+    return frozenset(found.split())
+
+
+def slow_pairs() -> bool:
+    """Whether the processor's product of pairs of bfloat16 takes longer than two of float32: Intel's issue one in two
+    cycles, beside four of float32."""
+    return "avx512_bf16" in cpu_features() and "GenuineIntel" in _processor()[1]
 
 
 @lru_cache(maxsize=8)
@@ -321,7 +362,8 @@ def _taken(cc: str, usual: tuple[str, ...]) -> list[str]:
 
 def flags(cc: str) -> tuple[str, ...]:
     """All flags that programs are compiled with."""
-    return _usual_flags(cc, FLAGS) + machine_flags(cc)
+    slow = ("-DHYV_PAIRS_SLOW",) if slow_pairs() else ()
+    return _usual_flags(cc, FLAGS) + machine_flags(cc) + slow + tiles.flags()
 
 
 def _flags_of(cc: str, source: str) -> tuple[str, ...]:

@@ -122,6 +122,13 @@ def np_functions() -> dict[str, Callable[..., Any]]:
     return {n: f for n, f in table.items() if n not in numpys}
 
 
+def documented() -> dict[str, Callable[..., Any]]:
+    """What the reference lists: the public functions of ``np``, and NumPy's own whose results are changed here."""
+    changed = {n: f for n in signatures.of_numpy()
+               if getattr(f := getattr(hybrid.np, n, None), "__module__", None) == hybrid.np.__name__}
+    return np_functions() | changed
+
+
 def np_text(value: str) -> str:
     """``numpy/__init__.pyi``, or ``graph/sym_np.pyi``."""
     table, (numbers, fixed) = np_functions(), constants()

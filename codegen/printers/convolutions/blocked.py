@@ -118,16 +118,16 @@ class Packed(Anchored):
         """Where a result stands in the kernel's root."""
         return root_index(self.k, idx)
 
-    def finished(self, vector: int, sums: Sequence[tuple[str, str]], partial: int) -> list[str]:
+    def finished(self, vector: int, sums: Sequence[tuple[str, str]], partial: int, loop: str = "") -> list[str]:
         """The epilogue for one vector of a panel (filters c0_ + vector * lanes …) and some (pixel, sum); partial:
-        filters in it, 0 for all."""
+        filters in it, 0 for all. loop: the head of a loop over pixels."""
         _, filters, last = self.parts
         form = (lambda lines: masked_text(lines)) if partial else (lambda lines: copied_text(lines, 0))
         out = ["{", f"  const long ch = c0_ + {vector * self.lanes};",
                *([f"  const hy_m mk = HYV_FIRST({partial});"] if partial else []), *("  " + s for s in form(filters))]
         for pixel, value in sums:
-            out += [f"  {{ const long px = {pixel}; const hy_v sum_0 = {value};", *("    " + s for s in form(last)),
-                    "  }"]
+            out += [f"  {loop}{{ const long px = {pixel}; const hy_v sum_0 = {value};",
+                    *("    " + s for s in form(last)), "  }"]
         return [*out, "}"]
 
     def prepare(self) -> None:
@@ -143,10 +143,14 @@ class Packed(Anchored):
 
     @property
     def parallel(self) -> str:
+        """A pragma for a loop that threads share, where they pay."""
+        return self.threads(PARALLEL)
+
+    def threads(self, pragma: str) -> str:
         """A pragma, where threads pay."""
         work = hint(self.dot.size) * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise"
                                                                      else self.deep))
-        return where_it_pays(PARALLEL, self.dot.size, work, PARALLEL_WORK)
+        return where_it_pays(pragma, self.dot.size, work, PARALLEL_WORK)
 
     @staticmethod
     def taps(name: str, at: str, size: int, kernel: int, stride: int, dilate: int, pad: int) -> str:
@@ -170,11 +174,11 @@ class Direct(Packed):
     near = False                        # whether pixels that fall on the same cache lines are put together by tiles
     number, sums = "float", "hy_v"      # C types of what is multiplied, and of vectors of sums
     beyond = 0                          # byte that stands beyond the data
+    beyond_lines = False                # whether the last tile has lines that are none of the results
 
     def print(self) -> Printed:
         """The kernel."""
         self.begin()
-        most = self.most
         inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
         self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
         self.steps = self.sy, self.sx
@@ -189,22 +193,30 @@ class Direct(Packed):
                                                 - 1) * self.dy + 1, (self.ow
                                                                      - 1) * self.sx + (self.kw - 1) * self.dx + 1
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
-        pixels = self.columns if fixed(self.columns) else most
-        conflict = self.c % CONFLICT == 0 and self.panels > 1 and min(most, pixels) > WAYS
+        self.divide()
+        conflict = self.conflicts()
         self.near = self.line and plain and conflict and self.deep % NEAR == 0
-        self.own = not plain or conflict and not self.near if self.line else bool(beyond)
+        self.own = not plain or conflict and not self.near if self.line else bool(beyond) or self.beyond_lines
         self.apart = not plain
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
-        if self.rows == 1 or self.columns >= most:
-            self.ty, self.tx = (self.rows, 1, 0), split(self.columns, most)
-        else:
-            self.ty, self.tx = split(self.rows, max(most // self.columns, 1)), (1, self.columns, 0)
         if not fixed(self.columns) and not self.line or self.own and self.line and not fixed(self.columns):
             raise Specialised("a convolution along an axis of any size")
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
+
+    def divide(self) -> None:
+        """The tiles along lines and columns."""
+        if self.rows == 1 or self.columns >= self.most:
+            self.ty, self.tx = (self.rows, 1, 0), split(self.columns, self.most)
+        else:
+            self.ty, self.tx = split(self.rows, max(self.most // self.columns, 1)), (1, self.columns, 0)
+
+    def conflicts(self) -> bool:
+        """Whether pixels of a tile fall on few lines of the first cache, where they do not stay for the next panel."""
+        pixels = min(self.most, self.columns) if fixed(self.columns) else self.most
+        return self.c % CONFLICT == 0 and self.panels > 1 and pixels > WAYS
 
     def begin(self) -> None:
         """The panels, and pixels of a tile at most."""
@@ -420,14 +432,19 @@ class Direct(Packed):
         taps = [f"  {met}", f"  const long taps = t1 - t0, plane = {plane * self.dz}l;"] if volume else []
         data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {plane}l",
                        f" + t0 * {math.prod(self.weights[2:])}l") if volume else ("", "")
-        return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
+        return self.shared([
+                f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
                 f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = "
                 f"{self.column('tx')};",
                 *taps, f"  const {self.number} *X = {source} * "
                        f"{self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
-                f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *("  " + s for s in self.choice()), "}"]
+                f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *("  " + s for s in self.choice()), "}"])
+
+    def shared(self, loop: list[str]) -> list[str]:
+        """A loop that threads share where that pays."""
+        return [*([self.parallel] if self.parallel else []), *loop]
 
     def first_filter(self) -> str:
         """The first filter of panel ``o``."""
@@ -456,10 +473,14 @@ class Direct(Packed):
                 f"({at}) * {c}l, {c * 4});",
                 *("    " + s for s in self._tiles("(end - part)", "from + (x - low)", "x", "part + ")), "  }"]
 
+    def given(self) -> list[str]:
+        """What the function of a tile is called with."""
+        return ["X", "W", *self.more, "px0_", "c0_", self.passed]
+
     def choice(self) -> list[str]:
         """The call of the function for a tile."""
         def calls(size: tuple[int, int]) -> str:
-            call = (f"{self.name}_{size[0]}x{size[1]}%s({', '.join(['X', 'W', *self.more, 'px0_', 'c0_', self.passed])}{more_passed()});")  # noqa: E501
+            call = f"{self.name}_{size[0]}x{size[1]}%s({', '.join(self.given())}{more_passed()});"
             if self.each % self.width and self.own_panels > 1:
                 return f"if (o % {self.own_panels} == {self.own_panels - 1}) {call % '_last'} else {call % ''}"
             return call % ""

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
         packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_winograd, packed_words,
     )
 else:
-    packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity, packed_words = (
-        Later(f"printers.convolutions.packed_{n}") for n in (
-            "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity", "words"))
+    (packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity, packed_words,
+     packed_tiles) = (Later(f"printers.convolutions.packed_{n}") for n in (
+         "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity", "words", "tiles"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
     "winograd4": lambda: packed_winograd.Winograd,
-    "words": lambda: packed_words.Words, "depthwise": lambda: packed_depthwise.Depthwise,
+    "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
+    "depthwise": lambda: packed_depthwise.Depthwise,
     "pictures": lambda: packed_batch_in_lanes.Pictures,
     "pictures_winograd": lambda: packed_batch_in_lanes.Pictures}
 FEW = 16                        # lines and columns of results, above which few taps are beyond a picture
@@ -68,7 +69,7 @@ def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking
         vectors = -(-filters // lanes)
         few = next((n for n in (4, 3) if pixels <= most[n]), 0)
         # few sums a vector: more vectors, so that no sum waits for itself
-        if form in ("direct", "words") and few:
+        if form in ("direct", "words", "tiles") and few:
             return lanes * min(few, vectors)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
 

@@ -24,6 +24,7 @@ from . import packing
 from hybrid.codegen.dialect import C, PARALLEL
 from .epilogue import FAR
 from .operand import Matmul
+from .prefetch import Prefetch
 from hybrid.codegen.schedule.tiling import (PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, in_one_set,
                                             inner_name)
 from .sparsity import Zeros
@@ -91,7 +92,7 @@ class Contraction(Zeros):
         # whether what is summed of some steps is added up in working memory of a thread
         self.inside = False
         self.fetched = False                               # whether a tile asks for the rows of the next one
-        self.asked: list[tuple[str, int]] = []             # what the epilogue reads, fetched while a tile is summed
+        self.prefetches: list[Prefetch] = []               # what the epilogue touches, fetched while a tile is summed
         # first turn of the epilogue's loops, where no element may be written twice
         self.begin: dict[Var | None, str] = {}
 
@@ -153,9 +154,9 @@ class Contraction(Zeros):
         added = self.inside and t.c < width                # vectors that overlap would be added twice
         packs = reads if private and not direct and not added and self._packs_while_it_sums(m, t, x) else None
         self.plain = stored if t.c == width or direct or packs is not None else None
-        self.asked = self._reads(m, t, x) if y is None and depth >= t.mr else []
+        self.prefetches = self._prefetches(m, t, x) if y is None and depth >= t.mr else []
         if self.plain and self.k.root.nbytes >= FAR and self.steps >= t.mr * 4:
-            self.asked = [self.plain]                      # where it is stored
+            self.prefetches = [Prefetch(*self.plain, True)]                # where it is stored
         # rows of two tiles in one set put one another out: with short vectors, that costs more than to wait for them
         self.fetched = (self._far(m) and in_place is not None and in_place[1] == 1
                         and (self.lanes * self.d.itemsize == 64 or not self._crowded(m, 2 * t.mr)))
@@ -376,7 +377,7 @@ class Contraction(Zeros):
             out.append(f"{self.T} *acc = sums + (rt - first) * {t.mr * width}l;")
         elif not self.plain or ragged:
             out.append(f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));")
-        more = "".join(f", {start}" for start, _ in self.asked)
+        more = "".join(f", {p.start}" for p in self.prefetches)
         # the last panel overlaps the one before, whose sums it must not add to
         if ragged:
             assert self.plain is not None

@@ -1,6 +1,7 @@
 """The end of a contraction's tile: the kernel's results from the sums, element by element or as vectors."""
 from __future__ import annotations
 
+from dataclasses import replace
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
@@ -11,11 +12,12 @@ from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
+from .prefetch import Prefetch
 from hybrid.codegen.lanes import F32, Refused, copied_text, lane_loop, masked_text
 from hybrid.codegen.vector import VectorEmitter
 from hybrid.codegen.vector_forms import one_plus
 
-FAR = 128 << 10                 # bytes that an epilogue reads, from which they are asked for beforehand
+FAR = 128 << 10                 # bytes that an epilogue reads or writes, from which they are fetched beforehand
 
 
 class Epilogue:
@@ -126,27 +128,33 @@ class Epilogue:
         """Whether tiles of a size overlap in an axis by whole vectors."""
         return size % self.lanes == 0 and extent % self.lanes == 0
 
-    def _reads(self, m: Matmul, t: Tile, x: Var) -> list[tuple[str, int]]:
-        """What the epilogue reads along the columns of a tile: where its first row begins, and elements from row to
-        row. Only large arrays, if there are few of them: they are asked for while the tile is summed.
+    def _prefetches(self, m: Matmul, t: Tile, x: Var) -> list[Prefetch]:
+        """What the epilogue touches along the columns of a tile, from the tile's first row on. Only large arrays, if
+        there are few of them: they are fetched while the tile is summed.
         """
         if not self._in_vectors() or len(m.rows) != 1 or len(m.columns) != 1 or coefficient(self._stored_at(m), x) != 1:
             return []
         try:
-            found = self._loaded(m, t, x)
+            found = self._touched(m, t, x)
         except Refused:
             return []
-        if sum(n.nbytes for n, _, _ in found) < FAR or len(found) * -(-t.c * 4 // 64) > t.mr * t.nv // 4:
+        most = t.mr * t.nv // 4 // -(-t.c * 4 // 64)
+        reads = [n for n, p in found if not p.written]
+        if sum(n.nbytes for n, _ in found) < FAR or len(reads) > most:
             return []
-        return [(f"{at} + m_first * {step}l", step) for _, at, step in found]
+        return [replace(p, start=f"{p.start} + m_first * {p.step}l") for _, p in found[:most]]
 
-    def _loaded(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, str, int]]:
-        """The arrays that the epilogue reads along the columns of a tile: where their rows begin, and elements from row
-        to row."""
+    def _touched(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, Prefetch]]:
+        """The arrays that the epilogue reads or writes along the columns of a tile, from the array's first row on. A
+        result that is computed from what is read at the same index is left out: it may be written over it.
+        """
         e, q, _ = self._columns_value(m, t, x, None)
-        row = m.rows[0]
-        return [(n, f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step)
-                for n, at in dict.fromkeys(e.loads) if (step := coefficient(at, row))]
+        row, loads = m.rows[0], list(dict.fromkeys(e.loads))
+        new = [(n, at) for n, at in dict.fromkeys(e.stores)
+               if n.nbytes >= FAR and not any(at == i and self.k.computed_from(n, source) for source, i in loads)]
+        return [(n, Prefetch(f"{self.names[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step, written))
+                for written, arrays in ((False, loads), (True, new)) for n, at in arrays
+                if (step := coefficient(at, row))]
 
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
         """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and

@@ -13,6 +13,7 @@ from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from .epilogue import Epilogue
 from .operand import Matmul, Operand
+from .prefetch import Prefetch
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 
 DEEP = 8192                     # steps of a depth above which sums of STEPS of them are added to the result
@@ -30,7 +31,7 @@ class Panels(Epilogue):
     args: list[Node]
     scratch: int
     U: str
-    asked: list[tuple[str, int]]
+    prefetches: list[Prefetch]
     steps: int
     fetched: bool
     deep: bool
@@ -67,7 +68,7 @@ class Panels(Epilogue):
         blocks = [f"{self.V} total[{len(ij)}]; for (long kt = 0; kt < {last}; kt += {STEPS}) {{ "
                   f"const long end = kt + {STEPS} < {last} ? kt + {STEPS} : {last};"] * (self.deep and steps > STEPS)
         more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}"
-                                           for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
+                                           for i in range(len(self.prefetches))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
         out = [f"static __attribute__((noinline)) void "
                f"{self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",  # noqa: E501
                *(f"  {line}" for line in blocks), "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij),
@@ -79,10 +80,10 @@ class Panels(Epilogue):
                                          for j in range(nv)))
         if packs or ldb == nv * self.lanes and steps * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
-        if self.asked:
+        if self.prefetches:
             each = 1 << max(0, (steps * 3 // 4 // rows).bit_length() - 1)             # steps from one row's to the next
-            lines = [f"__builtin_prefetch(E{i} + k / {each} * {step}l + {v});" for i,
-                     (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
+            lines = [p.line(f"E{i} + k / {each} * {p.step}l + {v}") for i, p in enumerate(self.prefetches)
+                     for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
             out.append(f"    if (k < {rows * each}{f' && k % {each} == 0' if each > 1 else ''}) {{ {' '.join(lines)} }}")  # noqa: E501
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")

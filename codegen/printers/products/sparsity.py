@@ -9,8 +9,8 @@ if that sums the whole depth at once.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Callable
+from dataclasses import dataclass, replace
+from typing import Callable, Sequence
 
 from hybrid.base.config import skip_zeros
 from hybrid.base.dtype import is_half
@@ -26,6 +26,7 @@ from .gemv import Dots
 from .epilogue import FAR
 from hybrid.codegen.lanes import F32
 from .operand import Matmul, matmul
+from .prefetch import Prefetch
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, Tile, in_one_set
 
 STEPS = 64                      # that a word has bits for
@@ -77,7 +78,7 @@ class Skipping:
     line: int | None
     part: float
     after: list[str]                   # what follows the sums of some rows
-    asked: list[str]                   # where what this reads of large arrays begins, for row rb + i
+    prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
 
 
 def widest(target: Target, depth: int) -> int:
@@ -104,16 +105,18 @@ def bits(rows: str, depth: int, values: str, apart: int) -> list[str]:
             f"hy_nonzero({values} + i * {apart}l + w * {STEPS}, {count});"]
 
 
-def sums(name: str, lanes: int, at: list[int], to: list[int], line: int, more: bool, asked: list[str]) -> str:
+def sums(name: str, lanes: int, at: list[int], to: list[int], line: int, more: bool,
+         prefetches: Sequence[Prefetch]) -> str:
     """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C:
-    where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. asked: pointers
-    to lines of vectors that are asked for.
+    where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. prefetches: rows
+    of vectors that are fetched into the caches meanwhile.
     """
     V, U = f"vfloat{lanes}", f"ufloat{lanes}"
     arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more,
-                 *(f"const float *{e}" for e in asked)]
+                 *(f"const float *E{i}" for i in range(len(prefetches)))]
     out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{",
-           *("  " + " ".join(f"__builtin_prefetch({e} + {v});" for v in range(0, to[-1] + lanes, 16)) for e in asked),
+           *("  " + " ".join(p.line(f"E{i} + {v}") for v in range(0, to[-1] + lanes, 16))
+             for i, p in enumerate(prefetches)),
            "  " + " ".join(f"{V} c{j} = {{0}};" for j in range(len(at)))]
     if more:
         out.append(f"  if (more) {{ {' '.join(f'c{j} = *({U} *)(C + {v});' for j, v in enumerate(to))} }}")
@@ -186,15 +189,16 @@ class Zeros(Dots):
         after = self._after(m, tile)
         if not after:
             return None
-        asked = [f"{at} + (rb + i) * {step}l" for n, at, step in self._loaded(m, tile, m.columns[0]) if n.nbytes >= FAR]
-        return Skipping(m, tile, factors, line, part, after, asked)            # type: ignore[arg-type]
+        far = [replace(p, start=f"{p.start} + (rb + i) * {p.step}l")
+               for n, p in self._touched(m, tile, m.columns[0]) if n.nbytes >= FAR]
+        return Skipping(m, tile, factors, line, part, after, far)              # type: ignore[arg-type]
 
     # ---- the kernel
     def _either(self, dense: Callable[[], str], s: Skipping) -> str:
         """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
         name, self.name = self.name, f"{self.name}_dense"
         full, self.name = dense(), name
-        self.plain, self.asked, self.steps = None, [], s.m.sizes[2]
+        self.plain, self.prefetches, self.steps = None, [], s.m.sizes[2]
         m, (rows, _, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if s.factors[0] == 1 else ((rows, depth), s.factors[0])
         arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
@@ -203,7 +207,7 @@ class Zeros(Dots):
                 *([] if s.line is None else [f"const float *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};"]),
                 *self._blocks(s)]
         at, line = self._places(s), s.line or s.tile.nv * self.lanes
-        row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(s.asked))])
+        row = sums(name, self.lanes, at, at, line, depth > STEPS, s.prefetches)
         return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
 
     def _places(self, s: Skipping) -> list[int]:
@@ -252,16 +256,16 @@ class Zeros(Dots):
         x, width = s.m.columns[0], s.tile.nv * self.lanes
         self.steps = min(s.m.sizes[2], STEPS)
         packs = self._pack_columns(s.m, s.tile, {x: (s.tile.c, "x0")}) if s.line is None else []
-        asked = "".join(f", {a}" for a in s.asked)
+        touched = "".join(f", {p.start}" for p in s.prefetches)
         first = "Bp" if packs else "B + x0" if words == 1 else f"B + kb * {s.line}l + x0"
         steps = str(s.m.sizes[2]) if words == 1 else "kn"
         packs.append(every_step(f"{first}, {steps}, {s.tile.c}, {s.line or width}l", steps))
         if words > 1:
             call = (f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}] | all, {first}, "
-                    f"sums + i * {width}, kb{asked});")
+                    f"sums + i * {width}, kb{touched});")
             return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]),
                     "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *s.after]
-        call = f"{self.name}_sums(values + i * {apart}l, some[i] | all, {first}, acc + (i - ib) * {width}{asked});"
+        call = f"{self.name}_sums(values + i * {apart}l, some[i] | all, {first}, acc + (i - ib) * {width}{touched});"
         return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
                 f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
                 f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));",

@@ -87,8 +87,8 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
     entry = engine.known(args, kwargs)
     if entry is None:
         return f"{engine.name} runs as plain Python"
-    if config.compile_mode() != "now":
-        return "programs are compiled in the background, or not at all (HYBRID_COMPILE)"
+    if config.compile_mode() == "never":
+        return "no programs are compiled (HYBRID_COMPILE)"
     if entry.ctx.device_type != "cpu":
         return "it does not run on the CPU"
     if engine.counters is None:

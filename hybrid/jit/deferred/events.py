@@ -146,11 +146,20 @@ class Node:
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
         self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
+        # of the first event of a round: programs of such rounds that a compiler in the background works on, and how
+        # many events each of them does
+        self.waiting: list[tuple[Any, int]] = []
         # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
         # long as ``seen`` is the count of rebinds and the slots are those of the arrays
         self.away: list[tuple[Any, Any]] = []
         self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
+
+
+    def waits(self) -> bool:
+        """Whether rounds that begin with this event run as they are, since their program is being compiled."""
+        self.waiting = [(entry, n) for entry, n in self.waiting if not entry.is_compiled(n)]
+        return bool(self.waiting)
 
 
 class Root(Node):

@@ -12,6 +12,7 @@ from ..trace import Hybridized
 from .events import Backward, Event, Method, Node, Step
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
+COMING = "its program is being compiled in the background"
 
 
 def run(r: Any, node: Node) -> str:
@@ -28,12 +29,12 @@ def run(r: Any, node: Node) -> str:
         if len(plans) >= MOST_PLANS:
             return "other results are kept each time"
         plan = plans[alive] = Plan([place.event for place in r.trail], alive or (len(r.results) - 1,), r.root.name)
-        for place in r.trail:
-            if place.entry is not None:
-                place.entry.rest()
-    values = plan.values([ref() for ref in r.outside]) if not plan.refused else None
+    values = plan.values([ref() for ref in r.outside], r.trail) if not plan.refused else None
     if values is None:
-        return plan.refused
+        if plan.refused:
+            return plan.refused
+        r.trail[0].waiting.append((plan.coming, len(r.trail)))
+        return COMING
     for i, y in zip(alive, values):
         x = r.results[i]()
         if x is not None:
@@ -77,10 +78,13 @@ class Plan:
 
     def __init__(self, events: Sequence[Event], alive: Sequence[int], name: str):
         self.refused = ""                                # why there is none
+        self.begun = False                               # whether it did a round
+        self.coming: Any = None                          # the signature whose program is being compiled
         self.engine = Hybridized(_replay(events, alive), f"{name}: round")
 
-    def values(self, outside: Sequence[Any]) -> Any:
-        """The results that are still alive; None (and nothing is done) where there is no program."""
+    def values(self, outside: Sequence[Any], path: Sequence[Node]) -> Any:
+        """The results that are still alive; None (and nothing is done) where there is no program, or not yet. path: of
+        the round."""
         recording, SCOPE.recording = SCOPE.recording, False
         try:
             out = self._quick(outside)
@@ -88,11 +92,23 @@ class Plan:
                 entry = self._entry(outside)
                 if entry is None:
                     return None
+                self.coming = None if entry.is_compiled() else entry
+                if self.coming is not None:
+                    return None
+                self._begin(path)
                 self.engine.shorten(entry, outside)
                 out = self._quick(outside)               # with its own working memory, and no other way's
             return out if out is not None else self.engine.careful(*outside)
         finally:
             SCOPE.recording = recording
+
+    def _begin(self, path: Sequence[Node]) -> None:
+        """At the first round: the programs of its calls let go of their working memory."""
+        if not self.begun:
+            self.begun = True
+            for place in path:
+                if place.entry is not None:
+                    place.entry.rest()
 
     def _quick(self, outside: Sequence[Any]) -> Any:
         quick = self.engine.shortest[0]

@@ -103,7 +103,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
             return ordinary()
         key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
-        if node is not None and node.ready and off and _as_it_was(node):
+        if node is not None and node.ready and off and _as_it_was(node) and not (node.waiting and node.waits()):
             r.node.likely = node
             return put_off(r, node)
         settle(r, "another call followed than in the rounds before it")
@@ -113,7 +113,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
 def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node | None:
     """The place of an event where it is the one that came here in the last round."""
     node = r.node.likely
-    if node is None or not node.ready:
+    if node is None or not node.ready or node.waiting and node.waits():
         return None
     e = node.event
     if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording
@@ -285,8 +285,7 @@ def finish(r: Round, node: Node) -> None:
     try:
         why = joined.run(r, node)
         if why:
-            _note_settled(r.root, why)
-            _one_by_one(r)
+            _not_joined(r, why)
         else:
             r.root.joined += 1
     except BaseException as err:
@@ -307,11 +306,13 @@ def settle(r: Round | None, why: str) -> None:
         _come_back(r)
         try:
             with busy(), _of_its_own():
-                if isinstance(node.event.what, Backward) and node.settled > 1 and not joined.run(r, node):
-                    root.joined += 1
-                    return
-                _note_settled(root, why)
-                _one_by_one(r)
+                if isinstance(node.event.what, Backward) and node.settled > 1:
+                    instead = joined.run(r, node)
+                    if not instead:
+                        root.joined += 1
+                        return
+                    why = joined.COMING if instead == joined.COMING else why
+                _not_joined(r, why)
         except BaseException as err:
             _failed(r, err)
             raise
@@ -324,6 +325,15 @@ def _failed(r: Round, err: BaseException) -> None:
         if x is not None and type(x._away) is Promise:
             x._away.error = err
     end(r)
+
+
+def _not_joined(r: Round, why: str) -> None:
+    """What was put off is done the ordinary way. why: in words."""
+    if why == joined.COMING:
+        r.root.why = why if not r.root.joined else r.root.why
+    else:
+        _note_settled(r.root, why)
+    _one_by_one(r)
 
 
 def _note_settled(root: Root, why: str) -> None:

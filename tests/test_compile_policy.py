@@ -111,4 +111,4 @@ def test_it_is_said_once_with_the_line_and_the_reason() -> None:
             block(rows(n))
     assert len(said) == 1
     text = str(said[0].message)
-    assert "test_first_sight.py" in text and "float32(3, 3)" in text and "HYBRID_SIGNATURES" in text
+    assert "test_compile_policy.py" in text and "float32(3, 3)" in text and "HYBRID_SIGNATURES" in text

@@ -53,7 +53,7 @@ def test_names_of_modules_that_are_patched(module, name, value, read, wanted):
     lambda x, path: int.from_bytes(os.urandom(3), "big"), lambda x, path: uuid.uuid4().int % 1000003], ids=range(4))
 def test_clocks_and_random_bytes_of_the_system_are_read_at_every_call(read, tmp_path):
     f = hybridize(lambda x: x * read(x, tmp_path))
-    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* reads .*plain Python"):
+    with pytest.warns(UserWarning, match=r"test_outside_state\.py:\d+: .* reads .*plain Python"):
         found = {f(X).asscalar()}
     assert len(found | {f(X).asscalar() for _ in range(5)}) > 2
 
@@ -65,14 +65,14 @@ def test_files_are_read_at_every_call(read, tmp_path):
     path = tmp_path / "k"
     path.write_text("1")
     f = hybridize(lambda x: x * read(path))
-    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* reads .*plain Python"):
+    with pytest.warns(UserWarning, match=r"test_outside_state\.py:\d+: .* reads .*plain Python"):
         before = f(X).asscalar()
     path.write_text("25")
     assert (before, f(X).asscalar()) == (1, read(path))
 
 
 def test_what_is_only_written_compiles(tmp_path):
-    log = logging.getLogger("test_surroundings")
+    log = logging.getLogger("test_outside_state")
 
     @hybridize
     def f(x):
@@ -91,7 +91,7 @@ def test_lists_among_the_arguments_are_changed_as_eagerly():
         parts.append(x * 2)
         return x * names.pop("k", 3.0)
     parts, names = [], {"k": 2.0}
-    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* changes a list or dict among its arguments"):
+    with pytest.warns(UserWarning, match=r"test_outside_state\.py:\d+: .* changes a list or dict among its arguments"):
         found = [f(X, parts, names).asscalar()]
     found += [f(X, parts, names).asscalar() for _ in range(2)]
     assert found == [2, 3, 3] and [p.asscalar() for p in parts] == [2, 2, 2] and names == {}
@@ -99,7 +99,7 @@ def test_lists_among_the_arguments_are_changed_as_eagerly():
 
 def test_the_class_by_type_is_that_of_arrays():
     f = hybridize(lambda x: x * 2 if type(x) is nd.NDArray else x * 3)
-    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* class of x by type\(\).*isinstance"):
+    with pytest.warns(UserWarning, match=r"test_outside_state\.py:\d+: .* class of x by type\(\).*isinstance"):
         assert f(X).asscalar() == 2
     compiled = hybridize(lambda x: x * 2 if type(x) is list else x * 3)
     assert compiled(X).asscalar() == 3 and compiled.report() is not None
@@ -109,7 +109,7 @@ def test_an_error_does_not_carry_traced_values():
     @hybridize
     def f(x):
         raise ValueError(x * 2)
-    with pytest.raises(TraceError, match=r"test_surroundings\.py:\d+: .* raises a ValueError"):
+    with pytest.raises(TraceError, match=r"test_outside_state\.py:\d+: .* raises a ValueError"):
         f(X)
 
 

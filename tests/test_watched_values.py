@@ -23,7 +23,7 @@ def test_print_shows_each_calls_numbers(capsys: pytest.CaptureFixture[str]) -> N
         assert f(nd.full((2,), k)).asnumpy().tolist() == [2 * k + 1] * 2
     assert capsys.readouterr().out.splitlines() == [f"y float32(2,): [{2 * k}. {2 * k}.]" for k in (1, 2, 3)]
     assert len(f.cache_misses) == 1
-    assert re.search(r"watched: .*test_watches.py:\d+: debug.print: 1 more results, 8 bytes", str(f.report()))
+    assert re.search(r"watched: .*test_watched_values.py:\d+: debug.print: 1 more results, 8 bytes", str(f.report()))
 
 
 def test_print_sees_values_as_they_were(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +45,7 @@ def test_print_eagerly_and_of_other_values(capsys: pytest.CaptureFixture[str]) -
     debug.print(3, "n")
     debug.print(nd.ones((1,)), file=sys.stderr)
     said = capsys.readouterr()
-    assert said.out == "x float32(1,): [1.]\nn: 3\n" and re.match(r"\S+test_watches.py:\d+ float32", said.err)
+    assert said.out == "x float32(1,): [1.]\nn: 3\n" and re.match(r"\S+test_watched_values.py:\d+ float32", said.err)
     with pytest.raises(ValueError, match="has no numbers"):
         debug.print(mx.sym.var("x"))
 
@@ -164,7 +164,7 @@ def test_hooks_that_take_part_in_the_computation_are_refused() -> None:
         net.initialize()
         register(net.inner, hook)
         net.hybridize()
-        with pytest.raises(mx.HybridError, match=rf"test_watches.py:\d+: .*{text}"):
+        with pytest.raises(mx.HybridError, match=rf"test_watched_values.py:\d+: .*{text}"):
             net(nd.ones((1, 2)))
 
 

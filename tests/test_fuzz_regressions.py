@@ -144,7 +144,7 @@ def test_casts_of_what_no_integer_is(dtype: str) -> None:
 @pytest.mark.parametrize("draw", [lambda: np.random.rand(), random.random], ids=["numpy", "python"])
 def test_numbers_drawn_outside_are_drawn_at_every_call_and_that_is_said(draw: F) -> None:
     f = mx.hybridize(lambda x: x * draw())
-    with pytest.warns(UserWarning, match=r"test_found.py:\d+: .* drew random numbers from .*nd.random"):
+    with pytest.warns(UserWarning, match=r"test_fuzz_regressions.py:\d+: .* drew random numbers from .*nd.random"):
         first = f(nd.ones((2,)))
     assert len({float(v[0].asscalar()) for v in (first, f(nd.ones((2,))), f(nd.ones((2,))))}) == 3
     with warnings.catch_warnings():

@@ -68,7 +68,7 @@ def test_hybridized_code_raises_as_eager_code(name: str) -> None:
 
 def test_the_error_names_the_line_that_made_the_demand() -> None:
     f = mx.hybridize(lambda i: nd.take(X, i, mode="raise") + 1)
-    with pytest.raises(RangeError, match=rf"test_demands.py:{f.__wrapped__.__code__.co_firstlineno}: take"):
+    with pytest.raises(RangeError, match=rf"test_data_checks.py:{f.__wrapped__.__code__.co_firstlineno}: take"):
         f(nd.array([7.0]))
 
 
