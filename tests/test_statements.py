@@ -146,7 +146,8 @@ def test_what_a_text_says() -> None:
 
 
 @pytest.mark.parametrize("line", ("  const hy_v a = f(b, c), *d[3] = {0}; unsigned long e;",
-                                  "unsigned char *const g = 0;", "a * b;", "hy_run(hy, part);", "return a;", "a[3] = b;", "struct s t = {1};"))
+                                  "unsigned char *const g = 0;",
+                                  "a * b;", "hy_run(hy, part);", "return a;", "a[3] = b;", "struct s t = {1};"))
 def test_variables_that_a_line_declares(line: str) -> None:
     found = {"const": ["a", "d", "e"], "unsigned": ["g"], "struct": ["t"]}
     assert [d.name for d in declared(words(line))] == found.get(line.split()[0], [])
