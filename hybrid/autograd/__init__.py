@@ -78,7 +78,7 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
 
 def _check_versions(entry: Entry) -> None:
     # running statistics: a layer called again changes them
-    own = {slot for slot, _ in entry.program.updates} if entry.program is not None else set()
+    own = set(entry.program.written) if entry.program is not None else set()
     for i, (x, v, raw) in enumerate(zip(entry.inputs, entry.versions, entry.raws)):
         if i not in own and (x._data is raw and x._version != v or since(raw, entry.when)):
             raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded "

@@ -10,6 +10,8 @@ import numpy as np
 from .. import ir
 from ..base.errors import HybridError, user_location
 from ..ir import Node
+from ..ir.at_sizes import OfSize
+from ..ir.size import fixed, hint
 from ..optimizer import Optimizer
 from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
@@ -85,7 +87,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
                           "trainer.step outside of the hybridized function")
     if trainer._shards is not None:
         trace.plain_only("updates a share of the parameters on each rank (shard_states)")
-    trainer._rescale(batch_size)
+    trainer._rescale(hint(batch_size))
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:
         return
@@ -104,7 +106,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
             p = trainer._params[k]
             trace.updated[id(p)] = functools.partial(updated, at[id(p)])
 
-    def prepare() -> None:
+    def prepare(batch_size: Any) -> None:
         trainer._rescale(batch_size)
         if trainer._ranks is not None:
             trainer._begin()
@@ -117,7 +119,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         skipped[0] = scaler.left_out(trace.ctx)
         if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
-    trace.before.append(prepare)
+    trace.before.append(functools.partial(prepare, batch_size) if fixed(batch_size) else OfSize(prepare, batch_size))
     trace.steps.append((trainer, prepared))
     trace.undo.append(lambda: undo[0]())
     if scaler is not None and any(isinstance(b, Update) for b in trace.blocks):

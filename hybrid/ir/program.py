@@ -28,6 +28,16 @@ class Program:
                                   f"the array is {self.inputs[slot].dtype}{self.inputs[slot].shape}")
 
     @property
+    def count(self) -> int:
+        """The number of outputs."""
+        return len(self.outputs)
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The slots that are updated."""
+        return tuple(slot for slot, _ in self.updates)
+
+    @property
     def roots(self) -> tuple[Node, ...]:
         """Outputs, then update values."""
         return self.outputs + tuple(n for _, n in self.updates)

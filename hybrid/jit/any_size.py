@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
-from .. import ir
-from .. import runtime
 from ..base import config
-from ..base.errors import user_location
-from ..base.scope import SCOPE
-from ..ir import Program
-from ..ir.size import Dim, Size, Specialised, answering, number_of, size
+from ..ir.asked import Asked
+from ..ir.at_sizes import AtSizes
+from ..ir.size import Dim, Size, Specialised, size
 
 if TYPE_CHECKING:
     from .compiled_call import Entry
@@ -38,36 +34,6 @@ KEPT = 16                       # recent shapes of a kind of call, to see which 
 TRIES = 2                       # symbolic traces attempted for each kind of call
 LEAST = 2                       # smallest value of a symbol: 0 is empty and 1 broadcasts
 _serial = count(1)
-
-
-class Asked:
-    """The guards of one symbolic trace: (comparison, expression) -> (answer, the user's line)."""
-
-    def __init__(self) -> None:
-        self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
-
-    def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
-        """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the
-        size."""
-        if kind == "==" and at_trace:
-            raise Specialised(f"{user_location()}: the code needs {x.c_text()} == 0")
-        return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
-
-    def hold(self, values: dict[str, int]) -> bool:
-        """Whether a call with these values passes all guards."""
-        return all((x.value(values) == 0 if kind == "==" else x.value(values) < 0) == answer
-                   for (kind, x), (answer, _) in self.facts.items())
-
-    def told(self) -> list[str]:
-        """The guards as text, for ``programs``."""
-        return [f"{'' if answer else 'not '}{x.c_text()} {kind} 0 ({at})"
-                for (kind, x), (answer, at) in self.facts.items()]
-
-    @contextmanager
-    def answering(self, traced: bool) -> Iterator[None]:
-        """Scope in which comparisons are answered and recorded so. traced: whether the user's code runs."""
-        with answering(self.answer, traced):
-            yield
 
 
 def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int) -> list[Shape] | None:
@@ -86,7 +52,7 @@ class Family:
 
     def __init__(self, kind: Any, shapes: list[Shape], entry: "Entry", asked: Asked):
         self.kind, self.shapes, self.entry, self.asked = kind, shapes, entry, asked
-        self.exe, entry.family = entry.exe, self
+        entry.family = self
         self.calls: OrderedDict[Any, "Entry"] = OrderedDict()    # by signature
 
     def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
@@ -109,12 +75,9 @@ class Family:
 
     def at(self, values: dict[str, int]) -> "Entry":
         """The entry for these values of the dimensions."""
-        entry, whole = copy.copy(self.entry), self.entry.program
-        inputs = tuple(ir.input(i, tuple(number_of(d, values) for d in n.shape), n.dtype)
-                       for i, n in enumerate(whole.inputs))
-        entry.program = Program(inputs, whole.outputs)
-        entry.program.memo.update({k: whole.memo[k] for k in ("lasting", "name", "origins") if k in whole.memo})
-        runtime.known(entry.program, entry.ctx, self.exe.at(values))
+        entry = copy.copy(self.entry)
+        entry.program = AtSizes(self.entry.program, values)
+        entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.bound = self.bound()                       # of which prepared values may be taken
         entry.arrays, entry.missed = [], UNTIL_LAID
         entry.seen = entry.checked = entry.collected = entry.marked = -1
@@ -158,7 +121,7 @@ class AnySize:
         """The entry of a signature that is seen for the first time, from a symbolic program; None if this size needs
         one of its own. Also whether a cache miss was noted, as for every program that is made. plain: the signature
         without what was read of Python's objects."""
-        if not arrays or plain[2].device_type != "cpu" or SCOPE.recording or plain[8] is not None:
+        if not arrays or plain[2].device_type != "cpu" or plain[8] is not None:
             return None, False
         shapes = [a.shape for a in arrays]
         kind = _kind(plain)
@@ -218,12 +181,11 @@ def _kind(plain: Any) -> Any:
 
 def doubts(entry: "Entry") -> list[str]:
     """What the entry does that is not supported for symbolic sizes, in words."""
-    program = entry.program
-    found = {"draws random numbers": entry.draws, "changes arrays": program.updates or entry.written,
-             "assigns values": entry.assigned or entry.once, "is recorded": entry.recorded,
+    found = {"assigns values": entry.assigned or entry.once,
+             "changes arrays while it is recorded": entry.recorded and entry.written,
              "shows values": entry.watches, "has demands on its data": entry.demands,
-             "has gradients": entry.gradients or entry.steps, "gives views": entry.views,
-             "does more than one program": entry.before or entry.after,
+             "gives views": entry.views,
+             "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,
              "reads what is outside": entry.drew or entry.outside,
              "changes what is outside or calls a function with a cache": entry.leaves_traces}
@@ -233,7 +195,7 @@ def doubts(entry: "Entry") -> list[str]:
 def check(entry: "Entry") -> None:
     """Raises Specialised if a symbolic entry does something that is not supported."""
     why = doubts(entry)
-    if not why and not hasattr(entry.exe, "at"):
+    if not why and not entry.recorded and not hasattr(entry.exe, "at"):
         why = ["is no compiled program"]
     if not why and _has_size(entry.structure):
         why = ["gives back sizes"]

@@ -247,7 +247,7 @@ class Entry:
             if raw is None:
                 return None
             outputs = [wrap(r, self.ctx, self.cls) for r in raw]
-        if self.program.updates:
+        if self.program.written:
             self._note_updates(inputs)
         return outputs
 
@@ -259,7 +259,7 @@ class Entry:
         self.group.note()
         self.were_written()
         if self.changes_arguments:
-            for slot, _ in self.program.updates:
+            for slot in self.program.written:
                 if slot < self.arguments:
                     inputs[slot]._bump()
 
@@ -267,7 +267,7 @@ class Entry:
         """Find out which captured inputs the program updates, and where they lie."""
         if self.marked != REBINDS[0]:
             now = REBINDS[0]
-            self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
+            self.updated = [slot for slot in self.program.written if slot >= self.arguments]
             self.group = Group([inputs[slot]._data for slot in self.updated])
             self.marked = now                            # last: another thread may look
 

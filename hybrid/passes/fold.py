@@ -13,6 +13,7 @@ from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scalar import SCALARS
 from ..ir.scan import Body
+from ..ir.size import fixed
 from . import adjoint
 from .rewrite import Rule, rewrite
 
@@ -155,7 +156,10 @@ def sum_of_constant(n: Node) -> Node | None:
     c = constant(n.args[0])
     if c is None or n.attrs["op"] != "sum" or not dt.is_float(n.dtype):
         return None
-    return ir.full(c * (n.args[0].size // max(n.size, 1)), n.shape, n.dtype)
+    count = n.args[0].size // max(n.size, 1) if fixed(n.args[0].size) else math.prod(
+        n.args[0].shape[i] for i in n.attrs["axes"])
+    return ir.full(c * count, n.shape, n.dtype) if fixed(count) or not c else ir.expand(
+        ir.size_value(count, n.dtype) * c, n.shape)
 
 
 def empty_dot(n: Node) -> Node | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.at_sizes import AtSizes, at_values, nodes_at
 from ..ir.node import GRADIENT, noting
 from .attention_gradient import in_blocks
 from .bits import compared
@@ -39,11 +40,14 @@ class Partition:
     others: "dict[tuple[int, ...], Partition | None]" = field(default_factory=dict, compare=False)
     # the program, the inputs asked for, and the rest of what ``partition`` was given
     of: "tuple[Program, tuple[int, ...], bool, tuple[int, ...]] | None" = field(default=None, compare=False)
+    # of one size: the partition with symbolic sizes, and the program for this size
+    at_sizes: "tuple[Partition, AtSizes] | None" = field(default=None, compare=False)
 
     @property
     def kept_bytes(self) -> int:
         """Memory of the kept values."""
-        return sum(n.nbytes for n in self.kept)
+        total = sum(n.nbytes for n in self.kept)
+        return int(at_values(total, self.at_sizes[1].values) if self.at_sizes is not None else total)
 
 
 def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows: tuple[int, ...] = ()) -> Partition:
@@ -52,6 +56,10 @@ def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows
     (row_gradients.py).
     """
     key = ("partition", wrt, blocks, rows)
+    if type(program) is AtSizes and key not in program.memo:
+        whole = program.shared(key, lambda: partition(program.whole, wrt, blocks, rows))
+        program.memo[key] = (_at_sizes(whole, program) if whole is not None
+                             else partition(program.alone(), wrt, blocks, rows))
     if key not in program.memo:
         with noting(dict(program.memo.get("origins", {}))) as origins:
             made = program.memo[key] = _partition(program, wrt, blocks, rows)
@@ -86,8 +94,30 @@ def of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
     all of them; None where that is not enough.
     """
     if heads not in parts.others:
-        parts.others[heads] = _of_heads(parts, heads)
+        parts.others[heads] = _of_heads(parts, heads) if parts.at_sizes is None else _of_heads_at_sizes(parts, heads)
     return parts.others[heads]
+
+
+def _of_heads_at_sizes(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
+    assert parts.at_sizes is not None
+    whole, program = parts.at_sizes
+    found = program.shared((id(whole), heads), lambda: (of_heads(whole, heads),))
+    if found is not None:
+        return _at_sizes(found[0], program) if found[0] is not None else None
+    assert whole.of is not None
+    kept = tuple(nodes_at(Program(whole.forward.inputs, whole.kept), program.values))
+    return _of_heads(Partition(parts.forward, parts.backward, parts.reads, kept, parts.layout,
+                               of=(program.alone(), *whole.of[1:])), heads)
+
+
+def _at_sizes(whole: Partition, program: AtSizes) -> Partition:
+    """The partition of a symbolic program for the sizes of a program."""
+    values = program.values
+    found = Partition(AtSizes(whole.forward, values), AtSizes(whole.backward, values), whole.reads, whole.kept,
+                      whole.layout, of=whole.of, at_sizes=(whole, program))
+    for part in (found.forward, found.backward):
+        part.memo.update({k: program.memo[k] for k in ("name",) if k in program.memo and k not in part.memo})
+    return found
 
 
 def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:

@@ -12,12 +12,12 @@ from ..base import config, forking
 from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
-from ..ir.text import to_text
+from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
 from .observers import OBSERVERS, observed
-from .pending import PendingProgram, pending, run_by_primitives
+from .pending import PendingProgram, begun, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
 
@@ -109,30 +109,35 @@ def _told(program: Program, ctx: Context) -> Any:
     return made
 
 
+def _of_whole(program: AtSizes, ctx: Context) -> Any:
+    """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
+    found: Any = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    return found.at(program.values) if hasattr(found, "at") else None
+
+
 def _compile(program: Program, ctx: Context) -> Any:
+    if type(program) is AtSizes:
+        return _of_whole(program, ctx) or _compile(program.alone(), ctx)
     if ctx.device_type != "gpu":
         program = on_host(program)
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
-        from .cuda.program import (JOINING, CudaProgram)  # noqa: PLC0415  CUDA parts load only where they are used
+        from .cuda.program import (CudaProgram, planned_for)  # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
-        return CudaProgram(plan(program, JOINING), ctx)
+        return CudaProgram(planned_for(program, ctx), ctx)
     if f"{__name__}.cpu" not in sys.modules:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu, plans, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     if sized.sized(program):
         return sized.SizedProgram(program)
     mode = config.compile_mode()
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():
-        frozen = program.memo.get("lasting", frozenset())
-        name = plans.key(program, frozen)
-        if name is not None and plans.read(name) is None:
-            return pending(program, name, frozen, to_text(program), _compile_here)
+        return begun(program, program.memo.get("lasting", frozenset()), _compile_here)
     return ReferenceProgram(program) if mode == "never" else _compile_here(program)
 
 

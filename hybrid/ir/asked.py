@@ -1,0 +1,39 @@
+"""The guards of a program with symbolic sizes: what was asked of its sizes while it was made, and the answers."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Iterator, Mapping
+
+from ..base.errors import user_location
+from .size import Size, Specialised, answering
+
+
+class Asked:
+    """The guards of one symbolic trace, or of what was made of it: (comparison, expression) -> (answer, the user's
+    line)."""
+
+    def __init__(self) -> None:
+        self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
+
+    def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
+        """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the
+        size."""
+        if kind == "==" and at_trace:
+            raise Specialised(f"{user_location()}: the code needs {x.c_text()} == 0")
+        return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
+
+    def hold(self, values: Mapping[str, int]) -> bool:
+        """Whether a call with these values passes all guards."""
+        return all((x.value(values) == 0 if kind == "==" else x.value(values) < 0) == answer
+                   for (kind, x), (answer, _) in self.facts.items())
+
+    def told(self) -> list[str]:
+        """The guards as text, for ``programs``."""
+        return [f"{'' if answer else 'not '}{x.c_text()} {kind} 0 ({at})"
+                for (kind, x), (answer, at) in self.facts.items()]
+
+    @contextmanager
+    def answering(self, traced: bool) -> Iterator[None]:
+        """Scope in which comparisons are answered and recorded so. traced: whether the user's code runs."""
+        with answering(self.answer, traced):
+            yield
