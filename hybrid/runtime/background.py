@@ -88,9 +88,11 @@ class Job:
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
         when that is over, as the second call of some program tells, or silence."""
-        now = time.monotonic()
-        return self.hurry or self.calls > 1 or now - self.made > LONGEST_CALL or (
-            not CALLS.running and now - max(CALLS.ended, self.made) > SILENCE)
+        return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
+
+    def is_silent(self) -> bool:
+        """Whether no call does without a compiled program, and none has for a moment."""
+        return not CALLS.running and time.monotonic() - max(CALLS.ended, self.made) > SILENCE
 
     def end(self, failed: bool) -> None:
         """Note that no process works on it any more."""
