@@ -70,13 +70,13 @@ class ComingSized:
 
 
 def _work() -> None:
-    """Build what is ripe, what was called most first, until nothing waits."""
+    """Build what is ripe, what took most time first, until nothing waits."""
     while True:
         with _lock:
             if not _waiting:
                 _builder.clear()
                 return
-            one = max((c for c in _waiting if c.is_ripe()), key=lambda c: (c.job.hurry, c.job.calls), default=None)
+            one = max((c for c in _waiting if c.is_ripe()), key=lambda c: c.job.wanted(), default=None)
             if one is not None:
                 _waiting.remove(one)
                 _built[:] = [one]
