@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.ir.size import Specialised
 from hybrid.runtime import background, blas, cache, cpu, sized, toolchain
-from hybrid.runtime.pending import PendingProgram
+from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
 
@@ -129,12 +129,12 @@ def test_equal_programs_are_one_job(in_background: None, monkeypatch: pytest.Mon
     assert q.submit(background.Job("aa", lambda: ("aa", ""), frozenset())) is first and len(started) == 1
 
 
-def test_the_program_that_is_called_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_whose_calls_take_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
     q = background.Queue()
     jobs = [q.submit(background.Job(f"{i}", lambda: (None, ""), frozenset())) for i in range(3)]
-    jobs[1].calls = 5
-    assert q.take() is jobs[1] and q.take() is jobs[0]
+    jobs[1].calls, jobs[2].seconds = 5, 0.5
+    assert q.take() is jobs[2] and q.take() is jobs[1] and q.take() is jobs[0]
 
 
 def test_the_first_call_runs_no_compiler(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,6 +285,18 @@ def test_other_words_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", "later, please")
     with pytest.warns(RuntimeWarning, match="background, now, never"):
         assert config.compile_mode() == "background"
+
+
+def test_results_without_a_compiler_share_no_memory() -> None:
+    """With inputs or each other, also where the program hands them through, or only reshapes or swaps them."""
+    a, b = (ir.input(i, (2, 3), np.float32) for i in range(2))
+    s = ir.map("add", a, b)
+    x, y = np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32)
+    outputs = (s, s, ir.reshape(s, (6,)), a, ir.permute(s, (1, 0)), ir.reshape(a, (6,)))
+    found = run_by_primitives(ir.Program((a, b), outputs, ((0, b), (1, a))), [x, y], np)
+    for i, one in enumerate(found):
+        assert one.flags.writeable and not any(np.shares_memory(one, other) for other in [x, y, *found[:i]])
+    assert [float(one.ravel()[0]) for one in found] == [3, 3, 3, 1, 3, 1] and x[0, 0] == 2 and y[0, 0] == 1
 
 
 def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,12 +96,14 @@ def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
     return observed(program, exe, raw) if OBSERVERS else exe(raw)
 
 
-def waits_for_compiler(program: Program, ctx: Context, calls: int = 0) -> bool:
-    """Whether a program that was asked for runs without its compiled form still. calls: that do without it now."""
+def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: float = 0.0) -> bool:
+    """Whether a program that was asked for runs without its compiled form still. calls, seconds: that do without it
+    now, and what they took."""
     exe = compile(program, ctx)
     if type(exe) is not PendingProgram:
         return False
     exe.job.calls += calls
+    exe.job.seconds += seconds
     return True
 
 
