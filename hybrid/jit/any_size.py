@@ -18,6 +18,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
+from ..graph.size_numbers import Computed
+from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
 from ..ir.size import Dim, Size, Specialised, size
@@ -66,7 +68,8 @@ class Family:
                 elif found.setdefault(a, b) != b or b < LEAST:
                     return None
         values = {s.terms[0][0][0].name: n for s, n in found.items()}        # type: ignore[union-attr]
-        return values if self.asked.hold(values) else None
+        fit = self.asked.hold(values) and all(h.at(values).fits() for h in self.entry.captured if type(h) is Computed)
+        return values if fit else None
 
     def bound(self) -> Any:
         """The bound program of the newest entry, whose prepacked parameters others reuse."""
@@ -77,6 +80,7 @@ class Family:
         """The entry for these values of the dimensions."""
         entry = copy.copy(self.entry)
         entry.program = AtSizes(self.entry.program, values)
+        entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.bound = self.bound()                       # of which prepared values may be taken
         entry.arrays, entry.missed = [], UNTIL_LAID
@@ -206,4 +210,4 @@ def check(entry: "Entry") -> None:
 def _has_size(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_has_size, value))
-    return type(getattr(value, "value", value)) is Size
+    return type(getattr(value, "value", value)) in (Size, TracedNumber)
