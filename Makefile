@@ -95,6 +95,6 @@ EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 1700000000)
 wheel: $(VENV)/.dev
 	rm -rf build/lib build/bdist.* dist
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
-	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*.tar.gz
+	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*
 
 .PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel

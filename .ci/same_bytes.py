@@ -1,4 +1,5 @@
-"""Writes an sdist again so that the same files make the same bytes: members in order, with one time and no owner."""
+"""Writes an sdist or a wheel again so that the same files make the same bytes: members in order, with one time, no
+owner, and rights that do not follow the umask of whoever built it."""
 from __future__ import annotations
 
 import gzip
@@ -6,7 +7,14 @@ import io
 import os
 import sys
 import tarfile
+import time
+import zipfile
 from pathlib import Path
+
+
+def _mode(old: int) -> int:
+    """Rights of a file: whether it is a program is all that is kept."""
+    return 0o755 if old & 0o100 else 0o644
 
 
 def rewritten(data: bytes, when: int) -> bytes:
@@ -16,9 +24,22 @@ def rewritten(data: bytes, when: int) -> bytes:
             tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as new:
         for member in sorted(old.getmembers(), key=lambda m: m.name):
             member.mtime, member.uid, member.gid, member.uname, member.gname = when, 0, 0, "", ""
-            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            member.mode = 0o755 if member.isdir() else _mode(member.mode)
             member.pax_headers = {}
             new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    return out.getvalue()
+
+
+def rewritten_wheel(data: bytes, when: int) -> bytes:
+    """The same of a wheel, whose members keep their order: its metadata come last."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for member in old.infolist():
+            made = zipfile.ZipInfo(member.filename, time.gmtime(when)[:6])
+            made.create_system = 3                               # Unix, on every system
+            made.external_attr = (0o100000 | _mode(member.external_attr >> 16)) << 16
+            made.compress_type = zipfile.ZIP_DEFLATED
+            new.writestr(made, old.read(member))
     return out.getvalue()
 
 
@@ -27,7 +48,8 @@ def main() -> None:
     for name in sys.argv[1:]:
         path = Path(name)
         made = path.with_name(path.name + ".part")
-        made.write_bytes(rewritten(path.read_bytes(), int(os.environ["SOURCE_DATE_EPOCH"])))
+        again = rewritten_wheel if path.suffix == ".whl" else rewritten
+        made.write_bytes(again(path.read_bytes(), int(os.environ["SOURCE_DATE_EPOCH"])))
         made.replace(path)
 
 

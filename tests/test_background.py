@@ -19,7 +19,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.base import config
-from hybrid.runtime import background, cache, cpu, toolchain
+from hybrid.runtime import background, blas, cache, cpu, toolchain
 from hybrid.runtime.pending import PendingProgram
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -124,17 +124,60 @@ def test_equal_programs_are_one_job(in_background: None, monkeypatch: pytest.Mon
     started = []
     monkeypatch.setattr(background._Compiler, "start", lambda self: started.append(self))
     q = background.Queue()
-    first = q.submit(background.Job("aa", "", frozenset()))
-    assert q.submit(background.Job("aa", "", frozenset())) is first and len(started) == 1
+    first = q.submit(background.Job("aa", lambda: ("aa", ""), frozenset()))
+    assert q.submit(background.Job("aa", lambda: ("aa", ""), frozenset())) is first and len(started) == 1
 
 
 def test_the_program_that_is_called_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
     q = background.Queue()
-    jobs = [q.submit(background.Job(f"{i}", "", frozenset())) for i in range(3)]
+    jobs = [q.submit(background.Job(f"{i}", lambda: (None, ""), frozenset())) for i in range(3)]
     jobs[1].calls = 5
-    taker = q._compilers[0]
-    assert q.take(taker) is jobs[1] and q.take(taker) is jobs[0]
+    assert q.take() is jobs[1] and q.take() is jobs[0]
+
+
+def test_the_first_call_runs_no_compiler(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither to ask what it is, as with an empty cache, nor to compile: that begins when the call is over."""
+    asked: list[tuple[str, int]] = []
+    for f in (toolchain.compiler_version, toolchain.machine_flags, toolchain._usual_flags, toolchain._words):
+        f.cache_clear()
+    real = toolchain._ask
+    monkeypatch.setattr(toolchain, "_ask", lambda *a, **k: asked.append((threading.current_thread().name,
+                                                                         background.CALLS.running)) or real(*a, **k))
+    f = mx.hybridize(lambda x: nd.tanh(x) * 21)
+    f(nd.ones((3, 3)))
+    until(lambda: f.programs[0].state == "compiled")
+    assert asked and set(asked) == {("hybrid-compiler", 0)} and f.programs[0].waited == 0
+
+
+def test_one_process_where_no_core_is_idle(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[background._Compiler] = []
+    monkeypatch.setattr(background._Compiler, "start", lambda self: started.append(self))
+    for idle, count in ((1, 1), (3, 3)):
+        monkeypatch.setattr(background, "_most", lambda n=idle: n)
+        started.clear()
+        q = background.Queue()
+        for i in range(6):
+            q.submit(background.Job(f"{i}", lambda: (None, ""), frozenset()))
+        assert len(started) == count
+
+
+def test_products_of_numpy_leave_compilers_a_core() -> None:
+    found = blas._functions()
+    if found is None:
+        pytest.skip("NumPy multiplies by another library than OpenBLAS")
+    before = found[1]()
+    with blas.one_thread():
+        with blas.one_thread():
+            assert found[1]() == 1
+        assert found[1]() == 1
+    assert found[1]() == before
+    job = background.Job("x", lambda: (None, ""), frozenset())
+    with background.CALLS.one(job):
+        assert found[1]() == before
+    with background.CALLS.beside(), background.CALLS.one(job):
+        assert found[1]() == 1
+    assert found[1]() == before
 
 
 def test_threads_meet_a_program_that_becomes_ready(in_background: None) -> None:

@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,21 @@ def test_an_sdist_of_the_same_files_has_the_same_bytes(tmp_path: Path) -> None:
     assert made[0] == made[1]
     with tarfile.open(fileobj=io.BytesIO(made[0])) as archive:
         assert [m.mtime for m in archive] == [1_700_000_000] * 2 and archive.extractfile("b/one.py").read() == b"x=1\n"
+
+
+def test_a_wheel_of_the_same_files_has_the_same_bytes() -> None:
+    """Whatever the umask of whoever built it; programs stay programs."""
+    rewritten = runpy.run_path(str(ROOT / ".ci" / "same_bytes.py"))["rewritten_wheel"]
+    made = []
+    for k, mode in enumerate((0o664, 0o600)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, bits in (("b/one.py", mode), ("b/tool", mode | 0o100)):
+                member = zipfile.ZipInfo(name, (2020 + k, 1, 1, 0, 0, 0))
+                member.external_attr = (0o100000 | bits) << 16
+                archive.writestr(member, b"x=1\n")
+        made.append(rewritten(out.getvalue(), 1_700_000_000))
+    assert made[0] == made[1]
+    with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
+        assert [oct(m.external_attr >> 16) for m in archive.infolist()] == ["0o100644", "0o100755"]
+        assert archive.read("b/one.py") == b"x=1\n" and archive.infolist()[0].date_time[:3] == (2023, 11, 14)

@@ -13,12 +13,11 @@ from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from ..ir.at_sizes import AtSizes
-from ..ir.text import to_text
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
 from .observers import OBSERVERS, observed
-from .pending import PendingProgram, pending, run_by_primitives
+from .pending import PendingProgram, begun, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
 
@@ -131,17 +130,14 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu, plans, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     if sized.sized(program):
         return sized.SizedProgram(program)
     mode = config.compile_mode()
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():
-        frozen = program.memo.get("lasting", frozenset())
-        name = plans.key(program, frozen)
-        if name is not None and plans.read(name) is None:
-            return pending(program, name, frozen, to_text(program), _compile_here)
+        return begun(program, program.memo.get("lasting", frozenset()), _compile_here)
     return ReferenceProgram(program) if mode == "never" else _compile_here(program)
 
 

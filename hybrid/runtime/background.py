@@ -12,30 +12,85 @@ import json
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..base import config, forking, system
-from . import cache
+from . import blas, cache
 
 if TYPE_CHECKING:
     import subprocess
 
 IDLE_SECONDS = 20.0                    # after which a process without work ends
+# compilers run after so many seconds without calls that wait for a program, or since one was asked for
+SILENCE, LONGEST_CALL = 0.1, 5.0
+_lock = forking.lock()
 _START = ("import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); "
           "from hybrid.runtime import worker; worker.main()")
 
 
-class Job:
-    """A program to be compiled: its text, and what its compilation depends on."""
+class Calls:
+    """The calls that do without compiled programs."""
 
-    def __init__(self, key: str, text: str, frozen: frozenset[int]):
-        self.key = key
-        self.message = {"key": key, "text": text, "frozen": sorted(frozen), "folder": os.getcwd(),
-                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
-                                     "HYBRID_CACHE": str(cache.folder())}}
+    def __init__(self) -> None:
+        self.running = 0               # now, in all threads
+        self.ended = 0.0               # when the last one did
+        self.compilers = 0             # processes that compile now
+
+    @contextlib.contextmanager
+    def one(self, job: "Job") -> Iterator[None]:
+        """Scope of a call."""
+        job.calls += 1
+        with _lock:
+            self.running += 1
+        try:
+            with blas.one_thread() if self.compilers else contextlib.nullcontext():
+                yield
+        finally:
+            with _lock:
+                self.running -= 1
+            self.ended = time.monotonic()
+
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """Scope in which a process compiles."""
+        with _lock:
+            self.compilers += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self.compilers -= 1
+
+
+CALLS = Calls()
+
+
+class Job:
+    """A program to be compiled, and what its compilation depends on.
+
+    name: the same for jobs of the same program. told: the key under which the disk cache will hold the program, and its
+    text, "" where it is there already; None for the key where it can hold none. It may take a while.
+    """
+
+    def __init__(self, name: str, told: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
+        self.name, self.told = name, told
+        self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
+                       "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
+                                    "HYBRID_CACHE": str(cache.folder())}}
         self.calls = 0                 # that did without the compiled program
+        self.hurry = False             # whether somebody waits for it
+        self.made = time.monotonic()
         self.ended = threading.Event()
         self.failed = False            # whether this process has to compile it itself
+
+    def is_ripe(self) -> bool:
+        """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
+        when that is over, as the second call of some program tells, or silence."""
+        now = time.monotonic()
+        return self.hurry or self.calls > 1 or now - self.made > LONGEST_CALL or (
+            not CALLS.running and now - max(CALLS.ended, self.made) > SILENCE)
 
     def end(self, failed: bool) -> None:
         """Note that no process works on it any more."""
@@ -55,8 +110,12 @@ class _Compiler(threading.Thread):
         """Give jobs to the process until there are none for a while."""
         job = None
         try:
-            while (job := self.queue.take(self)) is not None:
-                job.end(failed=not self._compile(job))
+            while self.queue.wait(self):
+                with CALLS.beside():
+                    if self.process is None:
+                        self.process = _start()          # takes a while: what is most wanted may be another job then
+                    if (job := self.queue.take()) is not None:
+                        job.end(failed=not self._compile(job))
         except Exception:                                    # noqa: BLE001  the caller compiles it, and raises its own
             if job is not None:
                 job.end(failed=True)
@@ -65,13 +124,15 @@ class _Compiler(threading.Thread):
             self.stop()
 
     def _compile(self, job: Job) -> bool:
-        if self.process is None:
-            self.process = _start()
+        key, text = job.told()
+        if key is None or not text:
+            return key is not None
+        assert self.process is not None
         channel_in, channel_out = self.process.stdin, self.process.stdout
         assert channel_in is not None and channel_out is not None
-        channel_in.write(json.dumps(job.message) + "\n")
+        channel_in.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
         channel_in.flush()
-        return channel_out.readline().strip() == job.key
+        return channel_out.readline().strip() == key
 
     def stop(self) -> None:
         """End the process, with the compilers that it runs."""
@@ -79,17 +140,20 @@ class _Compiler(threading.Thread):
         if process is not None:
             with contextlib.suppress(OSError):
                 system.kill_group(process.pid)       # its own session: it and what it started
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(Exception):         # killed, it ends as soon as the system comes to it
                 process.communicate(timeout=5)
 
 
 def _start() -> subprocess.Popen[str]:
-    """A process that compiles. Interrupts of the terminal do not reach it: its parent ends it."""
+    """A process that compiles, once it has begun. Interrupts of the terminal do not reach it: its parent ends it."""
     import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
     process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     assert process.stdin is not None
     process.stdin.write(json.dumps(sys.path) + "\n")
+    process.stdin.flush()
+    assert process.stdout is not None
+    process.stdout.readline()
     return process
 
 
@@ -98,7 +162,7 @@ class Queue:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._jobs: dict[str, Job] = {}                      # all that have not ended, by key
+        self._jobs: dict[str, Job] = {}                      # all that have not ended, by name
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
         self._closed = False
@@ -106,28 +170,36 @@ class Queue:
     def submit(self, job: Job) -> Job:
         """Queue a job; the one of the same program that is there already stands for it."""
         with self._changed:
-            known = self._jobs.get(job.key)
+            known = self._jobs.get(job.name)
             if known is not None and not known.ended.is_set():
                 return known
-            self._jobs[job.key] = job
+            self._jobs[job.name] = job
             self._waiting.append(job)
             self._changed.notify()
-            busy = len(self._compilers) - sum(1 for c in self._compilers if c.process is None)
-            if len(self._compilers) < 1 or len(self._waiting) > 1 and busy < _most():
+            if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 compiler = _Compiler(self)
                 self._compilers.append(compiler)
                 compiler.start()
         return job
 
-    def take(self, compiler: _Compiler) -> Job | None:
-        """The waiting job that was called most; None after some time without one."""
+    def wait(self, compiler: _Compiler) -> bool:
+        """Wait for a job that may begin; False after some time without one: the compiler ends."""
         with self._changed:
             if not self._waiting:
                 self._changed.wait(IDLE_SECONDS)
+            while not self._closed and self._waiting and not any(j.is_ripe() for j in self._waiting):
+                self._changed.wait(SILENCE / 4)
+            if self._waiting and not self._closed:
+                return True
+            self._compilers.remove(compiler)
+            return False
+
+    def take(self) -> Job | None:
+        """The waiting job that was called most; None where others took them all."""
+        with self._changed:
             if not self._waiting or self._closed:
-                self._compilers.remove(compiler)
                 return None
-            job = max(self._waiting, key=lambda j: j.calls)
+            job = max(self._waiting, key=lambda j: (j.hurry, j.calls))
             self._waiting.remove(job)
             return job
 
@@ -141,6 +213,10 @@ class Queue:
                 for job in self._waiting:
                     job.end(failed=True)
                 self._waiting.clear()
+
+    def has_compilers(self) -> bool:
+        """Whether there are processes, or threads that start them."""
+        return bool(self._compilers)
 
     def close(self) -> None:
         """End all processes at once; jobs that were not done are for their callers."""
@@ -167,7 +243,6 @@ def _most() -> int:
 
 
 _queue: Queue | None = None
-_lock = forking.lock()
 
 
 def queue() -> Queue:
@@ -180,10 +255,16 @@ def queue() -> Queue:
         return _queue
 
 
+def working() -> bool:
+    """Whether a process compiles for this one, or is about to: it also makes this library's own parts, if need be."""
+    return _queue is not None and _queue.has_compilers()
+
+
 def _in_child() -> None:
     """A forked process has none of its parent's threads: its jobs are compiled by those who want them."""
     global _queue
     old, _queue = _queue, None
+    CALLS.running = CALLS.compilers = 0
     if old is not None:
         atexit.unregister(old.close)
         for job in list(old._jobs.values()):

@@ -276,6 +276,7 @@ class Bound:
         if (own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given
             or program._arena_slot > MAX_LAUNCHER_SLOTS or program.patience.left):
             return None
+        launcher.prepare()                                       # a process that was to make it may have ended
         if launcher.coming():
             return launcher.later
         made = launcher.load()

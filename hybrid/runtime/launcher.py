@@ -20,9 +20,9 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import toolchain, warmed
+from . import background, toolchain, warmed
 
-NAME = "hybrid_launcher"
+NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
 _loaded: list[Any] = []
 _module: list[Any] = []
@@ -31,7 +31,7 @@ _coming: list[threading.Thread] = []
 
 def built() -> Path | None:
     """The launcher's shared object; None where there are no headers."""
-    return warmed.remembered("launcher", _compiled)
+    return warmed.remembered(NOTE, _compiled)
 
 
 def _build() -> Any:
@@ -94,7 +94,7 @@ def load() -> Any:
 def known_call(*surroundings: Any) -> Any:
     """The function that does eager calls which were made before (kernels/c/launcher_eager.h says what its surroundings
     are), where the launcher is there without waiting for a compiler; else None, and it is being built."""
-    if not _loaded and warmed.known("launcher") is not None:
+    if not _loaded and warmed.known(NOTE) is not None:
         load()
     if not _module:
         if not _loaded:
@@ -106,7 +106,7 @@ def known_call(*surroundings: Any) -> Any:
 
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
-    if not _loaded and not coming() and warmed.known("launcher") is None:
+    if not _loaded and not coming() and warmed.known(NOTE) is None:
         thread = threading.Thread(target=_quietly, name="hybrid-launcher")
         _coming[:] = [thread]
         thread.start()
@@ -119,8 +119,9 @@ def _quietly() -> None:
 
 
 def coming() -> bool:
-    """Whether it is being built in the background now."""
-    return bool(_coming) and _coming[0].is_alive()
+    """Whether it is being built now, beside the program: by a thread, or a process that compiles programs."""
+    return (bool(_coming) and _coming[0].is_alive()
+            or not _loaded and background.working() and warmed.known(NOTE) is None)
 
 
 def later(*_: Any, **__: Any) -> None:

@@ -6,7 +6,9 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ..base import forking
 from ..ir import Program
+from ..ir.text import to_text
 from . import background, reference
 from .background import Job
 
@@ -26,6 +28,7 @@ class PendingProgram:
     def settled(self, wait: bool = False) -> Any:
         """The compiled program; None while it is not there. wait: until it is."""
         if self._made is None and (wait or self.job.ended.is_set()):
+            self.job.hurry = True
             self.job.ended.wait()
             with self._lock:                                 # another thread may be loading it
                 if self._made is None:
@@ -40,8 +43,8 @@ class PendingProgram:
         made = self.settled()
         if made is not None:
             return made(arrays)
-        self.job.calls += 1
-        return run_by_primitives(self.program, arrays, np)
+        with background.CALLS.one(self.job):
+            return run_by_primitives(self.program, arrays, np)
 
     @property
     def report(self) -> Any:
@@ -49,9 +52,26 @@ class PendingProgram:
         return self.settled(wait=True).report
 
 
-def pending(program: Program, key: str, frozen: frozenset[int], text: str, compile_here: Compile) -> PendingProgram:
-    """A program that a background process compiles from now on."""
-    return PendingProgram(program, background.queue().submit(Job(key, text, frozen)), compile_here)
+def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> Any:
+    """The executable of a program, from the disk cache where it is there; else one that waits for a background process,
+    which compiles it from now on. frozen: inputs that are lasting."""
+    with forking.IMPORTS:
+        from . import plans, toolchain                       # noqa: PLC0415  loaded where something is compiled
+    key: str | None = None
+
+    def told() -> tuple[str | None, str]:
+        found = key or plans.key(program, frozen)            # which may ask the compiler what it is
+        return found, "" if found is None or plans.read(found) is not None else to_text(program)
+    try:
+        with toolchain.at_hand():
+            key = plans.key(program, frozen)
+    except toolchain.NotAtHand:
+        pass
+    else:
+        if key is None or plans.read(key) is not None:
+            return compile_here(program)
+    job = Job(key or f"program {id(program)}", told, frozen)
+    return PendingProgram(program, background.queue().submit(job), compile_here)
 
 
 def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[Any]:

@@ -13,10 +13,9 @@ import numpy as np
 
 from ..base import config, forking
 from ..ir import Program
-from ..ir.text import to_text
 from ..passes.host_rows import on_host
 from . import ReferenceProgram, _compile_here
-from .pending import PendingProgram, pending
+from .pending import PendingProgram, begun
 from .staged import has_calls
 
 CALLS = 16                       # calls after which a program is worth compiling
@@ -47,16 +46,11 @@ def _asked_for(program: Program) -> Any:
     if len(steps) < 2 or sum(n.size for n in steps) < ELEMENTS or program.updates or not config.compiles_eager():
         return None
     with forking.IMPORTS:
-        from . import cpu, plans                            # noqa: PLC0415  cffi loads when something is compiled
+        from . import cpu                                   # noqa: PLC0415  cffi loads when something is compiled
     if not cpu.has_compiler() or has_calls(on_host(program)) or sys.is_finalizing():
         return None
-    name = plans.key(program, frozenset())
-    if name is None:
-        return None
-    if plans.read(name) is not None:
-        made = _compile_here(program)
-        return None if type(made) is ReferenceProgram else made
-    return pending(program, name, frozenset(), to_text(program), _compile_here)
+    made = begun(program, frozenset(), _compile_here)
+    return None if type(made) is ReferenceProgram else made
 
 
 def of_arrays(program: Program, raws: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking, system
 from ..base.errors import CompileError
-from . import toolchain, warmed
+from . import background, toolchain, warmed
 from .libraries import opened
 from .net_ffi import ffi
 
@@ -25,8 +25,8 @@ def built() -> Path | None:
 
 def prepare() -> None:
     """Start building the pool in the background, beside the compilation of a program; not where an earlier process
-    built it."""
-    if not _pool and config.num_threads() > 1 and warmed.known("pool") is None:
+    built it, or a process that compiles programs for this one does."""
+    if not _pool and config.num_threads() > 1 and not background.working() and warmed.known("pool") is None:
         threading.Thread(target=_quietly, name="hybrid-pool").start()
 
 

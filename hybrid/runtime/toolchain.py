@@ -14,7 +14,7 @@ import time
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
@@ -97,6 +97,27 @@ def _machine() -> str:
     return os.uname().machine if hasattr(os, "uname") else platform.machine()
 
 
+class NotAtHand(Exception):                             # noqa: N818  no error: somebody else asks the compiler
+    """What is to be known of a compiler is known only when it has run."""
+
+
+class _Asking(threading.local):
+    allowed = True
+
+
+_asking = _Asking()
+
+
+@contextlib.contextmanager
+def at_hand() -> Iterator[None]:
+    """Scope in which this thread runs no compiler to find out about it: NotAtHand where it would have to."""
+    before, _asking.allowed = _asking.allowed, False
+    try:
+        yield
+    finally:
+        _asking.allowed = before
+
+
 def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     """An answer about a compiler, asked once for each build of it and kept in the cache folder."""
     real = Path(cc).resolve()
@@ -108,6 +129,8 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
             return answer
     except (OSError, ValueError):
         pass                                             # not there, or damaged
+    if not _asking.allowed:
+        raise NotAtHand
     answer = ask()
     cache.write(path, _bytes(f"{answer}\n{checksum(_bytes(answer))}"))
     return answer

@@ -16,7 +16,7 @@ import threading
 import warnings
 from typing import Any
 
-NICE = 5                               # of these processes where others have cores of their own to use
+NICE = 10                                # of these processes where others have cores of their own to use
 
 
 def main() -> None:
@@ -27,6 +27,9 @@ def main() -> None:
     jobs: "queue.Queue[str]" = queue.Queue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
     _lower_priority()
+    from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
+    from . import build, cpu, plans  # noqa: F401, PLC0415
+    print(file=answers, flush=True)
     while True:
         job = json.loads(jobs.get())
         try:
