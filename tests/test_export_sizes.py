@@ -146,5 +146,7 @@ def test_what_needs_numbers_says_so(tmp_path: Path) -> None:
         net.export_c(tmp_path, ("batch", 1, 12, 12), device=True)
     with pytest.raises(mx.MXNetError, match="a name of lower case letters"):
         net.export_c(tmp_path, ("Batch!", 1, 12, 12))
+    with pytest.raises(mx.MXNetError, match="n_batch open .it computes other numbers"):
+        export_c(lambda x: x / x.shape[0] ** 0.5, tmp_path, ("batch", 2), name="net")
     with pytest.raises(mx.MXNetError, match="n_batch open"):
         export_c(lambda x: nd.array(np.ones(x.shape)) * x, tmp_path, ("batch", 2), name="net")

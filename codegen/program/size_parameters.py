@@ -15,6 +15,7 @@ SMALL = 1 << 15                  # multiplications of a product that loops witho
 
 class _Now(threading.local):
     names: tuple[str, ...] = ()
+    alone: bool = False              # whether there is no program for each size, which would be faster
 
 
 _now = _Now()
@@ -26,13 +27,15 @@ def dims_of(nodes: Iterable[Node]) -> list[Dim]:
 
 
 @contextmanager
-def parameters(names: Iterable[str]) -> Iterator[None]:
-    """Scope in which functions are printed with these size parameters."""
-    before, _now.names = _now.names, tuple(names)
+def parameters(names: Iterable[str], alone: bool = False) -> Iterator[None]:
+    """Scope in which functions are printed with these size parameters. alone: there will be no program for each size,
+    so what is slower for any size is printed, too."""
+    before = _now.names, _now.alone
+    _now.names, _now.alone = tuple(names), alone
     try:
         yield
     finally:
-        _now.names = before
+        _now.names, _now.alone = before
 
 
 def names() -> tuple[str, ...]:
@@ -64,7 +67,7 @@ def refuse_large(dot: Node) -> None:
     """Raises Specialised for a large product of symbolic sizes, which has no tiles in registers: a program for each
     size is many times faster. How large it may be is a guard of the program."""
     work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
-    if not work <= SMALL:
+    if not _now.alone and not work <= SMALL:
         raise Specialised(f"a product of matrices of {hint(work)} multiplications")
 
 

@@ -127,6 +127,8 @@ def _entry_for(engine: Hybridized, arrays: Sequence[NDArray], shapes: Sequence[A
     except Specialised as err:
         raise needs_number(engine.name, sizes, str(err)) from None
     why = doubts(entry)
+    if any(hasattr(h, "of_call") for h in entry.captured):
+        why.append("computes other numbers from them")
     if why:
         raise needs_number(engine.name, sizes, f"it {why[0]}")
     return entry
