@@ -1,7 +1,6 @@
 """The GPU that text is printed for, where forms depend on it."""
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ class Target:
     """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie."""
     number: int = 90
     written: frozenset[Node] = frozenset()
+    warpgroups: bool = False                               # whether it has products of warpgroups (sm_90a)
 
     @property
     def tf32(self) -> bool:
@@ -37,7 +37,8 @@ def current() -> Target:
 @contextmanager
 def printing_for(arch: str, written: Iterable[Node] = ()) -> Iterator[None]:
     """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs."""
-    token = _current.set(Target(int(re.sub(r"\D", "", arch)), frozenset(written)))
+    number = int("".join(filter(str.isdecimal, arch)))
+    token = _current.set(Target(number, frozenset(written), arch == "sm_90a"))
     try:
         yield
     finally:
