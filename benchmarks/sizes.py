@@ -13,6 +13,7 @@ from typing import Any, Callable
 if __name__ == "__main__":                                      # cold: before anything is loaded
     os.environ.setdefault("HYBRID_CACHE", tempfile.mkdtemp())
     os.environ.setdefault("HYBRID_NUM_THREADS", "1")
+    os.environ.setdefault("HYBRID_COMPILE", "now")        # what is timed is compiled
 
 import numpy
 
