@@ -122,4 +122,4 @@ def test_an_interrupt_ends_a_long_call() -> None:
     quick = mx.hybridize(lambda x: x * 2)
     for _ in range(3):
         quick(x)
-    assert quick._shortest[0] is not None                    # short programs take no thread
+    assert quick._fast_path[0] is not None                    # short programs take no thread
