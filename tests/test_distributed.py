@@ -159,7 +159,7 @@ def test_without_mpi4py_the_error_says_what_to_install() -> None:
     assert "pip install 'hybridize[mpi]'" in done.stdout and "mpirun -n 2" in done.stdout
 
 
-@pytest.mark.parametrize("name, told", [("dist_async", "use 'dist_sync'"), ("nccl", "use 'device'"),
+@pytest.mark.parametrize("name, told", [("dist_async", "use 'dist_sync'"), ("nccl", "pip install nvidia-nccl"),
                                         ("byteps", "there are dist"), ("p3store_dist", "there are dist")])
 def test_stores_that_are_refused(name: str, told: str) -> None:
     with pytest.raises(mx.MXNetError, match=told):

@@ -143,7 +143,7 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
         else:
             found = repeated.of_arrays(program, raws)
             if found is None and eager is not None:
-                found = eager(np, raws, attrs)
+                found = _own_way(eager, program, np, raws, attrs)
             if found is None:
                 found, _ = reference.run(program, raws, np)
             results = [wrap(own(r, raws, np), inputs[0]._ctx, cls or type(inputs[0])) for r in found]
@@ -154,6 +154,17 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
     elif not IN_C:
         known_calls.counted()
     return results[0] if visible == 1 else results[:visible]
+
+
+def _own_way(eager: Callable[..., Any], program: Program, xp: Any, raws: Sequence[Any], a: Attrs) -> Any:
+    """What an operator's faster way gives; None where it gives none, or other dtypes than the operator has compiled:
+    inputs of several dtypes meet by NumPy's rule there."""
+    found = eager(xp, raws, a)
+    if found is not None:
+        for x, n in zip(found, program.outputs):
+            if x.dtype is not n.dtype and x.dtype != n.dtype:
+                return None
+    return found
 
 
 def _require(d: OpDef, arrays: Sequence[Any], a: Attrs) -> None:
@@ -201,7 +212,7 @@ def _computed(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: lis
     fast = None
     xp = array_module(ctx)
     if d.eager is not None:
-        fast = d.eager(xp, [None if x is None else x._data for x in arrays], a)
+        fast = _own_way(d.eager, program, xp, [None if x is None else x._data for x in arrays], a)
     inputs: list[Any] = list(present)
     if fast is None:
         if draws := int(d.random(a, SCOPE.training)):
@@ -232,8 +243,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
     for r, t in zip(results, targets):
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
-        if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts):
-            # on the tape ranges and what they are of are arrays apart
+        if SCOPE.recording and t._ag is not None and (t._ag.part is not None or t._ag.parts or t._ag.entry is not None):
+            # on the tape ranges and what they are of are arrays apart, and what was computed of the old value needs it
             t[:] = r                       # type: ignore[index]
             continue
         t._write(r._data)

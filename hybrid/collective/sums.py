@@ -8,7 +8,9 @@ from typing import Any, Callable, Hashable, Sequence
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.device import Context, cpu, on, zeros
 from ..base.errors import AttributeValueError
+from .nccl import DeviceSum
 from .world import World
 
 BUCKET_BYTES = 4 << 20
@@ -80,16 +82,17 @@ class Buckets:
     """Arrays that are summed together again and again: each is a part (``views``) of one of few flat arrays.
 
     arrays: (key, shape, dtype) of each. The last ones come first: their gradients are the first that backward has.
+    gpu: where the flat arrays lie, to be summed by NCCL; in this process's memory, by MPI, where there is none.
 
     >>> from hybrid.collective import start
     >>> sums = Buckets(start(), [("w", (2, 3), np.dtype("float32"))])        # doctest: +SKIP
     """
 
     def __init__(self, world: World, arrays: Sequence[tuple[Hashable, tuple[int, ...], np.dtype]],
-                 wire: np.dtype | None = None):
-        self.world, self.wire, self.arrays = world, wire, list(arrays)
-        self.views: dict[Any, np.ndarray] = {}
-        self._buckets: list[tuple[np.ndarray, list[Any]]] = []
+                 wire: np.dtype | None = None, gpu: Context | None = None):
+        self.world, self.wire, self.arrays, self.gpu = world, wire, list(arrays), gpu
+        self.views: dict[Any, Any] = {}
+        self._buckets: list[tuple[Any, list[Any]]] = []
         for dtype in dict.fromkeys(d for _, _, d in self.arrays):
             keys: list[tuple[Any, tuple[int, ...], int]] = []
             for key, shape, _ in [a for a in reversed(self.arrays) if a[2] == dtype]:
@@ -103,24 +106,31 @@ class Buckets:
         self._what = f"sum of {len(self.arrays)} arrays ({told}; {_hash(self.arrays, wire)})"
 
     def _add(self, keys: Sequence[tuple[Any, tuple[int, ...], int]], dtype: np.dtype) -> None:
-        flat, at = np.zeros(sum(n for *_, n in keys), dtype), 0
+        ctx, at = self.gpu or cpu(), 0
+        with on(ctx):
+            flat = zeros((sum(n for *_, n in keys),), dtype, ctx)
         for key, shape, size in keys:
             self.views[key] = flat[at:at + size].reshape(shape)
             at += size
         self._buckets.append((flat, [key for key, *_ in keys]))
 
-    def sum(self, fill: Callable[[Any, np.ndarray], None], what: str = "gradients") -> None:
+    def sum(self, fill: Callable[[Any, Any], None], what: str = "gradients") -> None:
         """Write this rank's values into the views by ``fill(key, view)``; sum them over the ranks there."""
         self.world.agree(f"{what}: {self._what}")
-        under_way: list[Sum] = []
+        under_way: list[Any] = []
         for flat, keys in self._buckets:
             for key in keys:
                 fill(key, self.views[key])
             for earlier in under_way:
                 earlier.poll()                              # lets MPI go on with it
-            under_way.append(Sum(self.world, flat, self.wire, what))
+            under_way.append(self._begun(flat, what))
         for each in under_way:
             each.finish()
+
+    def _begun(self, flat: Any, what: str) -> Any:
+        if self.gpu is None:
+            return Sum(self.world, flat, self.wire, what)
+        return DeviceSum(self.world, flat, self.wire, what, self.gpu)
 
 
 def _hash(arrays: Sequence[Any], wire: Any) -> str:

@@ -16,7 +16,7 @@ import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -109,11 +109,15 @@ class World:
                                   f"must make the same collective calls, of equal shapes and dtypes, in the same order")
 
     def wait(self, requests: Sequence[Any], what: str, patient: bool = False) -> None:
-        """Wait for MPI's requests. patient: the other ranks may be late; the processor is left to them, and they are
-        looked after."""
-        test, spins, begin, looked = self.mpi.Request.Testall, 0, 0.0, 0.0
-        requests = list(requests)
-        while not test(requests):
+        """Wait for MPI's requests. patient: the other ranks may be late; the processor is left to them."""
+        test, requests = self.mpi.Request.Testall, list(requests)
+        self.wait_until(lambda: test(requests), what, patient)
+
+    def wait_until(self, done: Callable[[], bool], what: str, patient: bool = False) -> None:
+        """Wait until something is done, which the other ranks have a part in. RankLost if one of them ends meanwhile,
+        or when the time limit is over."""
+        spins, begin, looked = 0, 0.0, 0.0
+        while not done():
             spins += 1
             if spins < SPINS:
                 continue

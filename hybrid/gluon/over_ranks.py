@@ -2,6 +2,7 @@
 buckets, also from within a compiled step."""
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from typing import Any, Mapping, Sequence
@@ -9,12 +10,12 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from .. import ir
-from ..base.device import array_module
+from ..base.device import Context, array_module
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
 from ..collective.sums import Buckets, wire_dtype
 from ..ir import HostCall, Node
-from ..mxnet.dist_kvstore import host, spread, sum_rows
+from ..mxnet.dist_kvstore import host, put, spread, sum_rows
 
 _numbers = itertools.count()
 
@@ -61,20 +62,21 @@ class OverRanks:
     def gradients(self, grads: Mapping[int, Sequence[NDArray]]) -> dict[int, NDArray]:
         """The sums over devices and ranks of gradients by the numbers of their parameters; the next call writes the
         same arrays."""
-        buckets = self._of(tuple((i, tuple(g[0]._data.shape), np.dtype(g[0]._data.dtype)) for i, g in grads.items()))
-        buckets.sum(lambda i, view: self._fill(view, grads[i]), self.name)
+        buckets = self._of(tuple((i, tuple(g[0]._data.shape), np.dtype(g[0]._data.dtype)) for i, g in grads.items()),
+                           self.store.gpu_of([g[0] for g in grads.values()]))
+        buckets.sum(lambda i, view: self._fill(view, grads[i], buckets.gpu), self.name)
         return {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
 
-    def _of(self, arrays: Any) -> Buckets:
-        key = arrays, self.wire
+    def _of(self, arrays: Any, gpu: Context | None) -> Buckets:
+        key = arrays, self.wire, gpu
         if self._buckets is None or self._buckets[0] != key:
-            self._buckets = key, Buckets(self.world, arrays, self.wire)
+            self._buckets = key, Buckets(self.world, arrays, self.wire, gpu)
         return self._buckets[1]
 
-    def _fill(self, view: np.ndarray, grads: Sequence[NDArray]) -> None:
-        view[...] = host(grads[0])
+    def _fill(self, view: Any, grads: Sequence[NDArray], gpu: Context | None) -> None:
+        put(view, grads[0], gpu)
         for g in grads[1:]:
-            view += host(g)
+            view += host(g) if gpu is None else g.as_in_context(gpu)._data
         if self.before != 1:
             view *= view.dtype.type(self.before)
 
@@ -91,11 +93,18 @@ class OverRanks:
     def in_program(self, grads: Sequence[Node]) -> list[Node]:
         """Sums over the ranks of gradients in a program, which is cut here: what lies before and after is compiled."""
         infos = tuple((tuple(g.shape), np.dtype(g.dtype)) for g in grads)
-        buckets = Buckets(self.world, [(i, *info) for i, info in enumerate(infos)], self.wire)
+        arrays_of = [(i, *info) for i, info in enumerate(infos)]
+
+        @functools.cache
+        def of(gpu: Context | None) -> Buckets:
+            return Buckets(self.world, arrays_of, self.wire, gpu)
 
         def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
-            def fill(i: int, view: np.ndarray) -> None:
-                view[...] = arrays[i] if xp is np else arrays[i].get()
+            gpu = None if xp is np else self.store.gpu_of([wrap(a, Context("gpu", a.device.id)) for a in arrays])
+            buckets = of(gpu)
+
+            def fill(i: int, view: Any) -> None:
+                view[...] = arrays[i] if xp is np or gpu is not None else arrays[i].get()
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
             buckets.sum(fill, f"{self.name}, compiled")

@@ -12,6 +12,8 @@ from ..buffers.array import NDArray, wrap
 from ..base.device import Context, array_module
 from ..base.errors import AttributeValueError, HybridError
 from ..mxnet.kvstore import OVER_PROCESSES, KVStore, KVStoreBase, create, over_processes
+from ..mxnet.nccl_kvstore import summable
+from ..collective import nccl
 from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
@@ -335,6 +337,9 @@ class Trainer:
                 self._reduce_rows(i, self._params[i].list_grad())
         if self._ranks is not None:
             self._sums.update(self._ranks.gradients({i: self._params[i].list_grad() for i in dense}))
+        elif self._kind == "nccl" and summable([g for i in dense[:1] for g in self._params[i].list_grad()]):
+            nccl.reduce([([g._data for g in grads], self._total(i, grads[0]))
+                         for i in dense for grads in (self._params[i].list_grad(),)], self._contexts)
         else:
             for i in dense:
                 self._reduce_here(i, self._params[i].list_grad())
@@ -346,13 +351,17 @@ class Trainer:
     def _reduce_here(self, i: int, grads: Sequence[Any]) -> None:
         """Add up the gradients of this process's devices."""
         first = grads[0]
-        if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
-            or self._sums[i]._data.dtype != first._data.dtype):
-            self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
-        total = self._sums[i]._data
+        total = self._total(i, first)
         total[...] = first._data
         for g in grads[1:]:
             total += g.as_in_context(first._ctx)._data
+
+    def _total(self, i: int, first: Any) -> Any:
+        """Where a parameter's gradients are added up: on the first device."""
+        if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
+            or self._sums[i]._data.dtype != first._data.dtype):
+            self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
+        return self._sums[i]._data
 
     def _reduce_rows(self, i: int, grads: Sequence[Any]) -> None:
         """Add up gradients that are sparse."""

@@ -1,16 +1,18 @@
 """Shapes and dtypes of a whole operator graph from those of some variables: ``infer_shape``, ``infer_type``."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from itertools import islice, product
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..base.scope import SCOPE
 from .symnode import SymNode, can_complete, effective, noted
 
 HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
+MOST_GUESSES = 400                          # combinations of shapes that stand for unknown ones
 STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 in BatchNorm of half types, as in MXNet
 
 
@@ -127,10 +129,11 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any],
         if first is None and at:
             _unknown_inputs(n, types)
             continue
+        told = default is None and all(types.get(key) is not None for key in at)
         for key, name in zip(at, n.opdef.inputs if not n.opdef.variadic else [""] * len(at)):
             if types.get(key) is None:
                 types[key] = _of_parameter(n, name, np.dtype(first))
-        for k, found in enumerate(_outputs(n, [shapes.get(key) for key in at], [types[key] for key in at])):
+        for k, found in enumerate(_outputs(n, [shapes.get(key) for key in at], [types[key] for key in at], told)):
             types[(id(n), k)] = found
     return {key: found or default for key, found in types.items()}
 
@@ -155,13 +158,14 @@ def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:
     return first
 
 
-def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype]:
+def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype], told: bool = False) -> list[np.dtype]:
+    """Dtypes of the results. told: whether the inputs' dtypes were all said; then ones that do not fit are an error."""
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
     padded = len(d.inputs) - len(shapes) if not d.variadic else 0
     if all(s is not None and all(v > 0 for v in s) for s in shapes):
         return [t for _, t in d.infer([*shapes, *[None] * padded], [*types, *[None] * padded], a)]
-    if (guess := _with_any_shapes(n, shapes, types)) is not None:
+    if types and (guess := _with_any_shapes(n, shapes, types, told)) is not None:
         return guess
     own = a.asdict().get("dtype")
     if own or not types:
@@ -171,18 +175,46 @@ def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dt
     return [types[0] if layer else dt.promote(*types)] * d.num_outputs(a)
 
 
-def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype] | None:
+def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype], told: bool) -> list[np.dtype] | None:
     """Dtypes of the results for small shapes in place of unknown ones: dtypes hardly ever depend on shapes. None where
-    they do not fit."""
+    none of them fit; DTypeError where the operator does not take dtypes that were told, whatever the shapes."""
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
-    if d.params is not None and not getattr(d.params, "from_any", False) or not types:
-        return None
     padded = [None] * (len(d.inputs) - len(shapes) if not d.variadic else 0)
-    for small in ((2, 2), (2, 2, 3), (2, 4, 4, 4), (4,)):
-        guess = [s if s is not None and all(v > 0 for v in s) else small for s in shapes]
+    refused = None
+    for guess in _small_shapes(d, a, shapes):
         try:
             return [t for _, t in d.infer([*guess, *padded], [*types, *padded], a)]
-        except (ShapeError, DTypeError, ValueError):
+        except DTypeError as err:
+            refused = err
+        except (HybridError, ValueError):
             continue
+    if told and refused is not None:
+        raise refused
     return None
+
+
+def _small_shapes(d: Any, a: Any, shapes: list[Any]) -> Iterator[list[Any]]:
+    """Shapes that an operator may take where some are unknown: those of parameters follow from its data's; else all are
+    alike; one number for each array of a list; single numbers beside data."""
+    unknown = [s is None or not all(v > 0 for v in s) for s in shapes]
+    given = a.asdict()
+    window = 4 * max([1, *(k for name in ("kernel", "dilate") for k in given.get(name) or ())])
+    channels = 4 * (given.get("num_group") or 1)
+    rows = ((2, 2), (2, 2, 3), (2, channels, *[window] * 2), (4,), (2, channels, window), (2, channels, *[window] * 3))
+    for small in rows if d.params is not None else ():
+        start = [small if k == 0 and u else None if u else s for k, (s, u) in enumerate(zip(shapes, unknown))]
+        try:
+            full = d.complete(start, a)
+        except (HybridError, TypeError, ValueError):
+            continue
+        yield [small if s is None or not all(v > 0 for v in s) else s for s in full]
+    many = given.get("num_weights") or given.get("num_tensors") or 1
+    for small in (*rows, (1,), (many,)):
+        yield [small if u else s for s, u in zip(shapes, unknown)]
+    for small in rows:
+        for count in range(1, len(shapes)):
+            yield [(small if k < count else (1,)) if u else s for k, (s, u) in enumerate(zip(shapes, unknown))]
+    some = ((2, 2), (2,), (2, channels, window, window), (1, 5), (1, 2, 4), (1, 1, 4), (2, 1, 4), (1, 2))    # boxes
+    for found in islice(product(*[some if u else (s,) for s, u in zip(shapes, unknown)]), MOST_GUESSES):
+        yield list(found)

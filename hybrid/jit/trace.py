@@ -11,7 +11,7 @@ import numpy as np
 
 from ..base import collector, config, forking, names, pending
 from . import debug, foreign_rng, surroundings
-from ..buffers.array import NDArray, array, wrap
+from ..buffers.array import NP_CLASS, NDArray, array, wrap
 from .changes import Change, Changes, traced_in
 from .concealed import holds_traced, refuse_concealed
 from .fingerprint import seen_array
@@ -58,6 +58,7 @@ class Trace:
     def __init__(self, ctx: Context, train: bool):
         # np_semantics: whether traced values follow NumPy's rules
         self.ctx, self.train, self.np_semantics = ctx, train, False
+        self.cls: Any = None                            # of the results, where the code says so
         self.variables: list[SymNode] = []
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
@@ -113,6 +114,11 @@ class Trace:
         self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
         self.renewed: set[int] = set()
+
+    def follow(self, rules_of_np: bool) -> None:
+        """What is traced from here on goes by NumPy's rules, or by those of nd."""
+        self.np_semantics = rules_of_np
+        self.cls = NP_CLASS[0] if rules_of_np else NDArray
 
     def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
         """A traced input."""
@@ -698,7 +704,7 @@ class Hybridized:
         _finish(trace)
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
-        entry = self._entry(trace, leaves, out_structure, cls, changes)
+        entry = self._entry(trace, leaves, out_structure, trace.cls or cls, changes)
         entry.numbers = traced.inputs()
         return entry, guard, values
 

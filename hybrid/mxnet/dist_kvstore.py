@@ -6,13 +6,15 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..base.device import array_module
+from ..base.device import Context, array_module, on
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
-from ..collective import start
+from ..collective import nccl, start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
 from ..sparse import row_sparse_array
 from .local_kvstore import KVStore, _pairs
+
+ON_DEVICES = ("dist_device_sync", "dist_sync_device", "horovod")     # stores that sum where the arrays lie
 
 
 class DistributedStore(KVStore):
@@ -103,20 +105,30 @@ class DistributedStore(KVStore):
                           for (k, _), x in zip(pairs, local)]
         dense = {i: x for i, x in enumerate(local) if x.stype == "default"}
         if dense:
-            views = self.buckets(tuple((pairs[i][0], x.shape, x._data.dtype) for i, x in dense.items()))
+            views = self.buckets(tuple((pairs[i][0], x.shape, x._data.dtype) for i, x in dense.items()),
+                                 self.gpu_of(list(dense.values())))
             by_key = {pairs[i][0]: i for i in dense}
-            views.sum(lambda k, view: np.copyto(view, host(dense[by_key[k]])), "kvstore")
+            views.sum(lambda k, view: put(view, dense[by_key[k]], views.gpu), "kvstore")
             for i, x in dense.items():
-                raw = array_module(x._ctx).array(views.views[pairs[i][0]])
+                with on(x._ctx):
+                    raw = array_module(x._ctx).array(views.views[pairs[i][0]])
                 out[i] = wrap(raw, x._ctx, type(x))
         return out
 
-    def buckets(self, arrays: Any) -> Buckets:
-        """The buckets in which these arrays, (key, shape, dtype) of each, are summed."""
-        key = arrays, self.wire
+    def buckets(self, arrays: Any, gpu: Context | None = None) -> Buckets:
+        """The buckets in which these arrays, (key, shape, dtype) of each, are summed, on a GPU or in memory."""
+        key = arrays, self.wire, gpu
         if key not in self._sums:
-            self._sums[key] = Buckets(self.world, arrays, self.wire)
+            self._sums[key] = Buckets(self.world, arrays, self.wire, gpu)
         return self._sums[key]
+
+    def gpu_of(self, arrays: Sequence[NDArray]) -> Context | None:
+        """The GPU on which NCCL sums arrays over the ranks: theirs, if they have one in common, the store's kind is one
+        that sums on devices, and NCCL is there."""
+        places = {x._ctx for x in arrays}
+        ctx = next(iter(places)) if len(places) == 1 else None
+        sums = self._kind in ON_DEVICES and self.world.size > 1
+        return ctx if sums and ctx is not None and ctx.device_type == "gpu" and nccl.library() is not None else None
 
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Send sums in ``{'type': 'fp16'}`` or ``'bf16'``; they are added up in float32. MXNet's '2bit' is refused: its
@@ -139,6 +151,11 @@ class DistributedStore(KVStore):
 def host(x: NDArray) -> np.ndarray:
     """The values of an array in this process's memory, without a copy where they are there already."""
     return x._data if x._ctx.device_type != "gpu" else x.asnumpy()
+
+
+def put(view: Any, x: NDArray, gpu: Context | None) -> None:
+    """The values of an array into a part of a bucket, which lies on a GPU or in this process's memory."""
+    view[...] = host(x) if gpu is None else x._data
 
 
 def assign(x: NDArray, values: np.ndarray) -> None:

@@ -10,7 +10,8 @@ OVER_PROCESSES = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "
 
 def create(name: str = "local") -> KVStoreBase:
     """A store, by the name of a registered class or of a kind. Within one process all kinds ('local', 'device', …) do
-    the same; 'dist_sync', 'dist_device_sync', 'dist' and 'horovod' bring the processes together that mpirun started."""
+    the same; 'nccl' adds up on GPUs
+    by NCCL. 'dist_sync', 'dist_device_sync', 'dist' and 'horovod' bring the processes together that mpirun started."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a kvstore must be text, got {type(name).__name__}")
     if name.lower().startswith(_ELSEWHERE):
@@ -22,8 +23,8 @@ def create(name: str = "local") -> KVStoreBase:
 def over_processes(name: str) -> KVStoreBase:
     """A store over several processes. HybridError for those that are not supported, and without mpi4py."""
     if name == "nccl":
-        raise HybridError("kvstore 'nccl' is not supported: for several devices of this process use 'device', for "
-                          "several processes 'dist_device_sync'")
+        from .nccl_kvstore import NcclStore  # noqa: PLC0415  loads only for several GPUs
+        return NcclStore()
     if "async" in name:
         raise HybridError(f"kvstore {name!r}: updates without waiting for the other workers are not supported: use "
                           f"'dist_sync'")

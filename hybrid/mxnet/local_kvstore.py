@@ -159,14 +159,20 @@ class KVStore(_OneWorker):
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Sum the values of each key; the sum takes the stored value's place, or goes to the updater with it."""
         for k, values in _pairs(key, value):
-            stored, total = self._stored(k), values[0].as_in_context(self._stored(k).context)
-            for v in values[1:]:
-                total = total + v.as_in_context(total.context)
+            stored = self._stored(k)
+            total = self._added(values, stored.context)
             total = total.tostype(values[0].stype) if total.stype != values[0].stype else total
             if self._updater is not None:
                 self._updater(k, total, stored)
             else:
                 self._values[k] = total.copy() if total is values[0] else total
+
+    def _added(self, values: Any, ctx: Any) -> Any:
+        """The sum of arrays on several devices, on one."""
+        total = values[0].as_in_context(ctx)
+        for v in values[1:]:
+            total = total + v.as_in_context(total.context)
+        return total
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy the value of each key into ``out`` (an array or a list of arrays a key). ignore_sparse: sparse arrays

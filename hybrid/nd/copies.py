@@ -2,6 +2,7 @@
 them at every call."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..buffers.array import NDArray
@@ -44,7 +45,8 @@ def copy(self: NDArray) -> Any:
 
 
 def copyto(self: NDArray, other: Any) -> Any:
-    """Copy into another array, or onto a device; a gradient flows through while recording.
+    """Copy into another array, or onto a device; a gradient flows through while recording. Into itself: a warning, and
+    False, as in MXNet.
 
     >>> from hybrid import cpu, nd
     >>> nd.ones((2,)).copyto(nd.zeros((2,))).asnumpy().tolist(), nd.ones((2,)).copyto(cpu()).shape
@@ -52,6 +54,9 @@ def copyto(self: NDArray, other: Any) -> Any:
     """
     if SCOPE.traces:
         return captured(self).copyto(other)
+    if other is self:
+        warnings.warn("copyto: an array was given itself to copy into; nothing is done", stacklevel=2)
+        return False
     if SCOPE.recording and isinstance(other, Context) and self._ag is not None:
         return copy(self) if other == self._ctx else _moved(self, other)
     if SCOPE.recording and isinstance(other,

@@ -151,7 +151,19 @@ Symbol.copyto = copies.symbol_copyto                                 # type: ign
 Symbol.copy = lambda self, order="C": invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
 Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
 Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
-Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]
+
+
+def _symbol_under(rules_of_np: bool) -> Any:
+    def converted(self: Symbol) -> Symbol:
+        """The value itself. In traced code what follows goes by NumPy's rules, or again by those of nd, and so do the
+        results."""
+        if SCOPE.traces:
+            SCOPE.traces[-1].follow(rules_of_np)
+        return self
+    return converted
+
+
+Symbol.as_nd_ndarray, Symbol.as_np_ndarray = map(_symbol_under, (False, True))      # type: ignore[attr-defined]
 NDArray.copy, NDArray.copyto = copies.copy, copies.copyto            # type: ignore[method-assign]
 NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
 NDArray._at = array_item                                             # type: ignore[attr-defined]

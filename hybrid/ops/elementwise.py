@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from .. import ir
-from ..base.errors import ShapeError
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Int, Number, op
@@ -283,6 +283,8 @@ def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
 @op("clip", "data", eager=_clip_eager, np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
 def clip(data: Node, a: Attrs) -> Node:
     """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
+    if a.a_min is None and a.a_max is None:
+        raise AttributeValueError("clip needs a limit: a_min, a_max or both")
     out = data
     low, high = (None,
                  None) if dt.is_float(data.dtype) or data.dtype == dt.bool_ else (np.iinfo(data.dtype).min,

@@ -109,7 +109,7 @@ def pick(data: Node, index: Node, a: Attrs) -> Node:
     if index.size != _product(shape):
         raise ShapeError(f"pick along axis {axis} of {data.shape} needs one index for each of {shape}, got "
                          f"{index.shape}")
-    out = _pick(data, index, axis, a.mode)
+    out = ir.cast(_pick(data, index, axis, a.mode), data.dtype)         # truth values stay such
     return ir.reshape(out, shape[:axis] + (1,) + shape[axis:]) if a.keepdims or data.ndim == 1 else out
 
 

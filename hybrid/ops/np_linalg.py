@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Sequence
 
+import numpy as np
+
 from ..base import dtype as dt
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
@@ -20,11 +22,11 @@ from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import normal_axis
 
 
-def floating(x: Node) -> Node:
-    """float32 in place of integers; float16 is an error, as in NumPy."""
+def floating(x: Node, wide: np.dtype = dt.float32) -> Node:
+    """A float type in place of integers; float16 is an error, as in NumPy."""
     if x.dtype == dt.float16:
         raise DTypeError(f"matrices of float32 or float64 are wanted, got {x.dtype.name}")
-    return x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
+    return x if dt.is_float(x.dtype) else ir.cast(x, wide)
 
 
 def _columns(x: Node, row: Node) -> Node:
@@ -89,7 +91,8 @@ def svd(a: Node, at: Attrs) -> list[Node]:
 @op("_npi_solve", "A B", np=("linalg.solve",))
 def solve(a: Node, b: Node, at: Attrs) -> Node:
     """x with a x = b, for square matrices a (…, n, n) and b (…, n, k), or (n,) for one system."""
-    a, b = matrix(floating(a)), floating(b)
+    a, b = (floating(x, dt.float64) for x in (a, b))                     # of integers MXNet's answer is float64
+    a = matrix(a)
     vector = b.ndim == 1 or b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]
     right = ir.reshape(b, (*b.shape, 1)) if vector else b
     if right.shape[-2] != a.shape[-1]:
@@ -114,7 +117,7 @@ def tensorinv(a: Node, at: Attrs) -> Node:
 @op("_npi_tensorsolve", "a b", np=("linalg.tensorsolve",), a_axes=Axes(None))
 def tensorsolve(a: Node, b: Node, at: Attrs) -> Node:
     """x with tensordot(a, x, x.ndim) = b; ``a_axes`` are moved to the end first."""
-    a, b = floating(a), floating(b)
+    a, b = (floating(x, dt.float64) for x in (a, b))
     if at.a_axes:
         moved = [i % a.ndim for i in ((at.a_axes,) if isinstance(at.a_axes, int) else at.a_axes)]
         a = ir.permute(a, [i for i in range(a.ndim) if i not in moved] + moved)
