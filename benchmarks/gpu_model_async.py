@@ -8,7 +8,9 @@ Where each figure comes from:
   al., "Dissecting Tensor Cores via Microbenchmarks", 2022, and W. Luo et al., "Benchmarking and Dissecting the Nvidia
   Hopper GPU Architecture via Microbenchmarking", 2024.
 - An HMMA of 16x8x16 halves or 16x8x8 tf32 has the rate of gpu_model.py, one of half the depth half of it.
-- HGMMA m64nNk16 runs at the peak: 64 N 16 products at 2048 a clock and SM (H100 whitepaper: 989 TFLOPS dense).
+- HGMMA m64nNk16 runs at the peak: 64 N 16 products at 2048 a clock and SM (H100 whitepaper: 989 TFLOPS dense; of tf32,
+  8 deep, half as many). It reads B, and A where that is not in registers, from shared memory at 128 bytes a clock (W.
+  Luo et al.: from shared memory as fast as from registers where that is enough). Its kernels have two slices under way.
 - A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
   bytes are in what the slice takes.
 """
@@ -26,9 +28,10 @@ WAIT = 33                       # clocks of a barrier, an LDSM or a dependent HM
 
 
 def is_async(k: Kernel) -> bool:
-    """Whether the main loop is fed by asynchronous copies."""
+    """Whether the main loop is fed by asynchronous copies, or goes through the same stages by registers."""
     ops = {i.op.split(".")[0] for i in k.code}
-    return bool(ops & {"LDGSTS", "UBLKCP", "UTMALDG"}) and bool(ops & {"HMMA", "HGMMA", "FFMA"})
+    staged = bool(ops & {"LDGSTS", "UBLKCP", "UTMALDG"}) or "tile_memory" in k.text and "round < " in k.text
+    return staged and bool(ops & {"HMMA", "HGMMA", "FFMA"})
 
 
 def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
@@ -40,11 +43,18 @@ def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
     return body, max(1, sum(i.op.startswith(("BAR", "SYNCS")) for i in body))
 
 
+def _shape(i: Instruction) -> tuple[int, int]:
+    """Columns and depth of a warpgroup's product."""
+    shape = re.search(r"64x(\d+)x(\d+)", i.op)
+    assert shape, i
+    return int(shape[1]), int(shape[2])
+
+
 def _products(i: Instruction, gpu: Gpu) -> float:
     """Clocks of an SM's tensor cores for one warp's instruction."""
     if i.op.startswith("HGMMA"):
-        shape = re.search(r"64x(\d+)x(\d+)", i.op)
-        return 64 * int(shape[1]) * int(shape[2]) / 2048 / 4 if shape else gpu.mma
+        n, deep = _shape(i)
+        return 64 * n * deep / (1024 if deep == 8 else 2048) / 4
     if not i.op.startswith("HMMA"):
         return 0
     half = "1684" in i.op or ("1688" in i.op and "TF32" not in i.op)
@@ -53,6 +63,10 @@ def _products(i: Instruction, gpu: Gpu) -> float:
 
 def _shared(i: Instruction) -> float:
     """Clocks of an SM's shared memory for one warp's instruction."""
+    if i.op.startswith("HGMMA"):
+        n, deep = _shape(i)
+        bytes_of = 4 if deep == 8 else 2
+        return (n + (0 if re.match(r"R\d+, R\d+", i.operands) else 64)) * deep * bytes_of / 128 / 4
     if i.op.startswith("LDSM"):
         return 4 if i.op.endswith(".4") else 2 if i.op.endswith(".2") else 1
     if i.op.startswith(("LDS", "STS", "LDGSTS")):
@@ -71,7 +85,8 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     tensor = sum(_products(i, gpu) for i in body) * passes * warps
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
-    latency = rounds * max(LATENCY / (STAGES - 1), 4 * WAIT) + LATENCY + 1500
+    under_way = 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
+    latency = rounds * max(LATENCY / under_way, 4 * WAIT) + LATENCY + 1500
     throughput = max(issue, shared, tensor, float32)
     per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)
     waiting, working = math.ceil(per_sm / at_once) * latency, per_sm * throughput

@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence
 
+import numpy as np
+
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
@@ -14,6 +16,7 @@ from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
 from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
+from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
 from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
@@ -24,11 +27,12 @@ from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
 from .lanes import Refused
 
-__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program",
-           "takes_attention"]
+__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "convolves_last", "joins", "print_kernel",
+           "print_program", "takes_attention"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
-HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_tiles.cuh"\n#include "hybrid_sort.cuh"\n'
+HEADER = "".join(f'#include "{name}"\n' for name in ("hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh",
+                                                     "hybrid_sort.cuh"))
 
 
 @dataclass
@@ -74,6 +78,12 @@ def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:
 def joins(k: Kernel) -> bool:
     """Whether each thread of a kernel works by itself, so that it may share a launch."""
     return k.kind == "elementwise"
+
+
+def convolves_last(d: np.dtype, arch: str) -> bool:
+    """Whether an architecture multiplies a type on tensor cores, which read neighbours along the depth together."""
+    with printing_for(arch):
+        return multiplies(d)
 
 
 def turns(dot: Node, which: int, steps: int) -> bool:

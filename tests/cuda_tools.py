@@ -71,6 +71,8 @@ def check_new_kernels(source: str) -> None:
     if new:
         every = os.environ.get("HYBRID_TEST_ARCHS", "")
         archs = every.split(",") if every else (ARCHS[len(_checked) % len(ARCHS)],)
+        if any("hy_wgmma" in text for text in new):            # printed for the one that has them
+            archs = ("sm_90a",)
         check_cuda_source(_BEGIN.join([head, *new]), names, archs)
 
 

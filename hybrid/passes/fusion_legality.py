@@ -135,6 +135,9 @@ class Rules:
         if (n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and k.dot is not None and uses[0].inside
             and n in map(_picture, k.dot.args)):
             return "vectors of a convolution hold pixels, not channels"
+        if (n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and self.prints is None and k.dot is not None
+            and uses[0].inside and any(map(_over_lines, k.dot.args))):
+            return "weights of a convolution, read along its channels"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
@@ -300,6 +303,11 @@ def _picture(a: Node) -> Node | None:
     while a.prim in ("window", "pad", "slice"):
         a = a.args[0]
     return a
+
+
+def _over_lines(a: Node) -> bool:
+    """Whether an operand of a contraction is windows over channels-last data."""
+    return a.prim == "window" and a.attrs["axes"][0] == 1
 
 
 def _turned(n: Node, u: Use, k: Kernel) -> bool:

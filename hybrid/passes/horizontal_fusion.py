@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Callable
 
+import numpy as np
+
 from ..ir import Node
 from ..ir.size import hint
 from ..ir.kernel import Fused, Kernel
@@ -38,12 +40,14 @@ class Group:
 @dataclass(frozen=True)
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
-    which matrices it reads faster transposed; and of which attentions it has kernels.
+    which matrices it reads faster transposed; of which attentions it has kernels; and of which types it convolves
+    channels last.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
     turns: Turns | None = None
     attention: Attends = None
+    channels_last: Callable[[np.dtype], bool] | None = None
 
 
 ALONE = Joining(lambda k: False)

@@ -13,6 +13,7 @@ from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane
 from .attention import Attention
 from .attention_gradient import in_blocks
+from .channels_last import channels_last
 from .fold import fold
 from .fuse import fuse
 from .half_promotion import wide_products
@@ -83,6 +84,8 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
+    if joining.channels_last is not None:
+        current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
     arranged = not sized and pictures(current, lasting, blocking) or layout(current, lasting, blocking,

@@ -111,7 +111,7 @@ def _told(program: Program, ctx: Context) -> Any:
 
 def _of_whole(program: AtSizes, ctx: Context) -> Any:
     """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
-    found = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    found: Any = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
     return found.at(program.values) if hasattr(found, "at") else None
 
 
@@ -123,9 +123,9 @@ def _compile(program: Program, ctx: Context) -> Any:
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
-        from .cuda.program import (JOINING, CudaProgram)  # noqa: PLC0415  CUDA parts load only where they are used
+        from .cuda.program import (CudaProgram, planned_for)  # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
-        return CudaProgram(plan(program, JOINING), ctx)
+        return CudaProgram(planned_for(program, ctx), ctx)
     if f"{__name__}.cpu" not in sys.modules:
         # what initializing took makes room for what loads now
         trim()

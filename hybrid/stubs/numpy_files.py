@@ -124,8 +124,9 @@ def np_functions() -> dict[str, Callable[..., Any]]:
 
 def documented() -> dict[str, Callable[..., Any]]:
     """What the reference lists: the public functions of ``np``, and NumPy's own whose results are changed here."""
-    changed = {n: f for n in signatures.of_numpy()
-               if getattr(f := getattr(hybrid.np, n, None), "__module__", None) == hybrid.np.__name__}
+    changed: dict[str, Callable[..., Any]] = {
+        n: f for n in signatures.of_numpy()
+        if (f := getattr(hybrid.np, n, None)) is not None and f.__module__ == hybrid.np.__name__}
     return np_functions() | changed
 
 

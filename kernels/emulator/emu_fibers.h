@@ -43,18 +43,23 @@ struct AsyncCopy {
     uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
 };
 
-// A tile of shared memory as wgmma takes it: lines of 128 bytes whose 16-byte pieces are swizzled, `stride` bytes
-// between groups of 8 lines.
+// A tile of shared memory as wgmma takes it: lines of 128 or 64 bytes whose 16-byte pieces are swizzled, `stride` bytes
+// between groups of 8 lines. Of a turned one, lines hold 64 rows or columns at one depth, and `lead` bytes lie between
+// those of the next 64.
 struct Matrix {
     const char *at;
-    unsigned stride;
+    unsigned stride, lead, line;
 };
-// A product of a warpgroup that nobody waited for yet.
+// A product of a warpgroup that nobody waited for yet. Where A comes from registers: those, as they were and where they
+// are, which nobody may change before.
 struct Product {
     float *d;
     Matrix a, b;
-    int group;
+    int group, how;
     void (*add)(const Product &);
+    float rows[2][8];
+    const unsigned *from;
+    unsigned kept[4];
 };
 const int MAX_PRODUCTS = 64;
 

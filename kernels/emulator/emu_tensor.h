@@ -108,33 +108,59 @@ template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *f
 }
 
 // ---- wgmma: a thread's part of D is computed when it waits, so that whoever changes A or B before changes the result
+enum How { TURNED_A = 1, TURNED_B = 2, FORGETS = 4 };
 
-// The half in row r at depth k of a tile with the 128-byte swizzle: bits 4 to 6 of the address are XORed with bits 7 to 9.
-static inline float swizzled(Factor kind, const Matrix &m, int r, int k) {
-    uintptr_t at = (uintptr_t)m.at + r / 8 * m.stride + r % 8 * 128 + k * 2;
-    unsigned short h;
-    memcpy(&h, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
-    return factor(kind, h, 0);
+// The factor in row r at depth k of a swizzled tile: bits 4 to 6 of the address are XORed with bits 7 to 9, of lines of
+// 64 bytes bits 4 and 5 with bits 7 and 8.
+static inline float swizzled(Factor kind, const Matrix &m, int r, int k, bool turned) {
+    const int size = kind == TF32 ? 4 : 2;
+    uintptr_t at = (uintptr_t)m.at + (turned ? r / 64 * m.lead + k / 8 * m.stride + k % 8 * 128 + r % 64 * size
+                                             : r / 8 * m.stride + r % 8 * m.line + k * size);
+    unsigned word = 0;
+    memcpy(&word, (const void *)(at ^ (at >> 7 & (m.line == 128 ? 7 : 3)) << 4), size);
+    return factor(kind, word, 0);
 }
 
 template <Factor KIND, int N> static EMU_QUIET void add_product(const Product &p) {
-    const int row = M.current->tid / 32 % 4 * 16 + lane() / 4;
+    const int deep = KIND == TF32 ? 8 : 16, row = M.current->tid / 32 % 4 * 16 + lane() / 4;
+    if (p.from && memcmp(p.from, p.kept, sizeof p.kept))
+        return fail(BAD_ASYNC_COPY, "registers of a wgmma under way were changed");
     float a[2][16], b[16];
-    for (int i = 0; i < 32; i++) a[i / 16][i % 16] = swizzled(KIND, p.a, row + i / 16 * 8, i % 16);
+    for (int i = 0; i < 2 * deep; i++)
+        a[i / deep][i % deep] = p.from ? p.rows[i / deep][i % deep]
+                                       : swizzled(KIND, p.a, row + i / deep * 8, i % deep, p.how & TURNED_A);
     for (int j = 0; j < N / 4; j++) {
-        for (int k = 0; k < 16; k++) b[k] = swizzled(KIND, p.b, j / 2 * 8 + lane() % 4 * 2 + j % 2, k);
+        for (int k = 0; k < deep; k++)
+            b[k] = swizzled(KIND, p.b, j / 2 * 8 + lane() % 4 * 2 + j % 2, k, p.how & TURNED_B);
         for (int i = 0; i < 2; i++) {
             float &d = p.d[j / 2 * 4 + i * 2 + j % 2];
-            d = tensor_sum(d, a[i], b, 16, 8);
+            d = tensor_sum(p.how & FORGETS ? 0 : d, a[i], b, deep, KIND == TF32 ? 4 : 8);
         }
     }
 }
 
-template <Factor KIND, int N> static inline void wgmma(float *d, Matrix a, Matrix b) {
+static inline Product *new_product() {
     Fiber *me = M.current;
+    if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)"), nullptr;
+    return &me->product[me->products++];
+}
+template <Factor KIND, int N> static inline void wgmma(float *d, Matrix a, Matrix b, int how) {
     if (!aligned(a.at, 16, "wgmma") || !aligned(b.at, 16, "wgmma")) return;
-    if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)");
-    me->product[me->products++] = {d, a, b, me->product_groups, add_product<KIND, N>};
+    if (Product *p = new_product()) *p = {d, a, b, M.current->product_groups, how, add_product<KIND, N>};
+}
+// A of tf32 from registers: fragments as those of mma.
+template <int N> static inline void wgmma_tf32(float *d, const unsigned *a, Matrix b, int adds) {
+    unsigned slot;
+    uint64_t packed[2];
+    memcpy(packed, a, sizeof packed);
+    const Rendezvous *r = meet(~0u, "wgmma", packed[0], packed[1], &slot);
+    const unsigned(*word)[8] = (const unsigned(*)[8])r->value[slot];
+    Product *p = aligned(b.at, 16, "wgmma") ? new_product() : nullptr;
+    if (!p) return;
+    *p = {d, Matrix(), b, M.current->product_groups, adds ? 0 : FORGETS, add_product<TF32, N>};
+    for (int i = 0; i < 16; i++)
+        p->rows[i / 8][i % 8] = factor(TF32, word[(lane() & ~3) + i % 4][i % 8 / 4 * 2 + i / 8], 0);
+    memcpy(p->kept, p->from = a, sizeof p->kept);
 }
 static inline void wgmma_commit() { M.current->product_groups++; }
 static inline void wgmma_wait(int left) {

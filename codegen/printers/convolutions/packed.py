@@ -18,7 +18,8 @@ from hybrid.codegen.printers.products.sparsity import often_zero
 
 if TYPE_CHECKING:
     from . import (
-        packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_winograd, packed_words,
+        packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_tiles, packed_winograd,
+        packed_words,
     )
 else:
     (packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity, packed_words,

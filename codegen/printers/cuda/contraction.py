@@ -14,6 +14,7 @@ from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
 from .tile import Fill, tile_cost
+from .warpgroup import pick_warpgroup, print_warpgroup
 from hybrid.codegen.emit import Block
 
 FEW = 4                         # rows up to which a product is done as dot products
@@ -33,7 +34,10 @@ def print_contraction(k: Kernel, name: str) -> PrintedCuda:
                 return _dots(p)
             return _across(p)
     p = Product(k, name, columns_first(k))
-    return print_mma(p) if takes_mma(p) else _tiles(p)
+    if not takes_mma(p):
+        return _tiles(p)
+    tile = pick_warpgroup(p)
+    return print_warpgroup(p, tile) if tile is not None else print_mma(p)
 
 
 # ---- a few rows

@@ -7,12 +7,14 @@ asked for.
 """
 from __future__ import annotations
 
+import numpy as np
+
 from hybrid.base import config
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
 from .pieces import CudaEmitter, PrintedCuda, emitter
 from .product import Product, share_depth
-from .stages import STAGES, Slices, Tile
+from .stages import STAGES, Slices, Tile, copies_whole
 from .target import current
 from .tile import tile_cost
 from hybrid.codegen.dialect import CUDA
@@ -27,11 +29,13 @@ FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_
 def takes_mma(p: Product) -> bool:
     """Whether a product is one for tensor cores."""
     same = all(a.dtype == p.dot.dtype for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
-    if is_half(p.dot.dtype):
-        return same
+    return same and multiplies(p.dot.dtype) and (is_half(p.dot.dtype) or min(p.rows, p.columns, p.depth) >= 16)
+
+
+def multiplies(d: np.dtype) -> bool:
+    """Whether tensor cores multiply a type, and faster than other units do."""
     gpu = current()
-    wanted = gpu.tf32 or gpu.number >= 80 and config.tf32()
-    return same and p.dot.dtype.name == "float32" and wanted and min(p.rows, p.columns, p.depth) >= 16
+    return is_half(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
 
 
 def terms(p: Product) -> int:
@@ -39,14 +43,51 @@ def terms(p: Product) -> int:
     return 1 if is_half(p.dot.dtype) or config.tf32() else 3
 
 
+def cost(p: Product, t: Tile, faster: float = 1) -> float:
+    """Time of a tile's launch (tile_cost). faster: the rate of the tensor cores, of theirs by mma.sync."""
+    halves = is_half(p.dot.dtype)
+    speed = faster * (2048 if halves else 1024 / terms(p))     # products of a block in the time of a thread's
+    loads = (1 if halves else 2) * (t.rows + t.columns) / 32
+    return tile_cost(p, t.rows, t.columns, t.rows * t.columns / speed + loads)
+
+
 def _pick(p: Product) -> Tile:
     """The tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
-    most = [128 if o.address is not None else 64 for o in (p.m.a, p.m.b)]
-    halves = is_half(p.dot.dtype)
-    speed = 2048 if halves else 1024 / terms(p)            # products of a block in the time of a thread's
-    return min((t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
-               key=lambda t: tile_cost(p, t.rows, t.columns, t.rows * t.columns / speed
-                                       + (1 if halves else 2) * (t.rows + t.columns) / 32))
+    most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
+            for x in "ab"]
+    return min((t for t in TILES if t.rows <= most[0] and t.columns <= most[1]), key=lambda t: cost(p, t))
+
+
+def best_cost(p: Product) -> float:
+    """Time of the tile that finishes first."""
+    return cost(p, _pick(p))
+
+
+class Grid:
+    """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round."""
+
+    def __init__(self, p: Product, tile: Tile, deep: int):
+        self.p, self.tile = p, tile
+        self.down, self.across = -(-p.rows // tile.rows), -(-p.columns // tile.columns)
+        parts = share_depth(p.batch * self.down * self.across, p.depth, 256)
+        self.step = -(-p.depth // (parts * deep)) * deep
+        self.parts = -(-p.depth // self.step)
+        self.rounds, self.blocks = self.step // deep, p.batch * self.down * self.across * self.parts
+        self.part = None if self.parts == 1 else f"({p.kind})part"
+
+    def head(self) -> list[str]:
+        """What a block is for, and its sums."""
+        p, tile, kind, count = self.p, self.tile, self.p.kind, self.down * self.across
+        return ["extern __shared__ __align__(1024) unsigned char tile_memory[];",
+                f"const unsigned part = blockIdx.x % {self.parts}u, tile = blockIdx.x / {self.parts}u % {count}u;",
+                f"const {kind} u = ({kind})(blockIdx.x / {self.parts * count}u);",
+                f"const {kind} r0 = ({kind})(tile / {self.across}u) * {tile.rows}, "
+                f"c0 = ({kind})(tile % {self.across}u) * {tile.columns}, low = ({kind})part * {self.step};",
+                f"const {kind} high = low + {self.step} < {p.depth} ? low + {self.step} : {p.depth};",
+                "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);", *p.decode("u", p.m.batch),
+                "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
+                f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};",
+                f"float acc[{tile.mi}][{tile.ni}][4] = {{}};"]
 
 
 def print_mma(p: Product) -> PrintedCuda:
@@ -55,59 +96,47 @@ def print_mma(p: Product) -> PrintedCuda:
     a, b = Slices(p, "a", tile), Slices(p, "b", tile)
     b.offset = a.bytes
     stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
-    rt, ct = -(-p.rows // tile.rows), -(-p.columns // tile.columns)
-    parts = share_depth(p.batch * rt * ct, p.depth, 256)
-    step = -(-p.depth // (parts * deep)) * deep
-    parts = -(-p.depth // step)
+    grid = Grid(p, tile, deep)
     plain = a.copied and b.copied
-    body = ["extern __shared__ __align__(128) unsigned char tile_memory[];",
-            f"const unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
-            f"const {kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
-            f"const {kind} r0 = ({kind})(tile / {ct}u) * {tile.rows}, c0 = ({kind})(tile % {ct}u) * {tile.columns}, "
-            f"low = ({kind})part * {step};",
-            f"const {kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
-            "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);", *p.decode("u", p.m.batch),
-            "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-            f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};",
-            f"float acc[{tile.mi}][{tile.ni}][4] = {{}};",
-            "const hy_shared base = hy_shared_of(tile_memory);",
-            *a.declare("base"), *b.declare(f"base + {a.bytes}"), *_origins(a, b),
+    body = [*grid.head(), "const hy_shared base = hy_shared_of(tile_memory);",
+            *a.declare("base"), *b.declare(f"base + {a.bytes}"), *origins(a), *_columns_origins(b),
             "#pragma unroll", f"for (int ahead = 0; ahead < {STAGES - 1}; ahead++) {{",
-            *_bring(a, b, f"ahead * {stage}", f"low + ahead * {deep}", True), "}",
-            f"#pragma unroll {STAGES if plain else 1}", f"for (int round = 0; round < {step // deep}; round++) {{",
+            *bring(a, b, f"ahead * {stage}", f"low + ahead * {deep}", True), "}",
+            f"#pragma unroll {STAGES if plain else 1}", f"for (int round = 0; round < {grid.rounds}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {kind} next = low + (round + {STAGES - 1}) * {deep};",
-            *_bring(a, b, "later", "next", False), "  #pragma unroll", "  for (int d = 0; d < 2; d++) {",
+            *bring(a, b, "later", "next", False), "  #pragma unroll", "  for (int d = 0; d < 2; d++) {",
             *("    " + s for s in (_halves if a.item == 2 else _floats)(p, tile, a, b)), "  }",
             *("  " + s for x in (a, b) for s in x.end("later")), "}", "hy_wait<0>();",
-            *_epilogue(p, tile, b.mixed, None if parts == 1 else f"({kind})part")]
-    return p.printed(body, p.batch * rt * ct * parts, tile.threads, parts, STAGES * stage)
+            *epilogue(p, tile, b.mixed, grid.part)]
+    return p.printed(body, grid.blocks, tile.threads, grid.parts, STAGES * stage)
 
 
-def _bring(a: Slices, b: Slices, to: str, k: str, whole: bool) -> list[str]:
+def bring(a: Slices, b: Slices, to: str, k: str, whole: bool) -> list[str]:
     """Begins a slice of both operands; whole: and waits for what passes through registers."""
     out = [*(s for x in (a, b) for s in [*x.begin(to, k), *(x.end(to) if whole else [])]), "hy_commit();"]
     return ["  " + s for s in out]
 
 
 # ---- fragments
-def _origins(a: Slices, b: Slices) -> list[str]:
-    """Where in a slice a lane's pieces lie: what does not change from slice to slice."""
-    ni = a.tile.ni
+def origins(a: Slices) -> list[str]:
+    """Where in a slice a lane's pieces of its rows lie: what does not change from slice to slice."""
     if a.by_depth:
-        out = ["const int a_row = top + lane % 16, a_piece = lane / 16;"]
-    elif a.item == 2:
-        out = ["const int a_row = top + (lane / 8 & 1) * 8, a_piece = lane % 8 + lane / 16 * 8;"]
-    else:
-        out = ["const int a_row = top + lane / 4, a_piece = lane % 4;"]
+        return ["const int a_row = top + lane % 16, a_piece = lane / 16;"]
+    if a.item == 2:
+        return ["const int a_row = top + (lane / 8 & 1) * 8, a_piece = lane % 8 + lane / 16 * 8;"]
+    return ["const int a_row = top + lane / 4, a_piece = lane % 4;"]
+
+
+def _columns_origins(b: Slices) -> list[str]:
+    """The same of its columns."""
     if b.by_depth:
-        out += [f"const int b_row = left + lane % 8 / 2 * {2 * ni} + lane / 16 * 2 + lane % 2, b_piece = lane / 8 & 1;"]
-    elif b.item == 2:
-        out += ["const int b_row = left + lane / 16 * 8, b_piece = lane % 16;"]
-    else:
-        out += ["const int b_row = left + lane / 4, b_piece = lane % 4;"]
-    return out
+        return [f"const int b_row = left + lane % 8 / 2 * {2 * b.tile.ni} + lane / 16 * 2 + lane % 2, "
+                "b_piece = lane / 8 & 1;"]
+    if b.item == 2:
+        return ["const int b_row = left + lane / 16 * 8, b_piece = lane % 16;"]
+    return ["const int b_row = left + lane / 4, b_piece = lane % 4;"]
 
 
 def _piece(x: Slices, row: str, whole: int) -> str:
@@ -117,7 +146,7 @@ def _piece(x: Slices, row: str, whole: int) -> str:
     return x.place(row, f"d * {whole} + {x.side}_piece")
 
 
-def _load(x: Slices, count: int, deep: int) -> list[str]:
+def load_fragments(x: Slices, count: int, deep: int) -> list[str]:
     """Statements that load an operand's fragments of step d."""
     name = f"now + {x.offset} + "
     if x.side == "a":
@@ -141,7 +170,8 @@ def _load(x: Slices, count: int, deep: int) -> list[str]:
 
 def _halves(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
     """A step of 16: both operands' fragments, and their products."""
-    return [*_load(a, tile.mi, 16), *_load(b, tile.ni, 16), "#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)",
+    return [*load_fragments(a, tile.mi, 16), *load_fragments(b, tile.ni, 16), "#pragma unroll",
+            f"for (int i = 0; i < {tile.mi}; i++)",
             "  #pragma unroll",
             f"  for (int j = 0; j < {tile.ni}; j++) {FUNCTION[p.dot.dtype.name]}(acc[i][j], a[i], b[j]);"]
 
@@ -149,7 +179,7 @@ def _halves(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
 def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
     """A step of 8: small parts first."""
     mi, ni = tile.mi, tile.ni
-    out = [*_load(a, mi, 8), *_load(b, ni, 8)]
+    out = [*load_fragments(a, mi, 8), *load_fragments(b, ni, 8)]
     if terms(p) == 1:
         return [*out, "#pragma unroll",
                 f"for (int n = 0; n < {4 * mi}; n++) a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);",
@@ -167,7 +197,7 @@ def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
 
 
 # ---- epilogue
-def _epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]:
+def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]:
     """A thread's sums stand in rows of neighbours (as many as fragments give, or as the result takes together)."""
     together = 2 * tile.ni if mixed else 2
     inner = next((v for v in reversed(p.m.columns) if v.extent > 1), None)

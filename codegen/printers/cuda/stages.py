@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hybrid.ir.index import Ix, Quot, Rem, Val, Var, coefficient, text, variables
+from hybrid.ir.access import Guard
+from hybrid.ir.index import Ix, Quot, Rem, Val, Var, bounds, coefficient, text, variables
 
 from .product import Product
 from .tile import Fill
@@ -43,21 +44,32 @@ class Tile:
 
 
 class Slices:
-    """An operand's slices: ``size`` rows or columns, LINE bytes deep."""
+    """An operand's slices: ``size`` rows or columns, ``deep_line`` bytes deep."""
+
+    deep_line = LINE                                       # bytes of a slice along the depth
 
     def __init__(self, p: Product, side: str, tile: Tile):
         self.p, self.side, self.tile = p, side, tile
         self.item = p.dot.args[0].dtype.itemsize
-        self.each, self.deep = CHUNK // self.item, LINE // self.item
+        self.each, self.deep = CHUNK // self.item, self.deep_line // self.item
         self.size, self.threads = (tile.rows if side == "a" else tile.columns), tile.threads
         self.start, self.extent = ("r0", p.rows) if side == "a" else ("c0", p.columns)
-        self.copies = self.size * LINE // CHUNK // self.threads
+        self.copies = self.size * self.deep_line // CHUNK // self.threads
         self.by_depth, self.copied = copies_whole(p, side, self.each)
+        self.guards = _both_ends(p.operand(side).guard) if self.copied else []
         self.fill = None if self.copied else Fill(p, side, self.size, self.deep, self.item == 2, self.threads)
         if self.fill is not None:
             self.by_depth = self.fill.by_depth
-        self.line = LINE if self.by_depth else self.size * self.item + (PAD if self.item == 4 else 0)
-        self.bytes = self.line * (self.size if self.by_depth else self.deep)
+        self.line = self.deep_line if self.by_depth else self._side_line()
+        self.bytes = self._bytes()
+
+    def _side_line(self) -> int:
+        """Bytes between neighbours along the depth, where lines lie along the side."""
+        return self.size * self.item + (PAD if self.item == 4 else 0)
+
+    def _bytes(self) -> int:
+        """Bytes of a slice."""
+        return self.line * (self.size if self.by_depth else self.deep)
 
     @property
     def mixed(self) -> bool:
@@ -93,14 +105,15 @@ class Slices:
                [f"const int {x}_s = {t} % {across} * {self.each}, {x}_d = {t} / {across};"])
         out += [f"const hy_shared {x}_to = {base} + ({self.place(f'{x}_s', f'{x}_d')});",
                 f"hy_chunk {x}_chunk[{self.copies}];",
-                f"const {T} *{x}_from[{self._pointers()}];", *self._inside()]
+                f"const {T} *{x}_from[{self._pointers()}];", *self._inside(),
+                *(f"int {x}_at{n}[{self._pointers()}];" for n in range(len(self.guards)))]
         for i in range(self._pointers()):
             out += ["{", *("  " + s for s in self._origin(i)), "}"]
         return out
 
     def _across(self) -> int:
         """Pieces of a line."""
-        return LINE // CHUNK if self.by_depth else self.size // self.each
+        return self.deep_line // CHUNK if self.by_depth else self.size // self.each
 
     def _apart(self) -> int:
         """Lines between a thread's pieces."""
@@ -110,12 +123,20 @@ class Slices:
         """Addresses that a thread keeps: one for each of its rows or columns, unless they lie evenly apart."""
         return self.copies if self.by_depth and self._even(self.p.group(self.side)) is None else 1
 
+    @property
+    def _place(self) -> Ix:
+        """Where in memory an element lies."""
+        place = self.p.operand(self.side).place
+        assert place is not None
+        return place
+
     def _even(self, group: list[Var]) -> int | None:
-        """Elements between neighbours along a group of axes that are one; None of others."""
+        """Elements between neighbours along a group of axes that lie as one; None of others."""
         long = [v for v in group if v.extent > 1]
-        address = self.p.operand(self.side).address
-        assert address is not None
-        return coefficient(address, long[0]) if len(long) == 1 else None
+        steps = [coefficient(self._place, v) for v in long]
+        even = all(a is not None and b is not None and a == b * v.extent
+                   for a, b, v in zip(steps, steps[1:], long[1:]))
+        return steps[-1] if steps and even and not self.guards else None
 
     def _walks(self) -> int | None:
         """Elements that a thread's addresses move from slice to slice; None where it finds them anew each time."""
@@ -124,16 +145,18 @@ class Slices:
 
     def _split(self) -> tuple[Ix, Ix]:
         """The address, as what the side and the batch give and what the depth gives."""
-        address = self.p.operand(self.side).address
-        assert address is not None
+        return self._parted(self._place)
+
+    def _parted(self, x: Ix) -> tuple[Ix, Ix]:
+        """An expression, as its terms without the depth and those of it."""
         deep = set(self.p.m.depth)
-        own = tuple(t for t in address.terms if not variables(Ix(0, (t,))) & deep)
-        return Ix(address.const, own), Ix(0, tuple(t for t in address.terms if t not in own))
+        own = tuple(t for t in x.terms if not variables(Ix(0, (t,))) & deep)
+        return Ix(x.const, own), Ix(0, tuple(t for t in x.terms if t not in own))
 
     def _origin(self, i: int) -> list[str]:
         """Where a thread's i-th line begins, and whether it is inside."""
         p, x = self.p, self.side
-        base = p.operand(x).base
+        base = p.operand(x).memory
         assert base is not None
         at = f"{self.start} + {x}_s" + (f" + {i * self._apart()}" if i else "")
         own, deep = self._split()
@@ -142,7 +165,17 @@ class Slices:
             deep = Ix(0, ((Var("kk", p.depth), step),))
         first = [f"const {p.kind} kk = low + {x}_d;"] if step is not None else []
         return [f"const {p.kind} at = {at};", "HY_ASSUME(at >= 0);", *p.decode("at", p.group(x)), *first,
-                f"{x}_from[{i}] = {p.names[base]} + ({text(own)})" + (f" + ({text(deep)});" if first else ";")]
+                f"{x}_from[{i}] = {p.names[base]} + ({text(own)})" + (f" + ({text(deep)});" if first else ";"),
+                *(f"{x}_at{n}[{i}] = {text(self._parted(at)[0])};" for n, (at, _, _) in enumerate(self.guards))]
+
+    def _within(self, i: int) -> list[str]:
+        """When a thread's i-th piece is in memory, and not among the zeros around it."""
+        n, out = i if self._pointers() > 1 else 0, []
+        for g, (at, low, high) in enumerate(self.guards):
+            value = f"{self.side}_at{g}[{n}] + ({text(self._parted(at)[1])})"
+            out += ([f"(unsigned)({value}) < {high}u"] if low and high is not None else
+                    [f"{value} >= 0"] if high is None else [f"{value} < {high}"])
+        return out
 
     def _inside(self) -> list[str]:
         """Which of a thread's pieces are inside, along the side."""
@@ -162,7 +195,7 @@ class Slices:
             lines = 0 if self.by_depth else i * self._apart()
             d = f"{x}_d" + (f" + {lines}" if lines else "")
             inside = [] if self.extent % self.size == 0 else [f"{x}_in[{i if self.by_depth else 0}]"]
-            inside.append(f"{k} < high" if whole else f"{k} + {d} < high")
+            inside += [f"{k} < high" if whole else f"{k} + {d} < high", *self._within(i)]
             out += ["{", *([] if walks is not None else
                            ["  " + s for s in (f"const {p.kind} kk = {k} + {d};", "HY_ASSUME(kk >= 0);",
                                                *p.decode("kk", p.m.depth))]),
@@ -192,20 +225,72 @@ class Slices:
     offset = 0                                             # bytes from the begin of a stage
 
 
+class Swizzled(Slices):
+    """Slices of halves in the order in which products of a warpgroup read them: 64 deep, in lines of 128 bytes whose
+    pieces are mixed; where neighbours lie along the side, 64 of it are a line."""
+    deep_line = 128
+
+    @property
+    def mixed(self) -> bool:
+        """Never: a warpgroup reads the columns as they are."""
+        return False
+
+    def _side_line(self) -> int:
+        """Bytes of a line."""
+        return 128
+
+    def _bytes(self) -> int:
+        """Bytes of a slice."""
+        return self.size * self.deep_line
+
+    def place(self, s: str, d: str) -> str:
+        """Bytes from a slice's begin to the element at s along the side and d along the depth."""
+        line, at = (s, d) if self.by_depth else (d, f"({s}) % 64")
+        apart = "" if self.by_depth else f"({s}) / 64 * {self.deep * 128} + "
+        return f"{apart}({line}) * 128 + (({at}) / 8 ^ ({line}) & 7) * 16 + ({at}) % 8 * 2"
+
+
+class Plain(Slices):
+    """Slices of floats that are read line by line: columns in their own order."""
+
+    @property
+    def mixed(self) -> bool:
+        """Never."""
+        return False
+
+
 def copies_whole(p: Product, side: str, each: int) -> tuple[bool, bool]:
     """Whether an operand's neighbours in memory lie along the depth, and whether pieces of ``each`` elements lie
     together on boundaries of their size."""
     o, by_depth = p.operand(side), p.depth_major(side)
-    if o.address is None or any(isinstance(v, Val) for v in variables(o.address)):
+    if o.place is None or any(isinstance(v, Val) for v in variables(o.place)):
         return by_depth, False
+    if o.guard:
+        by_depth = bool(p.m.depth) and coefficient(o.place, p.m.depth[-1]) == 1
     along = p.m.depth if by_depth else p.group(side)
     inner = next((v for v in reversed(along) if v.extent > 1), None)
-    if inner is None or inner.extent % each:
-        return by_depth, False
+    if inner is None or inner.extent % each or o.guard and not (by_depth and _affine(o.guard, inner)):
+        return p.depth_major(side), False
     deep = set(p.m.depth)
-    for a, c in o.address.terms:
+    for a, c in o.place.terms:
         if isinstance(a, (Quot, Rem)) and variables(a.x) & deep:
             return by_depth, False
         if c != 1 if a == inner else c % each:
             return by_depth, False
-    return by_depth, any(a == inner for a, _ in o.address.terms) and o.address.const % each == 0
+    return by_depth, any(a == inner for a, _ in o.place.terms) and o.place.const % each == 0
+
+
+def _affine(guard: Guard, inner: Var) -> bool:
+    """Whether zeros around an operand lie along other axes than the innermost, evenly."""
+    return all(kind in ("ge", "lt") and all(isinstance(a, Var) and a != inner for a, _ in at.terms)
+               and -2**30 < bounds(at)[0] <= bounds(at)[1] < 2**30 for kind, at, _ in guard)
+
+
+def _both_ends(guard: Guard) -> list[tuple[Ix, bool, int | None]]:
+    """Conditions by what they are of: it, whether it must not be negative, and what it must be below."""
+    out: dict[Ix, tuple[bool, int | None]] = {}
+    for kind, at, bound in guard:
+        at, bound = (at - bound, 0) if kind == "ge" and bound else (at, bound)
+        low, high = out.get(at, (False, None))
+        out[at] = (True, high) if kind == "ge" else (low, bound if high is None else min(high, bound))
+    return [(at, low, high) for at, (low, high) in out.items()]

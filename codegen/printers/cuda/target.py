@@ -18,6 +18,7 @@ class Target:
     """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie."""
     number: int = 90
     written: frozenset[Node] = frozenset()
+    warpgroups: bool = False                               # whether it has products of warpgroups (sm_90a)
 
     @property
     def tf32(self) -> bool:
@@ -37,7 +38,7 @@ def current() -> Target:
 @contextmanager
 def printing_for(arch: str, written: Iterable[Node] = ()) -> Iterator[None]:
     """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs."""
-    token = _current.set(Target(int(re.sub(r"\D", "", arch)), frozenset(written)))
+    token = _current.set(Target(int(re.sub(r"\D", "", arch)), frozenset(written), arch == "sm_90a"))
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Mapping, Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Index, pull
+from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Var, coefficient, linear, regroup, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
@@ -19,6 +19,9 @@ class Operand:
     index: Index
     base: Node | None
     address: Ix | None
+    guard: Guard = ()                                      # when it is in ``memory`` at ``place``, else zero
+    memory: Node | None = None
+    place: Ix | None = None
 
     def stride(self, v: Var) -> int | None:
         """Elements between neighbours along a loop; None when that is not a constant."""
@@ -44,16 +47,17 @@ class Matmul:
 
 
 def operand(node: Node, index: Index, stored: Mapping[Node, str]) -> Operand:
-    """Follow movement down to memory, if nothing else is in between."""
+    """Follow movement down to memory, if nothing else is in between but zeros around it."""
     n, idx = node, index
+    guards: list[tuple[str, Ix, int]] = []
     while n not in stored:
-        if n.prim not in MOVEMENT:
+        if n.prim not in MOVEMENT or n.prim == "pad" and float(n.attrs["value"]) != 0:
             return Operand(node, index, None, None)
         idx, guard = pull(n, idx)
-        if guard:
-            return Operand(node, index, None, None)
+        guards += guard
         n = n.args[0]
-    return Operand(node, index, n, linear(n.shape, idx))
+    at = linear(n.shape, idx)
+    return Operand(node, index, None if guards else n, None if guards else at, tuple(guards), n, at)
 
 
 def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[list[int]]]:

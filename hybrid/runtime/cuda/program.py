@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from dataclasses import replace
 from typing import Any, Iterator, Sequence
 
 import numpy as np
@@ -12,9 +13,9 @@ from hybrid.codegen import cuda as printer
 
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import DeviceError, OutOfMemoryError
-from ...ir import Node
+from ...ir import Node, Program
 from ...passes.memory import in_place_updates, rounded
-from ...passes.pipeline import Planned
+from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
 from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
@@ -23,6 +24,15 @@ from .interface import Launch
 from .texts import share_functions
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention)
+
+
+def planned_for(program: Program, ctx: Context) -> Planned:
+    """A program ready for the code generator, with convolutions in the order in which the GPU's tensor cores read."""
+    with current_driver(ctx.device_id).active():
+        arch = current_driver(ctx.device_id).arch
+    return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)))
+
+
 ALIGN = 16                      # bytes: kernels read and write whole vectors
 # kernels that write each element once, after they read there
 ONCE = ("elementwise", "contraction", "reduction", "row", "concat")

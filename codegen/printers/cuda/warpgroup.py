@@ -1,0 +1,143 @@
+"""Matrix products of warpgroups (wgmma, sm_90a): four warps multiply 64 rows by up to 128 columns that lie in shared
+memory, at the full rate of its tensor cores, which the products of single warps (mma.py) do not reach.
+
+Halves are read from their slices as they were copied. Floats are split in two numbers that tensor cores take whole: the
+rows' in registers, the columns' in shared memory, while the products of the slice before are under way.
+"""
+from __future__ import annotations
+
+from hybrid.base.dtype import is_half
+
+from .mma import Grid, best_cost, bring, cost, epilogue, load_fragments, origins, terms
+from .pieces import PrintedCuda
+from .product import Product
+from .stages import Plain, Slices, Swizzled, Tile
+from .target import current
+
+TILES = (Tile(128, 128, 8, 1), Tile(64, 128, 4, 1), Tile(128, 64, 8, 1), Tile(64, 64, 4, 1))
+FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
+STAGES = 3                      # slices in shared memory
+TOGETHER = 2                    # slices of floats whose sums tensor cores add up
+
+
+def pick_warpgroup(p: Product) -> Tile | None:
+    """The tile that finishes first; None where products of single warps do, or operands are computed on the way."""
+    slices = Swizzled if is_half(p.dot.dtype) else Plain
+    if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
+        return None
+    tile = min(TILES, key=lambda t: cost(p, t, FASTER))
+    return tile if cost(p, tile, FASTER) < best_cost(p) else None
+
+
+def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
+    """A block's warpgroups own 64 rows each; all its threads copy slices."""
+    halves = is_half(p.dot.dtype)
+    a, b = ((Swizzled if halves else Plain)(p, side, tile) for side in "ab")
+    b.offset = a.bytes
+    grid, stage = Grid(p, tile, a.deep), a.bytes + b.bytes
+    body = [*grid.head(), *(_halves if halves else _floats)(p, grid, a, b, stage), "hy_wait<0>();",
+            *epilogue(p, tile, False, grid.part)]
+    shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
+    return p.printed(body, grid.blocks, tile.threads, grid.parts, shared)
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["  " + s for s in lines]
+
+
+def _ahead(a: Slices, b: Slices, stage: int, count: int) -> list[str]:
+    """Begins the first slices."""
+    return ["#pragma unroll", f"for (int ahead = 0; ahead < {count}; ahead++) {{",
+            *bring(a, b, f"ahead * {stage}", f"low + ahead * {a.deep}", True), "}"]
+
+
+# ---- halves
+def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
+    """Each round waits for a slice, begins its products, then another slice where the one before lay."""
+    how = " | ".join(w for x, w in ((a, "HY_TURNED_A"), (b, "HY_TURNED_B")) if not x.by_depth) or "0"
+    name = f"hy_wgmma_{'half' if p.dot.dtype.name == 'float16' else 'bf16'}_n{grid.tile.columns}<{how}>"
+    lead = [0 if x.by_depth else x.deep * 128 for x in (a, b)]
+    step = [32 if x.by_depth else 2048 for x in (a, b)]
+    own = 64 * 128 if a.by_depth else lead[0]              # bytes between the rows of two warpgroups
+    return ["const hy_shared base = hy_shared_of(tile_memory);", *a.declare("base"), *b.declare(f"base + {a.bytes}"),
+            *_ahead(a, b, stage, STAGES - 1),
+            "#pragma unroll 1", f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
+            f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
+            f"  const {p.kind} next = low + (round + {STAGES - 1}) * {a.deep};",
+            f"  const hy_matrix x = hy_matrix_of(base + now + warp / 4 * {own}, 1024, {lead[0]});",
+            f"  const hy_matrix y = hy_matrix_of(base + now + {b.offset}, 1024, {lead[1]});",
+            "  hy_wgmma_fence();", "  #pragma unroll", f"  for (int d = 0; d < {a.deep // 16}; d++)",
+            f"    {name}((float *)acc, hy_matrix_at(x, d * {step[0]}), hy_matrix_at(y, d * {step[1]}));",
+            "  hy_wgmma_commit();", *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
+
+
+# ---- floats
+def _split_bytes(p: Product, b: Slices) -> int:
+    """Bytes of the columns as tensor cores take them: of two slices, each number's parts."""
+    return 2 * (2 if terms(p) > 1 else 1) * b.size * 64
+
+
+def _floats(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
+    """Each round begins a slice's products, and splits the next one's columns meanwhile. Tensor cores cut sums off:
+    those of TOGETHER slices are added outside."""
+    three, one, split, count = terms(p) > 1, b.size * 64, _split_bytes(p, b), grid.tile.ni * 4
+    adds = ["const int adds = 1;"] if not three else [f"const int adds = round % {TOGETHER} != 0;"]
+    done = [f"if (round % {TOGETHER} == {TOGETHER - 1} || round == {grid.rounds - 1}) {{", "  #pragma unroll",
+            f"  for (int n = 0; n < {count}; n++) ((float *)acc)[n] += sum[n];", "}"] if three else []
+    return [f"const hy_shared base = hy_shared_of(tile_memory) + {split};", *a.declare("base"),
+            *b.declare(f"base + {a.bytes}"), *origins(a), *_ahead(a, b, stage, STAGES),
+            "unsigned big[2][4], raw[2][4];", *(["unsigned small[2][4];", f"float sum[{count}];"] if three else []),
+            f"hy_wait<{STAGES - 1}>();", "__syncthreads();", "{", "  const int now = 0, half = 0;",
+            *_indented([*_rows(a), *_columns(b, split, one, three)]), "}", "#pragma unroll 1",
+            f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            *_indented(_parts(three, "raw", "big", "small", 8)),
+            f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
+            f"  const int later = round % {STAGES} * {stage}, now = (round + 1) % {STAGES} * {stage};",
+            f"  const int half = (round + 1) % 2 * {split // 2};", *_indented(adds),
+            f"  const {p.kind} next = low + (round + {STAGES}) * {a.deep};",
+            f"  const hy_matrix y = hy_matrix_of(hy_shared_of(tile_memory) + round % 2 * {split // 2}, 512, 16, 64);",
+            "  hy_wgmma_fence();", *_indented(_products(grid.tile, three, one)), "  hy_wgmma_commit();",
+            *bring(a, b, "later", "next", False),
+            *_indented([*_rows(a), *_columns(b, split, one, three)]), "  hy_wgmma_wait<0>();", *_indented(done), "}"]
+
+
+def _products(tile: Tile, three: bool, one: int) -> list[str]:
+    """A slice of 16: small parts first."""
+    pairs = (("small", 0), ("big", one), ("big", 0)) if three else (("big", 0),)
+    to = "sum" if three else "(float *)acc"
+    return [f"hy_wgmma_tf32_n{tile.columns}({to}, {x}[{d}], hy_matrix_at(y, {at + d * 32}), "
+            f"{'1' if n or d else 'adds'});" for n, (x, at) in enumerate(pairs) for d in range(2)]
+
+
+def _parts(three: bool, raw: str, big: str, small: str, count: int) -> list[str]:
+    """Statements that split numbers."""
+    at = "[n / 4][n % 4]" if count == 8 else "[n]"
+    how = f"hy_two_tf32({big}{at}, {small}{at});" if three else f"{big}{at} = hy_one_tf32({big}{at});"
+    return ["#pragma unroll", f"for (int n = 0; n < {count}; n++) {{",
+            *([f"  {big}{at} = {raw}{at};"] if raw != big else []), f"  {how}", "}"]
+
+
+def _rows(a: Slices) -> list[str]:
+    """A slice's rows of a thread, as they are: who writes what a product reads while others are under way makes these
+    wait for each other."""
+    return ["#pragma unroll", "for (int d = 0; d < 2; d++) {", *_indented([
+        *load_fragments(a, 1, 8), "#pragma unroll", "for (int n = 0; n < 4; n++) raw[d][n] = a[0][n];"]), "}"]
+
+
+def _columns(b: Slices, split: int, one: int, three: bool) -> list[str]:
+    """A slice's columns, split, where products read them."""
+    raw = f"tile_memory + {split} + now + {b.offset}"
+    if b.by_depth:
+        at = [f"const int at = ((int)threadIdx.x + i * {b.threads}) * 16;",
+              f"hy_pack<unsigned, 4> v = *(const hy_pack<unsigned, 4> *)({raw} + at);"]
+    else:
+        cell = b.place("s", "q * 4 + n")
+        at = [f"const int s = (int)threadIdx.x % {b.size};",
+              f"const int q = (int)threadIdx.x / {b.size} + i * {b.threads // b.size};",
+              "const int at = s * 64 + (q ^ s / 2 & 3) * 16;", "hy_pack<unsigned, 4> v;", "#pragma unroll",
+              f"for (int n = 0; n < 4; n++) v.x[n] = *(const unsigned *)({raw} + {cell});"]
+    store = "*(hy_pack<unsigned, 4> *)(tile_memory + half + {}at) = {};"
+    return ["#pragma unroll", f"for (int i = 0; i < {b.size * 4 // b.threads}; i++) {{", *_indented([
+        *at, *(["hy_pack<unsigned, 4> w;"] if three else []), *_parts(three, "v.x", "v.x", "w.x", 4),
+        store.format("", "v"), *([store.format(f"{one} + ", "w")] if three else [])]), "}"]

@@ -1,0 +1,83 @@
+"""Convolutions on GPUs, channels last: pixels copied for one tap after another, zeros around them, weights in order."""
+from __future__ import annotations
+
+import math
+from typing import Callable
+
+import numpy as np
+import pytest
+
+from hybrid import gpu as gpu_context, ir
+from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import warpgroup
+from hybrid.ops.conv import convolve
+from hybrid.passes import channels_last
+from hybrid.runtime.cuda.emulator import EmulatorDriver
+from hybrid.runtime.cuda.program import planned_for
+
+from .cuda_forms import Form, normal, program
+from .programs import conv
+from .test_cuda_kernels import check
+
+pytestmark = pytest.mark.usefixtures("any_size")
+
+
+@pytest.fixture
+def any_size(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest convolutions too."""
+    monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1)
+
+
+def text_of(form: Form, arch: str = "sm_90") -> str:
+    return cuda.print_program(planned_for(program([form])[0], gpu_context(0)).groups, arch=arch).source
+
+
+def block(x: ir.Node, w: ir.Node, b: ir.Node, w2: ir.Node, b2: ir.Node, w3: ir.Node) -> ir.Node:
+    """Three channels, a pool, then two convolutions that meet, as at the begin of a residual network."""
+    y = ir.map("relu", conv(x, w, b, 1, 1))
+    y = ir.reduce("max", ir.window(y, (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5))
+    y = ir.map("relu", conv(y, w2, b2, 1, 2) + conv(y, w3, b2, 0, 2))
+    return ir.reduce("sum", y, (2, 3)) / (y.shape[2] * y.shape[3])
+
+
+def residual(dtype: str) -> Form:
+    shapes = (2, 3, 10, 12), (16, 3, 3, 3), (16,), (24, 16, 3, 3), (24,), (24, 16, 1, 1)
+    return Form(block, [normal(*s, dtype=dtype) for s in shapes], tol={"float32": 1e-5, "float16": 1e-2}[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a"])
+def test_a_residual_block(dtype: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By single warps and by warpgroups: each piece of 16 bytes is copied, or zeros where it lies outside."""
+    monkeypatch.setattr(EmulatorDriver, "arch", arch)
+    monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
+    form = residual(dtype)
+    text = text_of(form, arch)
+    assert text.count("(unsigned)(a_at0[") >= 2 and ("hy_wgmma_tf32_n" in text or "hy_wgmma_half_n" in text) == (
+        arch == "sm_90a")
+    check([form])
+
+
+def test_kinds_of_windows() -> None:
+    """Dilated, of volumes, one tap with a stride, at one side alone; and groups, which stay as they are."""
+    def one_side(x: ir.Node, w: ir.Node) -> ir.Node:
+        win = ir.window(ir.pad(x, (0, 0, 2, 0), (0, 0, 0, 1)), (2, 3), (3, 2), (1, 1), (1, 1))
+        return ir.permute(ir.dot(w, win, ((1, 2, 3), (1, 4, 5))), (1, 0, 2, 3))
+    forms: list[tuple[Callable[..., ir.Node], list[np.ndarray]]] = [
+        (lambda x, w, b: conv(x, w, b, 2, 1, 2), [normal(1, 8, 9, 7), normal(20, 8, 3, 3), normal(20)]),
+        (lambda x, w: convolve(x, w, 1, (1, 2, 1), (1, 1, 1), (1, 0, 1)),
+         [normal(1, 4, 4, 5, 6), normal(16, 4, 3, 3, 3)]),
+        (lambda x, w, b: conv(x, w, b, 0, 2), [normal(2, 12, 7, 8), normal(16, 12, 1, 1), normal(16)]),
+        (one_side, [normal(1, 8, 6, 7), normal(16, 8, 3, 2)]),
+        (lambda x, w: convolve(x, w, 4, (1, 1), (1, 1), (1, 1)), [normal(1, 16, 6, 7), normal(32, 4, 3, 3)])]
+    check([Form(fn, arrays) for fn, arrays in forms])
+
+
+def test_small_convolutions_and_gradients_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = residual("float32")
+    assert "a_at0[" in text_of(form)
+    monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1 << 26)
+    assert "a_at0[" not in text_of(form)
+    monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1)
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")               # multiplies floats without tensor cores
+    assert "a_at0[" not in text_of(form, "sm_86")

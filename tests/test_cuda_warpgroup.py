@@ -1,0 +1,107 @@
+"""Products of warpgroups (wgmma, sm_90a): tiles, layouts, digits, and that the compiler lets them run together."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hybrid import ir
+from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import contraction, warpgroup
+from hybrid.passes.pipeline import plan
+from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda.emulator import EmulatorDriver, EmulatorError
+
+from .cuda_async_texts import HEAD
+from .cuda_forms import Form, normal, program
+from .cuda_tools import check_cuda_source, run_cuda, run_program
+from .test_cuda_kernels import check
+from .test_cuda_tensor import LAYOUTS, TOLERANCE, product
+
+pytestmark = pytest.mark.usefixtures("hopper")
+
+
+@pytest.fixture
+def hopper(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The emulator as a GPU that has them, and every product done by one."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_90a")
+    monkeypatch.setattr(contraction, "columns_first", lambda k: False)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.TILES[3])
+
+
+def text_of(form: Form) -> str:
+    text = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a").source
+    assert "hy_wgmma" in text.partition("__global__")[2]
+    return text
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile each, more slices than are under way at once, whole and at the edges."""
+    tile = warpgroup.TILES[(LAYOUTS.index(layout) + list(TOLERANCE).index(dtype)) % 4]
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: tile)
+    form = product(tile.rows + 8, tile.columns, 136, dtype, layout)
+    text_of(form)
+    check([form])
+
+
+def test_parts_batches_and_epilogues() -> None:
+    deep = Form(lambda x, w: ir.map("relu", ir.dot(x, w, ((0,), (0,)))), [normal(520, 24), normal(520, 40)])
+    assert "k0_parts" in text_of(deep)
+    check([deep, Form(lambda x, w: ir.dot(x, w, ((2,), (2,)), ((0,), (0,))) * 2,
+                      [normal(2, 24, 40, dtype="bfloat16"), normal(2, 16, 40, dtype="bfloat16")], tol=2e-2)])
+
+
+@pytest.mark.parametrize("sums", ["rounded", "truncated"])
+def test_float32_keeps_its_digits(sums: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positive factors, the worst case for sums that are cut off: the error is that of 32 products."""
+    monkeypatch.setenv("HYBRID_EMU_SUMS", sums)
+    form = product(16, 16, 1024, "float32")
+    form.arrays[:] = [abs(a) for a in form.arrays]
+    x, w, z = (a.astype(np.float64) for a in form.arrays)
+    whole, arrays, _, _ = program([form])
+    for _, (got,), _ in run_program(whole, arrays):
+        assert np.abs(got / (x @ w.T + z) - 1).max() < 2e-6
+
+
+def test_one_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HYBRID_TF32=1: one product, 11 bits of each factor."""
+    monkeypatch.setenv("HYBRID_TF32", "1")
+    form = product(40, 48, 64, "float32")
+    x, w, z = (a.astype(np.float64) for a in form.arrays)
+    whole, arrays, _, _ = program([form])
+    for _, (got,), _ in run_program(whole, arrays):
+        error = np.abs(got - (x @ w.T + z)) / (np.abs(x) @ np.abs(w.T) + np.abs(z))
+        assert 1e-6 < error.max() < 2.0**-10
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
+def test_the_compiler_lets_products_run_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No spills, and no remark that it makes products wait for each other."""
+    monkeypatch.undo()
+    for dtype, layout in (("float16", "TN"), ("bfloat16", "NT"), ("float32", "NT"), ("float32", "TN")):
+        text = text_of(product(4096, 4096, 4096, dtype, layout))
+        assert "hy_mma" not in text.partition("__global__")[2]
+        check_cuda_source(text, ["k0"], ("sm_90a",))
+        assert "serialized" not in nvrtc.compile(text, "sm_90a").log
+
+
+CHANGED = HEAD + r"""
+#include "hybrid_wgmma.cuh"
+extern "C" __global__ void __launch_bounds__(128) product(float *C) {
+    __shared__ __align__(512) unsigned char b[64 * 64];
+    float d[32];
+    unsigned a[4] = {1, 2, 3, 4};
+    hy_wgmma_fence();
+    hy_wgmma_tf32_n64(d, a, hy_matrix_of(hy_shared_of(b), 512, 16, 64), 0);
+    hy_wgmma_commit();
+    a[threadIdx.x % 4]++;
+    hy_wgmma_wait<0>();
+    C[threadIdx.x] = d[0] + a[0];
+}
+"""
+
+
+def test_registers_of_a_product_under_way_stay() -> None:
+    with pytest.raises(EmulatorError, match="registers of a wgmma under way were changed"):
+        run_cuda(CHANGED, [("product", (1, 1, 1), (128, 1, 1), 0, (0,))], [np.zeros(128, np.float32)])
