@@ -13,7 +13,8 @@ from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised
-from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
+from hybrid.ir.parse import Words, flat, lines_of, parse
+from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store, text_of
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
@@ -22,6 +23,7 @@ from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
+from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.tree_shaking import needed
 from hybrid.codegen.printers.products.registers import support
 from hybrid.codegen.program.kernel_deduplication import LARGE, share, units
@@ -30,6 +32,7 @@ from .dialect import C
 from .emit import Block, Emitter
 from .lanes import F32, Refused
 from .lanes import support as vector_support
+from .lanes import uses
 from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, function,
                     group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of)
@@ -55,7 +58,6 @@ def prelude(exported: bool = False) -> str:
     return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM)))
 
 
-_PARALLEL = "#pragma omp parallel"
 _REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
 #pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())"""  # noqa: E501
 
@@ -277,31 +279,38 @@ static void hy_took(long *times, long began) {
 }"""
 
 
-def _rare(program: str) -> str:
-    """The texts that some kernels call: those that sort, and those that leave out zeros."""
-    wanted = {"sort.h": ("hy_key_", "hy_sort"), "sort_rows.h": ("HY_ROWS",), "zeros.h": ("hy_nonzero(",)}
-    return "".join(kernel_text("c", name) for name, words in wanted.items() if any(w in program for w in words))
-
-
-def before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool,
+def before(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, vectors: bool,
            exported: bool = False) -> str:
-    """The text that stands before a program. dtypes: of its products' sums. exported: as of ``prelude``."""
-    if "vfloat" in program and F32 not in dtypes:
+    """The text that stands before a program. lines: of the program. dtypes: of its products' sums. exported: as of
+    ``prelude``."""
+    used = set().union(*lines)
+    pragmas = set().union(*(line for line in lines if "pragma" in line))
+    if any("vfloat" in w for w in used) and F32 not in dtypes:
         dtypes = [*dtypes, F32]
-    parts = ["#define HY_PARALLEL" if _PARALLEL in program and not exported else "",
+    parts = ["#define HY_PARALLEL" if "parallel" in pragmas and not exported else "",
              prelude(exported), *(support(d, target) for d in dtypes),
-             vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]
-    parts += [_REDUCTION.format(name=name, sign=sign) for name,
-              sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
-    return needed("\n".join(parts), program) + "\n"
+             vector_support(target.vector // 4, used) if vectors else "",
+             *(kernel_text("c", name) for name, words in _RARE.items() if uses(used, words))]
+    parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", ""))
+              if name in pragmas]
+    return needed("\n".join(parts), used) + "\n"
+
+
+# the texts that some kernels call, by their words (``uses``): those that sort, and those that leave out zeros
+_RARE = {"sort.h": ("hy_key_", "hy_sort", "hy_sort_"), "sort_rows.h": ("HY_ROWS",), "zeros.h": ("hy_nonzero",)}
+
+
+def _whole(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
+    """A program's text, with what stands before it."""
+    return before(lines, dtypes, target, vectors) + "\n".join(map("".join, lines))
 
 
 def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     """A printed product as a program of its own."""
     assert k.dot is not None
-    program = "\n".join([p.source, print_net([(False, [p])], lambda n: f"b[{p.args.index(n)}]",
-                                               lambda group, nbytes: f"b[{len(p.args)}]")])
-    return Alone(before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
+    program = [*p.lines, *lines_of(print_net([(False, [p])], lambda n: f"b[{p.args.index(n)}]",
+                                             lambda group, nbytes: f"b[{len(p.args)}]"))]
+    return Alone(_whole(program, [sum_dtype(k.dot)], target, p.vectors),
                  tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
@@ -310,7 +319,7 @@ class Text:
     """A printed program: its functions in order, the one that runs them all, and what the text before them depends
     on."""
     functions: list[Printed]
-    net: str
+    net: Sequence[Stmt]
     dtypes: list[np.dtype]
     support: str                   # of kernels that factorise, solve or select boxes
     scratch: int                   # the most bytes of working memory that a kernel wants
@@ -323,7 +332,13 @@ class Text:
     @property
     def large(self) -> bool:
         """Whether it is compiled in several units, so that no kernel is compiled as a part of another function."""
-        return sum(len(p.source) for p in self.functions) + len(self.net) >= LARGE
+        return sum(len(p.source) for p in self.functions) + len(text_of(self.net)) >= LARGE
+
+    def lines(self) -> list[Words]:
+        """The words of each line."""
+        code = flat(units(self.functions, self.net)) if self.large else [
+            *(line for p in self.functions for line in p.lines), *flat(self.net)]
+        return [*lines_of(self.support), *code] if self.support else code
 
 
 @collector.waits
@@ -343,7 +358,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and (k.kind == "attention" or supported(k))}, key=str)
     net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
-    return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
+    return Text([*shared, *printed], parse(net), dtypes, rowcall.support(own, C) if own else "",
                 max((p.scratch for p in printed), default=0))
 
 
@@ -351,12 +366,11 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
                   vector_bytes: int,
                   choose: Choose | None = None, optional: bool = False,
                   around: Around = lambda net: net(NET), times: str = "", sizes: str = "") -> tuple[str, int]:
-    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
+    """C of a whole program and the bytes that each thread has for itself. scratch: C text of the address of
     such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
     ``print_net``, as times. around: gives the function that runs all kernels, and is given what prints it under a head.
     """
     target = Target(vector_bytes, choose)
     text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
-    program = "\n".join([text.support, *([units(text.functions, text.net)] if text.large
-                                         else [*(p.source for p in text.functions if p.source), text.net])])
-    return before(program, text.dtypes, target, text.vectors) + program, text.scratch
+    own = max((thread_bytes(p.code) for p in text.functions), default=0)
+    return _whole(text.lines(), text.dtypes, target, text.vectors), own

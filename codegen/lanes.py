@@ -3,19 +3,18 @@ copy, and ``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in
 """
 from __future__ import annotations
 
-import itertools
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Iterable, Sequence
+from typing import AbstractSet, Iterable, Sequence
 
 import numpy as np
 
 from hybrid.ir.size import fixed
 from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
+from hybrid.ir.parse import Words, lines_of, words
 from hybrid.ir.rewriting import copy, renamed, shifted, walk
-from hybrid.ir.stmt import COPIED, MASK, Assign, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
+from hybrid.ir.stmt import COPIED, MASK, Assign, Code, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
@@ -27,12 +26,11 @@ HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}
 BYTES = {"int8": "_I8", "uint8": "_U8"}
 
 
-# texts that only programs with these words need
-RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
-        "words.h": ("HYV_DOT_", "HYT_"), "tiles.h": ("HYT_",), "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
-        "bytes.h": tuple(f"{kind}(" for kind in BYTES.values()),
-        "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
-                        "hyv_tan(")}
+# texts that only programs with such words need (``uses``)
+RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",),
+        "words.h": ("HYV_DOT_", "HYT_"), "tiles.h": ("HYT_",),
+        "half.h": tuple(HALVES.values()), "bytes.h": tuple(BYTES.values()),
+        "functions.h": tuple(f"hyv_{f}" for f in "expm1 log1p softplus log2 log10 sin cos tan".split())}
 
 
 @lru_cache
@@ -55,20 +53,21 @@ class LaneLoop:
     unroll: int
 
 
-def support(lanes: int, sources: Sequence[str] = ()) -> str:
-    """The text that vector kernels need; sources: of the kernels."""
-    wide = _constants("D", lanes // 2, "double", "hy_dv", "long",
-                      "hy_di") if _has(sources, RARE["vector_double.h"]) else []
+def support(lanes: int, used: AbstractSet[str] = frozenset()) -> str:
+    """The text that vector kernels need; used: the words in them."""
+    rare = [name for name, words in RARE.items() if uses(used, words)]
+    wide = _constants("D", lanes // 2, "double", "hy_dv", "long", "hy_di") if "vector_double.h" in rare else []
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", *_constants("V", lanes, "float", "hy_v", "int", "hy_vi"), *wide,
-                      *(_header(name) for name in ["vector.h",
-                                                   *(n for n, words in RARE.items() if _has(sources, words))])])
+                      *map(_header, ["vector.h", *rare])])
 
 
 def _header(name: str) -> str:
     """A text of kernels/c, with what both kinds of vectors have in common where it asks for that."""
     text, asked, rest = kernel_text("c", name).partition('#include "vector_either.h"\n')
     both = kernel_text("c", "vector_either.h") if asked else ""
-    return text + (in_doubles(both) if name == "vector_double.h" else both) + rest
+    if name == "vector_double.h":
+        both = "\n".join("".join(in_doubles(line)) for line in lines_of(both))
+    return text + both + rest
 
 
 def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, wholes: str) -> list[str]:
@@ -79,32 +78,32 @@ def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, whole
             f"#define HY{letter}_COUNT (({wholes}){{{', '.join(map(str, range(lanes)))}}})"]
 
 
-def in_doubles(text: str) -> str:
-    """Statements that are printed for vectors of float32, for those of float64."""
-    return re.sub(r"\bhy_(v|m|vi|vu)\b", lambda m: f"hy_d{m[1][-1]}",
-                  text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
+_DOUBLES = {"hy_v": "hy_dv", "hy_m": "hy_dm", "hy_vi": "hy_di", "hy_vu": "hy_du", "hy_scale": "hyd_scale"}
 
 
-def _has(sources: Iterable[str], words: Iterable[str]) -> bool:
-    return any(w in s for w in words for s in sources)
+def in_doubles(line: Words) -> Words:
+    """A line of statements that are printed for vectors of float32, for those of float64."""
+    return tuple(_DOUBLES.get(w) or f"{w[:2]}{'D' if w[2] == 'V' else 'd'}{w[3:]}"
+                 if w.startswith(("HYV_", "hyv_")) or w in _DOUBLES else w for w in line)
 
 
-_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(",
-          "HYV_KEEP@(": "HYV_FIRSTARG("}
-_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ",
-           "HYV_KEEP@(": "HYV_SELECT(mk, "}
-for _do, _kind in itertools.product(("LOAD", "STORE"), (*HALVES.values(), *BYTES.values())):
-    _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
+def uses(used: AbstractSet[str], words: tuple[str, ...]) -> bool:
+    """Whether a program uses one of some words; one that ends in _ stands for all that begin with it, one that begins
+    with _ for all that end with it."""
+    first = tuple(w for w in words if w.endswith("_"))
+    last = tuple(w for w in words if w.startswith("_"))
+    return not used.isdisjoint(words) or bool(first or last) and any(
+        w.startswith(first) or w.endswith(last) for w in used)
 
 
 def copies(body: Iterable[Stmt], q: int) -> list[Stmt]:
     """The pattern's statements for copy q."""
-    return [_filled(s, _WHOLE, q) if isinstance(s, str) else copy(s, q) for s in body]
+    return [copy(Code(words(s)) if isinstance(s, str) else s, q) for s in body]
 
 
 def masked(body: Iterable[Stmt]) -> list[Stmt]:
     """The pattern's statements for the last iteration, in which only the lanes of mask mk count."""
-    return [_filled(s, _MASKED, 0) if isinstance(s, str) else rewriting.masked(s) for s in body]
+    return [rewriting.masked(Code(words(s)) if isinstance(s, str) else s) for s in body]
 
 
 def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
@@ -115,12 +114,6 @@ def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
 def masked_text(body: Iterable[Stmt]) -> list[str]:
     """The text of ``masked``."""
     return lines(masked(body))
-
-
-def _filled(line: str, words: dict[str, str], q: int) -> str:
-    for old, new in words.items():
-        line = line.replace(old, new)
-    return line.replace("@", f"_{q}")
 
 
 def jammed(v: Var, body: Iterable[Stmt], lanes: int, unroll: int) -> list[Stmt]:

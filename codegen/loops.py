@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Callable, Mapping, Sequence
 
 from hybrid.ir import Node
@@ -10,6 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
+from hybrid.ir.parse import Words, flat, parse
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
 
@@ -30,15 +32,30 @@ SINGLE = "#pragma omp single nowait"          # what one of a team of threads do
 
 @dataclass
 class Printed:
-    """A printed kernel: function name, text, the stored values it takes in order (written ones first)."""
+    """A printed kernel: function name, statements (a text is parsed), the stored values it takes in order (written
+    ones first)."""
     name: str
-    source: str
+    code: Sequence[Stmt]
     args: list[Node]
     kind: str
     scratch: int = 0               # bytes of working memory the kernel wants
     takes_scratch: bool = False
     vectors: bool = False          # whether it needs lanes.support
     numbers: tuple[str, ...] = ()  # what a shared function takes after all else (kernel_deduplication.py)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.code, str):
+            self.code = parse(self.code)
+
+    @cached_property
+    def lines(self) -> list[Words]:
+        """The words of each line."""
+        return flat(self.code)
+
+    @cached_property
+    def source(self) -> str:
+        """The text."""
+        return "\n".join("".join(line) for line in self.lines)
 
 
 def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:

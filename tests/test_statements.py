@@ -6,11 +6,20 @@ import pytest
 
 import hybrid
 
+from hybrid.codegen import cuda
 from hybrid.codegen.lanes import VECTORS, iterations, jammed
 from hybrid.codegen.loops import side_by_side
 from hybrid.ir.index import Ix, Val, Var, var
+from hybrid.ir.parse import declared, parameters, parse, used_words, words
 from hybrid.ir.rewriting import Unstructured, copy, defined, length, masked, renamed, shifted, used
-from hybrid.ir.stmt import Assign, For, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
+from hybrid.ir.stmt import (Assign, Code, For, Function, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store,
+                            When, lines, text_of)
+from hybrid.passes.pipeline import plan
+from hybrid.runtime import build
+from hybrid.runtime.cuda import program as cuda_program
+
+from . import programs
+from .printed_corpus import machine, sources
 
 I, R = Var("i", 64), Var("r", 10)
 ACC = Name("a1@")
@@ -91,6 +100,77 @@ def test_columns_keep_what_lives_from_one_loop_to_another() -> None:
     text = str(beside)
     assert "float a1[256]" in text and "a1[i_j] = a1[i_j] + t1;" in text and "p0[i] = a1[i_j];" in text
     assert "t1[" not in text and side_by_side(I, [*body, "text;"]) is None
+
+
+TEXTS = {"loops": """static void k0(float *p0, const float *p1) {
+  #pragma omp parallel for schedule(static) num_threads(hy_threads)
+  for (long i = 0; i < 64; i += 4) {
+    float sums[8] __attribute__((aligned(64)));
+    for (long r = 0; r < n; r++) p0[i] += p1[i * 8 + r];      // a row
+    {
+      if (i < 3) {
+        p0[i] = 0x1.8p+0f;
+      } else {
+        p0[i] = '}';
+      }
+    }
+  }
+}""", "lines": """#define TWICE(x) \\
+    { (x) + (x); }
+/* a comment
+   of two lines { */
+static const int table[] = {1,
+  2};
+struct a { int b; };
+void net(void **b) {
+    { const long began = now();
+    k0(b[0], b[1]);
+  took(began); }}
+""", "empty": ""}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_parses_back(name: str) -> None:
+    assert text_of(parse(TEXTS[name])) == TEXTS[name]
+
+
+def test_what_a_text_says() -> None:
+    f, = parse(TEXTS["loops"])
+    assert isinstance(f, Function) and f.name == "k0" and "".join(f.parameters) == "float *p0, const float *p1"
+    assert [d.name for d in parameters(f.parameters)] == ["p0", "p1"]
+    pragma, outer = f.body
+    assert isinstance(pragma, Code) and isinstance(outer, For) and (outer.var, outer.step, str(outer.last)) == ("i", 4,
+                                                                                                                "64")
+    assert [d.member for s in outer.body if isinstance(s, Code) for d in declared(s.words)] == ["float *sums", "long r"]
+    assert isinstance(outer.body[2], Scope) and "p1" in used_words(outer.body) and "row" not in used_words(outer.body)
+
+
+@pytest.mark.parametrize("line", ("  const hy_v a = f(b, c), *d[3] = {0}; unsigned long e;",
+                                  "unsigned char *const g = 0;",
+                                  "a * b;", "hy_run(hy, part);", "return a;", "a[3] = b;", "struct s t = {1};"))
+def test_variables_that_a_line_declares(line: str) -> None:
+    found = {"const": ["a", "d", "e"], "unsigned": ["g"], "struct": ["t"]}
+    assert [d.name for d in declared(words(line))] == found.get(line.split()[0], [])
+
+
+def test_printed_programs_parse_back() -> None:
+    """Statements of printed programs, printed, parsed and printed again, are the same text."""
+    printed = 0
+    with machine(64):
+        for name, case in programs.cases().items():
+            source = "\n".join(sources(build.build(build.planned(case[0], case[0].memo.get("lasting", frozenset())))))
+            code = source[source.index("static void k"):] if "static void k" in source else ""
+            assert text_of(parse(code)) == code, name
+            assert text_of(parse(source)).replace(" ", "") == source.replace(" ", ""), name
+            printed += "static void k" in source
+    assert printed > 20
+
+
+def test_printed_cuda_parses_back() -> None:
+    for name, case in programs.cases().items():
+        source = cuda.print_program(plan(case[0], cuda_program.JOINING).groups).source
+        assert text_of(parse(text_of(parse(source)))) == text_of(parse(source)), name
+        assert text_of(parse(source)).replace(" ", "") == source.replace(" ", ""), name
 
 
 def test_the_report_shows_the_form_taken_and_why_others_were_not() -> None:

@@ -4,84 +4,101 @@ of the time.
 """
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Sequence
 
 from hybrid.codegen.loops import Printed
-from .kernel_deduplication import filled
+from hybrid.ir.parse import Words, closing, flat, parsed, substituted, words
+from hybrid.ir.stmt import Function, Stmt
+
+from .kernel_deduplication import NOINLINE, STATIC, Template, arguments, declaration, is_fixed, is_whole
 
 MANY = 6                        # kernels that share a function
 # characters of one: short ones are the inner loops, whose strides had better be constants
 LONG = 3000
 MOST_NUMBERS = 48               # arguments for what differs
 
-_HEAD = re.compile(r"^static __attribute__\(\(noinline\)\) void (k[0-9]+_\w+)\((.*)\) \{$", re.MULTILINE)
-_KERNEL = re.compile(r"\bk[0-9]+_|^#", re.MULTILINE)
-# whole numbers; constants of float and double, which are printed in base 16, are none
-_NUMBER = re.compile(r"0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?|(?<![\w.])([0-9]+)l?(?![\w.])")
-# lines of which no number has to be a constant
-_FREE = re.compile(r"^(?!.*(?:\[[0-9]+\]|__builtin_|_Pragma)).+", re.MULTILINE)
+_APART = words("static __attribute__((noinline)) void ")
 
 
 @dataclass
 class _Helper:
-    """A function in a kernel's text: where it stands, its text as a template, and the numbers that a template leaves
-    open."""
+    """A function of a kernel, and its template."""
     kernel: int
-    name: str
-    text: str
-    template: str
-    numbers: list[re.Match[str]]
+    function: Function
+    template: Template
+
+
+def _candidates(p: Printed) -> list[Function]:
+    return [s for s in p.code if isinstance(s, Function) and s.before == _APART and s.name.startswith("k")]
 
 
 def _found(kernel: int, p: Printed) -> list[_Helper]:
     out = []
-    for m in _HEAD.finditer(p.source):
-        text = p.source[m.start():p.source.index("\n}", m.end()) + 2]
-        general = text.replace(m[1], "@")
-        if len(text) < LONG or _KERNEL.search(general):
-            continue                                             # it calls others
-        numbers = [n for line in _FREE.finditer(general, general.index("\n"))
-                   for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
-        out.append(_Helper(kernel, m[1], general, filled(general, numbers, ["\x00"] * len(numbers)), numbers))
+    for f in _candidates(p):
+        text = flat([f])
+        if sum(len(w) for line in text for w in line) + len(text) < LONG or _calls(p.name, f.name, text):
+            continue
+        lines = [substituted(line, {f.name: "@"}) if f.name in line else line for line in text]
+        spots = [(i, j) for i, line in enumerate(lines) if i and not is_fixed(line) and not _calls_compiler(line)
+                 for j, w in enumerate(line) if w[0] in "0123456789" and is_whole(w)]
+        out.append(_Helper(kernel, f, Template(lines, spots)))
     return out
 
 
-def _called(source: str, name: str, other: str, added: Sequence[str]) -> str:
-    """The text in which calls of a function are calls of another one with more arguments."""
-    first, *calls = source.split(f"{name}(")
-    out = [first]
-    for text in calls:
-        end, depth = 0, 1
-        while depth:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-        out += [f"{other}(", text[:end - 1], *(f", {n}" for n in added), text[end - 1:]]
-    return "".join(out)
+def _calls_compiler(line: Words) -> bool:
+    """Whether a line calls functions of the compiler, some of whose arguments have to be constants."""
+    return any(w[0] == "_" and w.startswith("__builtin_") for w in line)
+
+
+def _calls(kernel: str, name: str, lines: Sequence[Words]) -> bool:
+    """Whether a function calls others of its kernel, or is compiled in several ways."""
+    return (any(w.startswith(f"{kernel}_") for w in set().union(*lines) - {name})
+            or any("#" in line and "pragma" not in line for line in lines))
+
+
+def _called(line: Words, name: str, other: str, added: Words) -> Words:
+    """A line in which calls of a function are calls of another one with more arguments."""
+    out, at = list(line), 0
+    while name in out[at:]:
+        at = out.index(name, at)
+        end = closing(out, at + 1)
+        out[at], out[end:end] = other, added
+        at += 1
+    return tuple(out)
 
 
 def share_helpers(kernels: Sequence[Printed]) -> tuple[list[Printed], list[Printed]]:
     """The functions that several kernels share, and the kernels that call them."""
     alike: dict[str, list[_Helper]] = {}
+    if sum(map(bool, map(_candidates, kernels))) < MANY:
+        return [], list(kernels)
     for i, p in enumerate(kernels):
         for h in _found(i, p):
-            alike.setdefault(h.template, []).append(h)
+            alike.setdefault(h.template.key(), []).append(h)
     functions, out = [], list(kernels)
     for group in alike.values():
-        columns = list(zip(*([n[0] for n in h.numbers] for h in group)))
-        differing = list(dict.fromkeys(c for c in columns if len(set(c)) > 1))
-        if len({h.kernel for h in group}) < MANY or len(differing) > MOST_NUMBERS:
+        columns = list(zip(*(h.template.numbers for h in group)))
+        names = arguments(columns)
+        if len({h.kernel for h in group}) < MANY or len(names) > MOST_NUMBERS:
             continue
-        names = {c: f"num{i}_" for i, c in enumerate(differing)}
-        first = group[0]
-        text = filled(first.text, first.numbers, [names.get(c, c[0]) for c in columns])
-        head, rest = text.split(") {\n", 1)
-        arguments = head.split("@(", 1)[1] + "".join(f", const long {name}" for name in names.values())
-        own = f"static void {first.name}({arguments})"
-        functions.append(Printed(first.name, f"{own} __attribute__((noinline));\n{own} {{\n{rest}", [], "helper"))
+        shared = _with_arguments(group[0], [names.get(c, c[0]) for c in columns], list(names.values()))
+        functions.append(Printed(shared.name, (declaration(shared, *NOINLINE), shared), [], "helper"))
         for i, h in enumerate(group):
-            p = out[h.kernel]
-            rest_of = p.source.replace(h.text.replace("@", h.name), "")
-            out[h.kernel] = replace(p, source=_called(rest_of, h.name, first.name, [c[i] for c in differing]))
+            added = words("".join(f", {c[i]}" for c in names))
+            out[h.kernel] = _calling(out[h.kernel], h.function.name, shared.name, added)
     return functions, out
+
+
+def _with_arguments(h: _Helper, numbers: Sequence[str], names: Sequence[str]) -> Function:
+    """The function in which numbers are arguments."""
+    lines = [tuple(h.function.name if w == "@" else w for w in line) for line in h.template.filled(numbers)]
+    f, = parsed(lines)
+    assert isinstance(f, Function)
+    return replace(f, before=STATIC, parameters=(*f.parameters, *words("".join(f", const long {n}" for n in names))))
+
+
+def _calling(p: Printed, name: str, other: str, added: Words) -> Printed:
+    """A kernel without one of its functions, which calls another one instead."""
+    rest: list[Stmt] = [s for s in p.code if not (isinstance(s, Function) and s.name == name)]
+    return replace(p, code=parsed(_called(line, name, other, added) for line in flat(rest)))

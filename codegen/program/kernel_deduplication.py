@@ -8,12 +8,13 @@ with those that differ in sizes: layers of many widths, updates of many paramete
 """
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
 from hybrid.codegen.loops import Printed
+from hybrid.ir.parse import Words, flat, parsed, substituted, words
+from hybrid.ir.stmt import Code, Function, Stmt
 
 MANY = 4
 # characters of kernels that are compiled in several units: they take the compiler about a quarter of a second
@@ -21,141 +22,192 @@ LARGE = 40_000
 MOST_NUMBERS = 64               # arguments for what differs
 
 UNITS = "#if HY_UNIT == HY_UNITS - 1"          # a line of every text that can be compiled in units
-_KERNEL = re.compile(r"\bk[0-9]+")
-# offsets, which follow a plus sign within an address, and constants of float and double, which are printed in base 16
-_NUMBER = re.compile(r"(?<=\+ )[0-9]+(?=[\])])|(?<=\+ \()[0-9]+(?=\))|0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?")
-# and whole numbers anywhere but behind a division, which takes longer by a number that the compiler does not know
-_SIZE = re.compile(_NUMBER.pattern + r"|(?<![\w./%])(?<![/%] )[0-9]+l?(?![\w.])")
-# of a line: its numbers may have to be constants
-_FIXED = re.compile(r"\[[0-9]+\]|^\s*#|\bstatic\b|__builtin_prefetch|_Pragma", re.MULTILINE)
-
-
-def _general(p: Printed) -> str:
-    """The text without its own name."""
-    return _KERNEL.sub(lambda m: "@" if m[0] == p.name else m[0], p.source)
-
-
-def _numbers(text: str, kind: re.Pattern[str] = _NUMBER) -> list[re.Match[str]]:
-    """The numbers in the body of the kernel's function, the last one of its text, that need not be constants."""
-    start = text.rfind("static void @(")
-    found: list[re.Match[str]] = []
-    if start < 0 or "\nstatic " in text[start:]:
-        return found
-    for line in re.finditer(r".+", text[start:]):
-        if not _FIXED.search(line[0]):
-            found += kind.finditer(text, start + line.start(), start + line.end())
-    return found
-
-
-def _template(text: str, numbers: Sequence[re.Match[str]]) -> str:
-    """The text with each number's kind in its place."""
-    return filled(text, numbers, ("\x00f" if m[0].endswith("f") else "\x00d" if m[0].startswith("0x") else "\x00l"
-                                  for m in numbers))
-
-
-def filled(text: str, numbers: Sequence[re.Match[str]], new: Iterable[str]) -> str:
-    """The text with other words in the numbers' places."""
-    parts, at = [], 0
-    for m, value in zip(numbers, new):
-        parts += [text[at:m.start()], value]
-        at = m.end()
-    return "".join([*parts, text[at:]])
-
-
+STATIC, KERNEL = words("static void "), words("HY_KERNEL void ")
+NOINLINE = words(" __attribute__((noinline))")
 _TYPES = {"f": "float", "d": "double", "l": "long"}
+_FIXED = {"static", "__builtin_prefetch", "_Pragma", "#"}      # words of lines whose numbers may have to be constants
+
+
+@dataclass
+class Template:
+    """The lines of a function without its own name, and where its numbers stand that may differ: (line, word)."""
+    lines: list[Words]
+    spots: list[tuple[int, int]]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers."""
+        return [self.lines[i][j] for i, j in self.spots]
+
+    def key(self) -> str:
+        """The same for all functions that differ in these numbers alone."""
+        return _text(self.filled([f"\\0{_kind(n)}" for n in self.numbers]))
+
+    def filled(self, new: Sequence[str]) -> list[Words]:
+        """The lines with other words in the numbers' places."""
+        rows = [list(line) for line in self.lines]
+        for (i, j), value in zip(self.spots, new):
+            rows[i][j] = value
+        return [tuple(line) for line in rows]
+
+
+def _text(lines: Iterable[Words]) -> str:
+    return "\n".join("".join(line) for line in lines)
 
 
 def _kind(number: str) -> str:
     return ("f" if number.endswith("f") else "d") if number.startswith("0x") else "l"
 
 
-def _with_arguments(p: Printed, text: str, numbers: Sequence[re.Match[str]],
-                    columns: Sequence[tuple[str, ...]]) -> str | None:
-    """The function with arguments in place of the numbers that differ. columns: each number's values in all kernels."""
-    names: dict[tuple[str, ...], str] = {}
-    for column in columns:
-        if len(set(column)) > 1:
-            names.setdefault(column, f"num{len(names)}_")
-    if len(names) > MOST_NUMBERS:
-        return None
-    body = filled(text, numbers, (names.get(column, m[0]) for m, column in zip(numbers, columns)))
-    head = body.index(") {\n", body.rindex("static void @("))
+def is_whole(w: str) -> bool:
+    """Whether a word is a whole number in base 10."""
+    return w.isdecimal() or w[-1] == "l" and w[:-1].isdecimal()
+
+
+def is_fixed(line: Words) -> bool:
+    """Whether numbers of a line have to be constants: some words' arguments, and sizes of arrays."""
+    if "[" in line:
+        at = -1
+        for _ in range(line.count("[")):
+            at = line.index("[", at + 1)
+            if line[at + 2:at + 3] == ("]",) and line[at + 1].isdecimal():
+                return True
+    return not _FIXED.isdisjoint(line)
+
+
+def _is_offset(line: Words, i: int) -> bool:
+    """Whether a whole number follows a plus sign within an address."""
+    if not line[i].isdecimal() or i + 1 == len(line):
+        return False
+    return (line[i - 2:i] == ("+", " ") and line[i + 1] in ")]" or line[i - 3:i] == ("+", " ", "(")
+            and line[i + 1] == ")")
+
+
+def _is_divisor(line: Words, i: int) -> bool:
+    """Whether a number divides, which takes longer by one that the compiler does not know."""
+    return i > 0 and (line[i - 1] in "/%" or i > 1 and line[i - 1] == " " and line[i - 2] in "/%")
+
+
+def _may_differ(line: Words, i: int, sizes: bool) -> bool:
+    """Whether a word is a number that need not be a constant: an offset, or a constant of float and double, which are
+    printed in base 16; sizes: or any whole number that is no divisor."""
+    w = line[i]
+    return (w.startswith("0x") and "." in w or _is_offset(line, i)
+            or sizes and is_whole(w) and not _is_divisor(line, i))
+
+
+def _own(p: Printed) -> Function | None:
+    """The kernel's own function, the last one of its text."""
+    last = next((s for s in reversed(p.code) if not isinstance(s, Code) or s.words[:1] == ("static",)), None)
+    return last if isinstance(last, Function) and last.name == p.name and last.before == STATIC else None
+
+
+def _template(p: Printed, sizes: bool = False) -> Template:
+    """The kernel without its name, and the numbers in its own function that may differ."""
+    names = {w: f"@{w[len(p.name):]}" for w in set().union(*p.lines) if w == p.name or w.startswith(f"{p.name}_")}
+    lines = [line if names.keys().isdisjoint(line) else substituted(line, names) for line in p.lines]
+    own = _own(p)
+    begin = len(flat(p.code[:p.code.index(own)])) + 1 if own is not None else len(lines)
+    spots = [(i, j) for i, line in enumerate(lines) if i >= begin and not is_fixed(line)
+             for j, w in enumerate(line) if w[0] in "0123456789" and _may_differ(line, j, sizes)]
+    return Template(lines, spots)
+
+
+def arguments(columns: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Names for numbers of which functions have different ones. columns: each number's values in all functions."""
+    differing = dict.fromkeys(c for c in columns if len(set(c)) > 1)
+    return {column: f"num{i}_" for i, column in enumerate(differing)}
+
+
+def _with_arguments(p: Printed, t: Template, columns: Sequence[tuple[str, ...]],
+                    names: dict[tuple[str, ...], str]) -> Printed:
+    """The function with arguments in place of the numbers that differ."""
+    lines = t.filled([names.get(c, own) for c, own in zip(columns, t.numbers)])
+    code = parsed(tuple(p.name + w[1:] if w[:1] == "@" else w for w in line) for line in lines)
     added = "".join(f", const {_TYPES[_kind(column[0])]} {name}" for column, name in names.items())
-    return (body[:head] + added + body[head:]).replace("@", p.name)
+    return replace(p, code=tuple(replace(s, parameters=(*s.parameters, *words(added)))
+                                 if isinstance(s, Function) and s.name == p.name else s for s in code))
 
 
-def _joined(kernels: list[Printed], texts: list[str], numbers: list[list[re.Match[str]]]) -> list[Printed]:
+def _joined(kernels: list[Printed], templates: list[Template]) -> list[Printed]:
     """Kernels of one template as one function."""
-    columns = list(zip(*([m[0] for m in found] for found in numbers)))
-    source = _with_arguments(kernels[0], texts[0], numbers[0], columns)
-    if source is None:
+    columns = list(zip(*(t.numbers for t in templates)))
+    names = arguments(columns)
+    if len(names) > MOST_NUMBERS:
         return kernels
-    differing = list(dict.fromkeys(c for c in columns if len(set(c)) > 1))
-    first = kernels[0]
-    return [replace(p, name=first.name, source=source if p is first else "", numbers=tuple(c[i] for c in differing))
+    first = _with_arguments(kernels[0], templates[0], columns, names)
+    return [replace(p, name=first.name, code=first.code if i == 0 else (), numbers=tuple(c[i] for c in names))
             for i, p in enumerate(kernels)]
 
 
-def _declared(p: Printed) -> str:
-    """The head of a kernel's function."""
-    start = p.source.rindex(f"static void {p.name}(")
-    return p.source[start:p.source.index(") {\n", start) + 1]
+def declaration(f: Function, *more: str) -> Code:
+    """The declaration of a function. more: words behind it."""
+    return Code((*f.before, f.name, "(", *f.parameters, ")", *more, ";"))
 
 
 def _apart(p: Printed) -> Printed:
     """A function that is not written into its callers: where there are many, that would take the compiler long."""
-    head = _declared(p)
-    return replace(p, source=p.source.replace(f"{head} {{", f"{head} __attribute__((noinline));\n{head} {{"))
+    return replace(p, code=tuple(t for s in p.code for t in (
+        [declaration(s, *NOINLINE), s] if isinstance(s, Function) and s.name == p.name else [s])))
 
 
-def units(kernels: Sequence[Printed], net: str) -> str:
+def units(kernels: Sequence[Printed], net: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """The kernels and the function that runs them, so that they can be compiled in several units at the same time
     (pool.h)."""
     heads, bodies = [], []
     # the longest ones in different units
-    for i, p in enumerate(sorted((p for p in kernels if p.source), key=lambda p: -len(p.source))):
-        own = f"HY_KERNEL void {p.name}("
-        heads.append(_declared(p).replace(f"static void {p.name}(", own) + ";")
-        bodies += [f"#if HY_HAS({i})", p.source.replace(f"static void {p.name}(", own), "#endif"]
-    return "\n".join([*heads, *bodies, UNITS, net, "#endif", ""])
+    for i, p in enumerate(sorted((p for p in kernels if p.code), key=lambda p: -len(p.source))):
+        shared = with_head(p, KERNEL)
+        heads += [declaration(s) for s in shared if isinstance(s, Function) and s.name == p.name]
+        bodies += [Code(words(f"#if HY_HAS({i})")), *shared, Code(("#endif",))]
+    return (*heads, *bodies, Code((UNITS,)), *net, Code(("#endif",)), Code(()))
+
+
+def with_head(p: Printed, before: Words) -> list[Stmt]:
+    """A kernel with other words before its function's name."""
+    def headed(s: Stmt) -> Stmt:
+        if isinstance(s, Function) and s.name == p.name:
+            return replace(s, before=before)
+        if isinstance(s, Code) and s.words[:len(STATIC) + 1] == (*STATIC, p.name):
+            return Code((*before, *s.words[len(STATIC):]))
+        return s
+    return [headed(s) for s in p.code]
 
 
 def share(kernels: Sequence[Printed]) -> list[Printed]:
     """Each kernel with the function that does what it does; the first that uses a function has its text."""
-    first: dict[str, Printed] = {}                               # by text, the kernel that has it
-    texts = [_general(p) for p in kernels]
-    owner = [first.setdefault(t, p) for t, p in zip(texts, kernels)]
-    alike: dict[str, list[tuple[Printed, str, list[re.Match[str]]]]] = {}
-    for text, p in first.items():
-        numbers = _numbers(text)
-        alike.setdefault(_template(text, numbers), []).append((p, text, numbers))
-    new: dict[str, Printed] = {}
-    for group in alike.values():
-        members, own_texts, numbers_of = (list(x) for x in zip(*group))
-        joined = _joined(members, own_texts, numbers_of) if len(group) >= MANY else members
-        new.update((p.name, q) for p, q in zip(members, joined))
+    first: dict[str, tuple[Printed, Template]] = {}              # by text, the kernel that has it
+    owner = []
+    for p in kernels:
+        t = _template(p)
+        owner.append(first.setdefault(_text(t.lines), (p, t))[0])
+    new = _grouped(first.values())
     calls = Counter(new[o.name].name for o in owner)
     out = []
     for p, o in zip(kernels, owner):
         f = new[o.name]
-        q = replace(p, name=f.name, source=f.source if o is p else "", numbers=f.numbers)
-        out.append(_apart(q) if q.source and calls[q.name] >= MANY else q)
+        q = p if f is p else replace(p, name=f.name, code=f.code if o is p else (), numbers=f.numbers)
+        out.append(_apart(q) if q.code and calls[q.name] >= MANY else q)
     return _of_many_sizes(out, calls)
+
+
+def _grouped(given: Iterable[tuple[Printed, Template]]) -> dict[str, Printed]:
+    """Kernels by name; those of which many have one template are one function."""
+    alike: dict[str, list[tuple[Printed, Template]]] = {}
+    for p, t in given:
+        alike.setdefault(t.key(), []).append((p, t))
+    new: dict[str, Printed] = {}
+    for group in alike.values():
+        kernels = [p for p, _ in group]
+        joined = _joined(kernels, [t for _, t in group]) if len(group) >= MANY else kernels
+        new.update((p.name, q) for p, q in zip(kernels, joined))
+    return new
 
 
 def _of_many_sizes(kernels: list[Printed], calls: Counter[str]) -> list[Printed]:
     """Elementwise kernels of which few are the same share a function with those that differ in sizes alone."""
-    alike: dict[str, list[tuple[Printed, str, list[re.Match[str]]]]] = {}
-    for p in kernels:
-        if p.source and p.kind == "elementwise" and not p.numbers and calls[p.name] < MANY:
-            text = _general(p)
-            numbers = _numbers(text, _SIZE)
-            alike.setdefault(_template(text, numbers), []).append((p, text, numbers))
-    new: dict[str, Printed] = {}
-    for group in alike.values():
-        if len(group) >= MANY:
-            members, texts, numbers_of = (list(x) for x in zip(*group))
-            joined = _joined(members, texts, numbers_of)
-            new.update((p.name, _apart(q) if q.source and q.numbers else q) for p, q in zip(members, joined))
-    return [replace(p, name=q.name, source=q.source if p.source else "", numbers=q.numbers)
-            if (q := new.get(p.name)) is not None else p for p in kernels]
+    new = _grouped((p, _template(p, True)) for p in kernels
+                   if p.code and p.kind == "elementwise" and not p.numbers and calls[p.name] < MANY)
+    new = {name: _apart(q) if q.code and q.numbers else q for name, q in new.items()}
+    return [replace(p, name=q.name, code=q.code if p.code else (), numbers=q.numbers)
+            if (q := new.get(p.name, p)) is not p else p for p in kernels]

@@ -2,12 +2,13 @@
 start have 8 MB of stack, or 256 KB."""
 from __future__ import annotations
 
-import re
+from typing import Iterable
 
-_LOCAL = re.compile(r"^(?P<kernel>static |HY_KERNEL )|^ +(?P<kind>float|double|unsigned long) \w+\[(?P<count>\d+)\] "
-                    r"__attribute__|hy_large\((?P<large>\d+)l\)", re.MULTILINE)
+from hybrid.ir.parse import Words, flat
+from hybrid.ir.stmt import Function, Stmt
 
 STACK = 1 << 16                    # bytes of an array that a stack takes
+_SIZES = {"float": 4, "double": 8, "long": 8}
 
 
 def array(kind: str, name: str, count: int, itemsize: int = 4) -> str:
@@ -17,13 +18,16 @@ def array(kind: str, name: str, count: int, itemsize: int = 4) -> str:
     return f"{kind} *{name} __attribute__((cleanup(hy_free))) = ({kind} *)hy_large({count * itemsize}l);"
 
 
-def thread_bytes(source: str) -> int:
-    """The most bytes of such arrays that a kernel of a program has for each of its threads, all of its scopes
+def thread_bytes(code: Iterable[Stmt]) -> int:
+    """The most bytes of such arrays that a function of a program has for each of its threads, all of its scopes
     together."""
-    most = now = 0
-    for m in _LOCAL.finditer(source):
-        if m["kernel"]:
-            now = 0
-        now += int(m["large"] or int(m["count"] or 0) * (4 if m["kind"] == "float" else 8))
-        most = max(most, now)
-    return most
+    return max((sum(map(_bytes, flat(s.body))) for s in code if isinstance(s, Function)), default=0)
+
+
+def _bytes(line: Words) -> int:
+    if "__attribute__" not in line:
+        return 0
+    if "hy_large" in line:
+        return int(line[line.index("hy_large") + 2].removesuffix("l"))
+    at = line.index("__attribute__") if "aligned" in line else 0        # kind, name [ count ] __attribute__
+    return int(line[at - 3]) * _SIZES.get(line[at - 7], 0) if at > 6 and line[at - 4] == "[" else 0

@@ -1,238 +1,252 @@
-"""Printed C without OpenMP: each parallel region becomes a function of its own, which a team of threads calls
+"""Programs without OpenMP: each parallel region becomes a function of its own, which a team of threads calls
 (kernels/export/team.h), and memory of a thread's own lies in the caller's workspace.
 
-The texts that the printers make have regions of two kinds, ``#pragma omp parallel for`` before a loop and ``#pragma omp
-parallel`` before a statement with ``#pragma omp for`` loops in it. What a region reads of its surroundings is passed in
-a structure.
+The statements that the printers make have regions of two kinds, ``#pragma omp parallel for`` before a loop and
+``#pragma omp parallel`` before a statement with ``#pragma omp for`` loops in it. What a region reads of its
+surroundings is passed in a structure.
 """
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
-from .declarations import Declared, declared_in
+from hybrid.ir.parse import (Counted, Declared, Words, closing, counted, declared, flat, nested, parameters, parsed,
+                             used_words, words)
+from hybrid.ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
 
 TEAM = "const hy_team *hy"
-_PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*num_threads\((.*)\))?\s*$")
-_SHARED = re.compile(r"^(\s*)#pragma omp for( simd)?.*$")
-_SINGLE = re.compile(r"^(\s*)#pragma omp single.*$")
-_LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\w+))\)(?: |$)")
-_THREADS = re.compile(r"^ *#pragma omp (?!simd).*\n", re.MULTILINE)
-_LARGE = re.compile(r"(\w+(?: \w+)?) \*(\w+) __attribute__\(\(cleanup\(hy_free\)\)\) = \(\1 \*\)hy_large\((\d+)l\);")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_HEAD = re.compile(r"^(?:static |HY_FN )[^=;]*?\b(\w+)\(([^;]*)\) \{", re.MULTILINE)
 CACHE_LINE = 64
-
-
-@dataclass
-class Function:
-    """A function of a printed text: its lines, from the head to the closing brace."""
-    name: str
-    lines: list[str]
-
-    @property
-    def body(self) -> str:
-        """All lines after the head."""
-        return "\n".join(self.lines[1:])
+_THREADS = {"parallel", "for", "single"}          # words of pragmas that make or divide work among threads
 
 
 @dataclass
 class Outlined:
-    """A text without pragmas for threads. own: bytes that each thread has in the workspace."""
-    text: str
+    """Statements without pragmas for threads. own: bytes that each thread has in the workspace."""
+    code: list[Stmt]
     own: int = 0
     with_team: set[str] = field(default_factory=set)
 
 
-def without_threads(text: str) -> str:
-    """A printed text for one thread: without pragmas of OpenMP that make or divide work among threads."""
-    return _THREADS.sub("", text)
+class Pragma(NamedTuple):
+    """``#pragma omp`` and what it says: its words, and the text in the parentheses of num_threads."""
+    words: frozenset[str]
+    threads: str
+
+    @property
+    def simd(self) -> list[Stmt]:
+        """What is left of it for one thread."""
+        return [Code(words("#pragma omp simd"))] if "simd" in self.words else []
 
 
-def statement_end(lines: list[str], at: int) -> int:
-    """The line after the statement that begins at a line."""
-    depth = 0
-    for i in range(at, len(lines)):
-        depth += lines[i].count("{") - lines[i].count("}")
-        if depth == 0 and lines[i].rstrip().endswith((";", "}")):
-            return i + 1
-    raise ValueError(f"a statement of a printed program does not end: {lines[at]!r}")
+def pragma(s: Stmt) -> Pragma | None:
+    """What a line says to OpenMP about threads."""
+    if not isinstance(s, Code) or s.words[:5] != ("#", "pragma", " ", "omp", " ") or _THREADS.isdisjoint(s.words[5:8]):
+        return None
+    found, at = frozenset(s.words[:10]), s.words.index("num_threads") + 1 if "num_threads" in s.words else 0
+    return Pragma(found, "".join(s.words[at + 1:closing(s.words, at)]) if at else "")
 
 
-def functions(text: str) -> list[Function | str]:
-    """A printed text as its functions, and what stands between them."""
-    out: list[Function | str] = []
-    lines, at = text.split("\n"), 0
-    while at < len(lines):
-        head = re.match(r"(?:HY_APART )?(?:static|void) .*?\b(\w+)\(.*\) \{", lines[at])
-        if head is None or "=" in lines[at].split("(")[0]:
-            out.append(lines[at])
-            at += 1
-            continue
-        end = statement_end(lines, at)
-        out.append(Function(head[1], lines[at:end]))
-        at = end
-    return out
+def changed(body: Iterable[Stmt], f: Callable[[Words], Words]) -> tuple[Stmt, ...]:
+    """Statements whose lines are changed."""
+    return nested(map(f, flat(body)))
+
+
+def _mapped(s: Stmt, f: Callable[[Sequence[Stmt]], Sequence[Stmt]]) -> Stmt:
+    """A statement with a change of what it holds."""
+    return replace(s, body=tuple(f(s.body))) if isinstance(s, (For, Scope, Block, Function)) else s
+
+
+def without_threads(body: Iterable[Stmt]) -> list[Stmt]:
+    """Statements for one thread: without pragmas of OpenMP that make or divide work among threads."""
+    return [_mapped(s, without_threads) for s in body if pragma(s) is None]
 
 
 class Outliner:
-    """Makes the functions of a text free of OpenMP.
-
-    names: of functions outside of the text that take the team as well.
-    """
+    """Makes the functions of a program free of OpenMP."""
 
     def __init__(self) -> None:
-        self.parts: list[str] = []
+        self.parts: list[Stmt] = []
         self.own = 0
 
-    # ---- whole texts
-    def run(self, text: str) -> Outlined:
-        """The text with regions as functions; every function that has one, or calls one that does, takes the team."""
-        text = _LARGE.sub(self._memory, text)
-        parts = functions(text)
-        wanted = _with_team([p for p in parts if isinstance(p, Function)])
-        out = []
-        for p in parts:
-            if isinstance(p, str):
-                out.append(_declared_with_team(p, wanted))
-                continue
-            lines = p.lines
-            if p.name in wanted:
-                lines = self._function(Function(p.name, _calls_with_team(lines, wanted)))
-            out.append("\n".join(lines))
-        return Outlined("\n".join(out), self.own, wanted)
+    # ---- whole programs
+    def run(self, code: Iterable[Stmt]) -> Outlined:
+        """The program with regions as functions; every function that has one, or calls one that does, takes the
+        team."""
+        code = [_mapped(s, lambda body: changed(body, self._memory)) for s in code]
+        wanted = _with_team([s for s in code if isinstance(s, Function)])
+        out: list[Stmt] = []
+        for s in code:
+            if isinstance(s, Function) and s.name in wanted:
+                s = replace(s, parameters=words(f"{TEAM}, ") + s.parameters,
+                            body=changed(s.body, lambda line: _calling(line, wanted)))
+                out += self._function(s)
+            else:
+                out.append(_declared_with_team(s, wanted))
+        return Outlined(out, self.own, wanted)
 
-    def _memory(self, m: re.Match[str]) -> str:
+    def _memory(self, line: Words) -> Words:
         """An array that is too large for a stack, in the thread's own part of the workspace."""
-        at, self.own = self.own, self.own + -(-int(m[3]) // CACHE_LINE) * CACHE_LINE
-        return f"{m[1]} *{m[2]} = ({m[1]} *)(void *)(hy->own + {at}l);"
+        if "hy_large" not in line:
+            return line
+        begin, call = line.index("__attribute__"), line.index("hy_large")
+        size, at = int(line[call + 2].removesuffix("l")), self.own
+        self.own += -(-size // CACHE_LINE) * CACHE_LINE
+        value = line.index("=")
+        return (*line[:begin], *line[value:call], *words(f"(void *)(hy->own + {at}l);"))
 
     # ---- one function
-    def _function(self, f: Function) -> list[str]:
-        head, lines = f.lines[0], f.lines[1:]
+    def _function(self, f: Function) -> list[Stmt]:
         self.parts = []
-        out: list[str] = []
-        at = 0
-        while at < len(lines):
-            m = _PARALLEL.match(lines[at])
-            if m is None:
-                at = self._plain(lines, at, out)
-                continue
-            end = statement_end(lines, at + 1)
-            out += self._region(f.name, [head, *lines[:at]], m, lines[at + 1:end])
-            at = end
-        text = [*self.parts, head, *out]
-        return [re.sub(r"\bhy_threads\b", "hy->threads", line) for line in text]
+        body = self._body(f, f.body, list(parameters(f.parameters)))
+        return [*parsed(map(_of_team, flat(self.parts))), replace(f, body=changed(body, _of_team))]
 
-    def _plain(self, lines: list[str], at: int, out: list[str]) -> int:
-        """A line outside of regions; of a function that is called within one, its shared loops."""
-        shared, single = _SHARED.match(lines[at]), _SINGLE.match(lines[at])
-        if shared is None and single is None:
-            out.append(lines[at])
-            return at + 1
-        end = statement_end(lines, at + 1)
-        out += _divided(lines[at + 1:end], bool(shared and shared[2])) if shared else _first(lines[at + 1:end])
-        return end
-
-    def _region(self, name: str, before: list[str], m: re.Match[str], statement: list[str]) -> list[str]:
-        indent, loop, simd, count = m.groups()
-        statement = _alone(statement)
-        inside = _divided(statement, bool(simd)) if loop else self._shared(statement)
-        body = "\n".join(statement)
-        words = set(_NAME.findall(body))
-        taken = [d for d in declared_in("\n".join(before)) if d.name in words and d.name != "hy"]
-        part, kind = f"{name}_part{len(self.parts) or ''}", f"struct {name}_shared{len(self.parts) or ''}"
-        self.parts.append("\n".join([*_structure(kind, taken),
-                                     f"static void {part}(const void *hy_given, {TEAM}) {{",
-                                     *_unpacked(kind, taken), *inside, "}"]))
-        values = ", ".join(d.name for d in taken) or "0"
-        return [f"{indent}{{", f"{indent}  const {kind} hy_shared = {{{values}}};",
-                f"{indent}  hy_run(hy, {part}, &hy_shared, {count or 'hy_threads'});", f"{indent}}}"]
-
-    def _shared(self, statement: list[str]) -> list[str]:
-        """A statement that every thread runs: its shared loops are divided."""
-        out: list[str] = []
-        at = 0
-        while at < len(statement):
-            at = self._plain(statement, at, out)
+    def _body(self, f: Function, body: Sequence[Stmt], known: list[Declared], inside: bool = False) -> list[Stmt]:
+        """Statements in which regions are calls. known: variables there are before them. inside: of a region itself."""
+        out: list[Stmt] = []
+        known = [*known]
+        for said, s in _with_pragmas(body):
+            if said is None:
+                own = list(_declared_by(s))
+                out.append(_mapped(s, lambda inner: self._body(f, inner, [*known, *own], inside)))
+                known += own if isinstance(s, Code) else []
+            elif "parallel" in said.words and not inside:
+                out.append(self._region(f, known, said, s))
+            elif "parallel" not in said.words:
+                inner = self._body(f, [s], known, inside)
+                out += [_divided(inner, said)] if "for" in said.words else [_first(inner)]
         return out
 
+    def _region(self, f: Function, known: list[Declared], said: Pragma, s: Stmt) -> Stmt:
+        """A call of a function of its own, for a statement that a team of threads runs."""
+        alone = _alone([s])
+        inside = [_divided(alone, said)] if "for" in said.words else self._body(f, alone, known, True)
+        used = used_words(alone)
+        latest = {d.name: d for d in known}                       # the innermost of each name
+        taken = [d for d in known if d.name in used and d.name != "hy" and latest[d.name] is d]
+        number = sum(isinstance(p, Function) for p in self.parts)
+        part, kind = f"{f.name}_part{number or ''}", f"struct {f.name}_shared{number or ''}"
+        self.parts += [Code(words(_structure(kind, taken))),
+                       Function(words("static void "), part, words(f"const void *hy_given, {TEAM}"), (" ", "{"),
+                                (*_unpacked(kind, taken), *inside))]
+        values = ", ".join(d.name for d in taken) or "0"
+        return Scope(tuple(Code(words(line)) for line in (
+            f"const {kind} hy_shared = {{{values}}};",
+            f"hy_run(hy, {part}, &hy_shared, {said.threads or 'hy_threads'});")))
 
-def _alone(statement: list[str]) -> list[str]:
-    """A region's statement without regions in it: a thread runs those alone."""
-    out: list[str] = []
-    at = 0
-    while at < len(statement):
-        m = _PARALLEL.match(statement[at])
-        if m is None:
-            out.append(statement[at])
-            at += 1
-            continue
-        end = statement_end(statement, at + 1)
-        out += [f"{m[1]}#pragma omp simd"] if m[3] else []
-        inner = _alone(statement[at + 1:end])
-        out += inner if m[2] else [line for line in inner if not (_SHARED.match(line) or _SINGLE.match(line))]
-        at = end
+
+def _with_pragmas(body: Sequence[Stmt]) -> Iterator[tuple[Pragma | None, Stmt]]:
+    """Statements, each with the pragma for threads before it."""
+    said = None
+    for s in body:
+        found = pragma(s)
+        if found is None:
+            yield said, s
+        said = found
+
+
+def _declared_by(s: Stmt) -> Iterable[Declared]:
+    """The variables of a line, or of a statement that holds others, for those."""
+    if isinstance(s, For):
+        return [Declared(s.var, s.type, "")]
+    if isinstance(s, Block):
+        return declared(s.head)
+    return declared(s.words) if isinstance(s, Code) and s.words[:1] not in (("for",), ("{",)) else []
+
+
+def _alone(body: Iterable[Stmt]) -> list[Stmt]:
+    """A region's statements without regions in it, and what is shared in those: a thread runs them alone."""
+    out: list[Stmt] = []
+    for said, s in _with_pragmas(list(body)):
+        if said is not None and "parallel" in said.words:
+            inner = _alone([s])
+            out += [*said.simd, *(inner if "for" in said.words else without_threads(inner))]
+        else:
+            kept = [_pragma_line(said)] if said is not None else []
+            out += [*kept, _mapped(s, _alone)]
     return out
 
 
-def _structure(kind: str, taken: list[Declared]) -> list[str]:
+def _pragma_line(said: Pragma) -> Code:
+    kind = "single" if "single" in said.words else "for simd" if "simd" in said.words else "for"
+    return Code(words(f"#pragma omp {kind}"))
+
+
+def _structure(kind: str, taken: list[Declared]) -> str:
     members = [f"{d.member};" for d in taken] or ["char nothing;"]
-    return [f"{kind} {{ {' '.join(members)} }};"]
+    return f"{kind} {{ {' '.join(members)} }};"
 
 
-def _unpacked(kind: str, taken: list[Declared]) -> list[str]:
-    if not taken:
-        return ["  (void)hy_given, (void)hy;"]
-    return [f"  const {kind} *const hy_shared = (const {kind} *)hy_given;", "  (void)hy;",
-            *(f"  {d.constant} = hy_shared->{d.name};" for d in taken)]
+def _unpacked(kind: str, taken: list[Declared]) -> list[Stmt]:
+    given = [f"const {kind} *const hy_shared = (const {kind} *)hy_given;", "(void)hy;",
+             *(f"{d.constant} = hy_shared->{d.name};" for d in taken)]
+    return [Code(words(line)) for line in (given if taken else ["(void)hy_given, (void)hy;"])]
 
 
-def _divided(loop: list[str], simd: bool) -> list[str]:
+def _divided(loop: Sequence[Stmt], said: Pragma) -> Scope:
     """A loop of which each thread does its share: the first iterations by the first thread, as OpenMP's static
     schedule."""
-    m = _LOOP.match(loop[0])
-    if m is None:
-        raise ValueError(f"a parallel loop of a printed program has another form: {loop[0]!r}")
-    indent, v, first, bound, step = m.groups()
+    s, = loop
+    if isinstance(s, For):
+        head, body, end = Counted(s.var, words(spelled(s.first)), words(spelled(s.last)),
+                                  str(s.step) if s.step != 1 else "", (" ", "{")), s.body, ("}",)
+    else:
+        line = s.words if isinstance(s, Code) else s.head if isinstance(s, Block) else ()
+        found = counted(line)
+        if found is None:
+            raise ValueError(f"a parallel loop of a printed program has another form: {''.join(line)!r}")
+        head, body, end = found, *((s.body, s.end) if isinstance(s, Block) else ((), ()))
+    v, first, bound, step = head.var, "".join(head.first), "".join(head.last), head.step
     start = "" if first == "0" else f"({first}) + "
     count = bound if not start else f"({bound}) - ({first})"
-    begin, end = (f"{start}{x}" + (f" * {step}" if step else "") for x in ("hy_begin", "hy_end"))
+    begin, stop = (f"{start}{x}" + (f" * {step}" if step else "") for x in ("hy_begin", "hy_end"))
+    last, advance = f"{v} < {stop}", f"{v}++"
     if step:
-        count, stop, advance = (f"(({count}) + {step} - 1) / {step}", f"{v} < {end} && {v} < {bound}", f"{v} += {step}")
-    else:
-        stop, advance = f"{v} < {end}", f"{v}++"
-    rest = loop[0][m.end():]
-    return [f"{indent}{{", f"{indent}long hy_begin, hy_end;", f"{indent}hy_divide({count}, hy, &hy_begin, &hy_end);",
-            *([f"{indent}#pragma omp simd"] if simd else []),
-            f"{indent}for (long {v} = {begin}; {stop}; {advance}) {rest}", *loop[1:], f"{indent}}}"]
+        count, last, advance = f"(({count}) + {step} - 1) / {step}", f"{v} < {stop} && {v} < {bound}", f"{v} += {step}"
+    opened = (*words(f"for (long {v} = {begin}; {last}; {advance})"), *head.rest)
+    return Scope((Code(words("long hy_begin, hy_end;")),
+                  Code(words(f"hy_divide({count}, hy, &hy_begin, &hy_end);")), *said.simd,
+                  Block(opened, tuple(body), end)))
 
 
-def _first(statement: list[str]) -> list[str]:
-    """A statement that one thread runs."""
-    return ["  if (hy->number == 0) {", *statement, "  }"]
+def _first(body: Iterable[Stmt]) -> Block:
+    """Statements that one thread runs."""
+    return Block(words("if (hy->number == 0) {"), tuple(body))
 
 
+# ---- the team
 def _with_team(found: list[Function]) -> set[str]:
     """Names of functions that have to know the team, or that call such functions."""
-    wanted = {f.name for f in found if re.search(r"\bhy_threads\b|#pragma omp (?:parallel|for|single)|\bhy->", f.body)}
+    used = {f.name: used_words(f.body) for f in found}
+    wanted = {f.name for f in found if not used[f.name].isdisjoint(("hy_threads", "hy")) or _shares(f.body)}
     grown = True
     while grown:
-        more = {f.name for f in found if f.name not in wanted and any(
-            re.search(rf"\b{w}\(", f.body) for w in wanted)}
+        more = {name for name, names in used.items() if name not in wanted and not wanted.isdisjoint(names)}
         wanted |= more
         grown = bool(more)
     return wanted
 
 
-def _calls_with_team(lines: list[str], wanted: set[str]) -> list[str]:
-    """Calls, and the function's own head, with the team as the first argument."""
-    head = re.sub(r"(\b\w+)\((.*)\) \{", lambda m: f"{m[1]}({TEAM}, {m[2]}) {{", lines[0], count=1)
-    calls = re.compile(rf"\b({'|'.join(sorted(wanted, key=len, reverse=True))})\(")
-    return [head, *(calls.sub(r"\1(hy, ", line) for line in lines[1:])]
+def _shares(body: Iterable[Stmt]) -> bool:
+    """Whether threads share work in some statements."""
+    return any(pragma(s) is not None or isinstance(s, (For, Scope, Block)) and _shares(s.body) for s in body)
 
 
-def _declared_with_team(line: str, wanted: set[str]) -> str:
+def _calling(line: Words, wanted: set[str]) -> Words:
+    """A line in which calls of some functions have the team as the first argument."""
+    out: list[str] = []
+    for i, w in enumerate(line):
+        out += [w, *words("hy, ")] if w == "(" and i and line[i - 1] in wanted else [w]
+    return tuple(out)
+
+
+def _of_team(line: Words) -> Words:
+    """A line in which the number of threads is that of the team."""
+    return tuple("hy->threads" if w == "hy_threads" else w for w in line)
+
+
+def _declared_with_team(s: Stmt, wanted: set[str]) -> Stmt:
     """A declaration of a function before its text."""
-    m = re.match(r"(?:HY_APART )?static .*?\b(\w+)\(", line)
-    return line[:m.end()] + f"{TEAM}, " + line[m.end():] if m is not None and m[1] in wanted else line
+    if not isinstance(s, Code) or "static" not in s.words[:3] or not wanted.intersection(s.words):
+        return s
+    at = next(i for i, w in enumerate(s.words) if w in wanted)
+    return Code((*s.words[:at + 2], *words(f"{TEAM}, "), *s.words[at + 2:]))

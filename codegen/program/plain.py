@@ -1,39 +1,26 @@
 """Printed C of one lane as standard C11 without GNU's words: for compilers that have no vectors and no attributes."""
 from __future__ import annotations
 
-import re
+from typing import Iterable, Sequence
 
 from hybrid.base.errors import HybridError
+from hybrid.ir.parse import Words, closing, flat
+from hybrid.ir.stmt import Stmt
 
-_BUILTIN = re.compile(r"__builtin_(\w+)")
 # functions of the C library have the names of GCC's
 _LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp
     exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
     remainder
     rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())  # noqa: E501
-_OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest"}
+_OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest", "": ""}
+_CONSTANTS = {"__builtin_nan": "NAN", "__builtin_nanf": "NAN", "__builtin_inf": "INFINITY",
+              "__builtin_inff": "INFINITY"}
 SUPPORT = """#define hy_prefetch(...) ((void)0)
 #define hy_expect(value, likely) (value)
 static inline int hy_lowest(uint64_t bits) { int n = 0; while (!(bits >> n & 1)) n++; return n; }"""
 
 
-def _without_attributes(text: str) -> str:
-    """The text without ``__attribute__((…))``."""
-    out, at = [], 0
-    while (found := text.find("__attribute__", at)) >= 0:
-        end, depth = text.index("(", found), 0
-        while True:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-            if depth == 0:
-                break
-        out.append(text[at:found].rstrip(" ") + (" " if text[end:end + 1] not in ";),\n" else ""))
-        at = end + (text[end:end + 1] == " ")
-    return "".join([*out, text[at:]])
-
-
-def _builtin(m: re.Match[str]) -> str:
-    name = m[1]
+def _builtin(name: str) -> str:
     if name in _OWN:
         return _OWN[name]
     if name in _LIBRARY or name.endswith("f") and name[:-1] in _LIBRARY:
@@ -42,28 +29,62 @@ def _builtin(m: re.Match[str]) -> str:
                       f"Leave out plain=True")
 
 
-def sized(text: str, wide: bool = True) -> str:
-    """A text in which integers of 64 bits have types that are so long on every machine. wide: whether a ``long`` may be
-    one; else it is an index, which is as long as the machine's addresses are."""
-    text = re.sub(r"\bunsigned long( long)?\b", "uint64_t", text)
-    text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)ul\b", r"\1ull", text)
-    if wide:
-        text = re.sub(r"\blong( long)?\b", "int64_t", text)
-        text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)l\b", r"\1ll", text)
-    return text
+def _sized(line: Sequence[str], wide: bool) -> Words:
+    out: list[str] = []
+    at = 0
+    while at < len(line):
+        w = line[at]
+        kind = "uint64_t" if line[at:at + 3] == ("unsigned", " ", "long") else "int64_t" if w == "long" and wide else ""
+        if kind:
+            at += 2 if w == "unsigned" else 0
+            at += 2 if line[at + 1:at + 3] == (" ", "long") else 0
+            w = kind
+        elif w[0].isdecimal() and w.endswith("ul"):
+            w = f"{w[:-2]}ull"
+        elif w[0].isdecimal() and w.endswith("l") and not w.endswith("ll") and "." not in w and wide:
+            w = f"{w[:-1]}ll"
+        out.append(w)
+        at += 1
+    return tuple(out)
 
 
-def standard(text: str, wide: bool = True) -> str:
-    """A text of one lane in standard C. wide: as of ``sized``."""
-    text = _without_attributes(text)
-    text = re.sub(r'__builtin_nanf?\(""\)', "NAN", text)
-    text = re.sub(r"__builtin_inff?\(\)", "INFINITY", text)
-    text = text.replace("__builtin_##f", "f")
-    text = _BUILTIN.sub(_builtin, text)
-    text = re.sub(r'__asm__ ?\([^;]*\); ?', "", text)
-    text = sized(text, wide)
-    if "({" in text or "__asm__" in text or "vector_size" in text or "HYV_" in text:
+def _standard(line: Words) -> Words:
+    """A line without attributes, statements in assembly and GCC's names."""
+    out: list[str] = []
+    at = 0
+    while at < len(line):
+        w = line[at]
+        if w in ("__attribute__", "__asm__"):
+            at = closing(line, line.index("(", at)) + 1
+            at += w == "__asm__" and line[at:at + 1] == (";",)
+            at += line[at:at + 1] == (" ",)
+            if w == "__attribute__" and out[-1:] == [" "]:
+                out.pop()
+            out += [" "] if w == "__attribute__" and line[at:at + 1] not in ((";",), (")",), (",",), ()) else []
+            continue
+        if w in _CONSTANTS:
+            out.append(_CONSTANTS[w])
+            at = closing(line, at + 1) + 1
+            continue
+        if w.startswith("__builtin_"):
+            w = _builtin(w.removeprefix("__builtin_"))
+            at += 2 if not w and line[at + 1:at + 3] == ("#", "#") else 0
+        out += [w] if w else []
+        at += 1
+    return tuple(out)
+
+
+def sized(code: Iterable[Stmt], wide: bool = True) -> str:
+    """The text of statements in which integers of 64 bits have types that are so long on every machine. wide: whether a
+    ``long`` may be one; else it is an index, which is as long as the machine's addresses are."""
+    return "\n".join("".join(_sized(line, wide)) for line in flat(code))
+
+
+def standard(code: Iterable[Stmt], wide: bool = True) -> str:
+    """The text of statements of one lane in standard C. wide: as of ``sized``."""
+    lines = [_sized(_standard(line), wide) for line in flat(code)]
+    if any(w in ("__asm__", "vector_size") or w.startswith("HYV_") or w == "(" and line[i + 1:i + 2] == ("{",)
+           for line in lines for i, w in enumerate(line)):
         raise HybridError("this network cannot be exported to C in its plain form: a kernel is printed as vectors. "
-                          "Leave "
-                          "out plain=True")
-    return text
+                          "Leave out plain=True")
+    return "\n".join(map("".join, lines))

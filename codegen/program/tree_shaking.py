@@ -3,98 +3,111 @@ would read all of them for every program, which takes it longer than to compile 
 """
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
-_FUNCTION = re.compile(r"(?:HY_FN|HYBRID_PHILOX_FN) [^()]*?(\w+)\(")
-_MACRO = re.compile(r"#define (\w+)")
-_MADE = re.compile(r"[A-Z_]+\((\w+),.*\)$")                  # a function that a macro makes, which names it first
-_WORD = re.compile(r"[A-Za-z_]\w+")
-_ELSE = ("#else", "#elif")
+from hybrid.ir.parse import Words, flat, parse
+from hybrid.ir.stmt import Code, Function, Stmt, text_of
+
+_FUNCTIONS = ("HY_FN", "HYBRID_PHILOX_FN")
+_OPENS, _ELSE, _CLOSES = ("if", "ifdef", "ifndef"), ("else", "elif"), "endif"
 
 
 class _Piece(NamedTuple):
-    """Some lines, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments
-    before them go where they go."""
+    """Statements, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments
+    before them go where they go. condition: the word of a directive that is no macro."""
     text: str
     name: str | None
-    uses: tuple[str, ...]
+    uses: frozenset[str]
+    condition: str = ""
 
 
-def _end(lines: list[str], at: int) -> int:
-    """The line after a macro or function that begins at a line."""
-    if lines[at].startswith("#"):
-        while lines[at].endswith("\\"):
-            at += 1
-        return at + 1
-    depth, begun = 0, False
-    while at < len(lines):
-        code = lines[at].split("//")[0]
-        depth += code.count("{") - code.count("}")
-        begun = begun or "{" in code
-        at += 1
-        if depth == 0 and (begun or code.rstrip().endswith(";")):
-            break
-    return at
+def _is_comment(s: Stmt) -> bool:
+    return isinstance(s, Code) and bool(s.words) and s.words[0].startswith(("//", "/*"))
 
 
-def _comment(lines: list[str], at: int) -> int:
-    """The line after a comment that begins at a line; the line itself where none does."""
-    if lines[at].startswith("//"):
-        return at + 1
-    if not lines[at].startswith("/*"):
-        return at
-    while "*/" not in lines[at]:
-        at += 1
-    return at + 1
+def _given(s: Stmt) -> str | None:
+    """The name that a statement of the outermost level gives a meaning."""
+    if isinstance(s, Function):
+        return s.name if s.before[:1] and s.before[0] in _FUNCTIONS else None
+    line = s.words if isinstance(s, Code) else ()
+    if line[:3] == ("#", "define", " "):
+        return line[3]
+    if line[:1] and line[0] in _FUNCTIONS:
+        return line[line.index("(") - 1]
+    # a function that a macro makes, which names it first
+    if line[1:2] == ("(",) and line[0].isupper() and line[3:4] == (",",) and line[-1] == ")":
+        return line[2]
+    return None
+
+
+def _begins(s: Stmt) -> bool:
+    """Whether a line begins a function whose head has several lines."""
+    return (isinstance(s, Code) and bool(s.words) and s.words[0] in _FUNCTIONS and s.words[-1] not in ("}", ";")
+            and "{" not in s.words)
+
+
+def _groups(text: str) -> Iterator[list[Stmt]]:
+    """The statements of a text, each with the comments before it. A function whose head has several lines is one."""
+    waiting: list[Stmt] = []
+    for s in parse(text):
+        goes_on = bool(waiting) and _begins(waiting[-1])
+        if waiting and not goes_on and isinstance(s, Code) and not s.words:
+            yield waiting
+            waiting = []
+        waiting.append(s)
+        if not _is_comment(s) and not _begins(s):
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
 
 
 @lru_cache(maxsize=16)
 def _pieces(text: str) -> tuple[_Piece, ...]:
-    lines = text.split("\n")
-    found: list[tuple[int, int, int, str | None]] = []             # first line, that of code, end, name
-    at = begin = 0
-    while at < len(lines):
-        code = _comment(lines, at)
-        if code > at and code < len(lines) and lines[code].strip():
-            at = code                                            # belongs to what follows
-            continue
-        given = _FUNCTION.match(lines[at]) or _MACRO.match(lines[at])
-        made = _MADE.match(lines[at])
-        end = code if code > at else _end(lines, at) if given else at + 1
-        found.append((begin, max(at, code), end, given[1] if given else made[1] if made else None))
-        at = begin = end
-    names = {name: name for *_, name in found if name is not None}
-
-    def uses(begin: int, end: int) -> tuple[str, ...]:
-        return tuple({names[w] for line in lines[begin:end] for w in _WORD.findall(line.split("//")[0]) if w in names})
-    return tuple(_Piece("\n".join(lines[begin:end]), name, uses(code, end)) for begin, code, end, name in found)
+    found: list[tuple[str, str | None, Words, str]] = []
+    for group in _groups(text):
+        code = [s for s in group if not _is_comment(s)]
+        first = flat(code[:1])[0] if code else ()
+        name = _given(code[0]) if code else None
+        condition = first[1] if first[:1] == ("#",) and name is None and len(first) > 1 else ""
+        found.append((text_of(group), name, tuple(w for line in flat(code) for w in line), condition))
+    names = {name for _, name, _, _ in found if name is not None}
+    return tuple(_Piece(text, name, frozenset(names.intersection(used)), condition)
+                 for text, name, used, condition in found)
 
 
-def needed(text: str, program: str) -> str:
-    """Those lines of ``text``, which stands before a program, that the program uses."""
-    pieces = _pieces(text)
-    names = {p.name for p in pieces if p.name is not None}
-    # more than are used, where one name is the beginning of another
-    wanted = {name for name in names if name in program}
-    fresh = wanted.union(*(p.uses for p in pieces if p.name is None))
-    wanted |= fresh
-    while fresh:
-        used = set().union(*(p.uses for p in pieces if p.name in fresh))
-        fresh = used - wanted
-        wanted |= fresh
-    return "\n".join(_without_empty([p.text for p in pieces if (p.name is None or p.name in wanted)
-                                     and p.text.strip()]))
-
-
-def _without_empty(texts: list[str]) -> list[str]:
-    """The texts without conditions, and comments before them, that nothing depends on any more."""
-    out: list[str] = []
-    for text in texts:
-        out.append(text)
-        if text.startswith("#endif"):
-            first = next(i for i in range(len(out) - 2, -1, -1) if not out[i].startswith(_ELSE))
-            if out[first].rsplit("\n", 1)[-1].startswith("#if"):
-                del out[first:]
+@lru_cache(maxsize=16)
+def _reached(text: str) -> dict[str | None, frozenset[str]]:
+    """For each name of a text, all names that are used with it; None: those that always are."""
+    direct: dict[str | None, set[str]] = {}
+    for p in _pieces(text):
+        direct.setdefault(p.name, set()).update(p.uses)
+    out = {}
+    for name, uses in direct.items():
+        found, fresh = set(uses), set(uses)
+        while fresh:
+            fresh = set().union(*(direct[n] for n in fresh)) - found
+            found |= fresh
+        out[name] = frozenset(found)
     return out
+
+
+def needed(text: str, used: set[str]) -> str:
+    """Those lines of ``text``, which stands before a program, that the program uses. used: all words in it."""
+    reached = _reached(text)
+    begin = used & reached.keys()
+    wanted: set[str | None] = {None, *begin}.union(reached.get(None, ()), *(reached[n] for n in begin))
+    return "\n".join(_without_empty([p for p in _pieces(text) if p.name in wanted and p.text.strip()]))
+
+
+def _without_empty(pieces: list[_Piece]) -> list[str]:
+    """The texts without conditions, and comments before them, that nothing depends on any more."""
+    out: list[_Piece] = []
+    for p in pieces:
+        out.append(p)
+        if p.condition == _CLOSES:
+            first = next(i for i in range(len(out) - 2, -1, -1) if out[i].condition not in _ELSE)
+            if out[first].condition in _OPENS:
+                del out[first:]
+    return [p.text for p in out]

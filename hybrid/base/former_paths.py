@@ -26,7 +26,7 @@ FORMER: dict[str, str] = dict(row.split("=") for row in """
     codegen.cuda_pieces=codegen.printers.cuda.pieces codegen.cuda_product=codegen.printers.cuda.product
     codegen.cuda_reduce=codegen.printers.cuda.reduce codegen.cuda_rows=codegen.printers.cuda.rows
     codegen.cuda_scatter=codegen.printers.cuda.scatter codegen.cuda_tile=codegen.printers.cuda.tile
-    codegen.cumulate=codegen.printers.rows.cumulate codegen.declarations=codegen.program.declarations
+    codegen.cumulate=codegen.printers.rows.cumulate codegen.declarations=ir.parse
     codegen.direct=codegen.printers.convolutions.pixels_in_lanes codegen.dots=codegen.printers.products.gemv
     codegen.epilogue=codegen.printers.products.epilogue codegen.gemv=codegen.printers.products.gemv
     codegen.helper_functions=codegen.program.helper_functions codegen.helpers=codegen.program.helper_functions

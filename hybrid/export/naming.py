@@ -5,6 +5,7 @@ import re
 from typing import Sequence
 
 from hybrid.codegen.loops import Printed
+from hybrid.codegen.program.kernel_deduplication import STATIC, with_head
 
 from ..ir import Node
 from ..ir.access import MOVEMENT
@@ -12,9 +13,10 @@ from ..ir.kernel import Kernel
 from ..passes.fusion_legality import LEAVES
 from ..runtime.build import Listing
 from ..ir.node import describe
+from ..ir.parse import flat, parsed
+from ..ir.stmt import Code, Stmt
 
 LONGEST = 40                     # characters of a kernel's operators in its name
-KERNEL = re.compile(r"\bk(\d+)(?=_|\b)")
 
 
 def _operators(k: Kernel) -> list[Node]:
@@ -45,22 +47,26 @@ def comment(k: Kernel, names: Sequence[str]) -> str:
     return re.sub(r"(.{80,112}[,>]) ", r"\1\n   ", text)
 
 
-def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[list[str], str]:
+def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
     """The functions of a printed program with comments and names after their operators, and the one that runs them."""
     kernels = [k for g in listing.planned.groups for k in g.kernels if k.root.size]
     functions: list[Printed] = listing.text.functions
     helpers = len(functions) - len(kernels)
     titles = {str(k.number): kernel_name(k) for k in kernels}
 
-    def rename(m: re.Match[str]) -> str:
-        return f"{prefix}{m[1]}{titles.get(m[1], '')}"
-    out = [p.source for p in functions[:helpers]]
+    def renamed(w: str) -> str:
+        kernel, _, rest = w.partition("_")
+        number = kernel[1:]
+        if kernel[:1] != "k" or not number.isdecimal():
+            return w
+        return f"{prefix}{number}{titles.get(number, '')}{w[len(kernel):]}"
+    out: list[Stmt] = [s for p in functions[:helpers] for s in p.code]
     said: dict[str, list[str]] = {}
     for p, k in zip(functions[helpers:], kernels):
         said.setdefault(p.name, []).append(comment(k, names))
     for p in functions[helpers:]:
-        if p.source:
-            source = p.source.replace(f"static void {p.name}(", f"HY_APART static void {p.name}(") if (
-                listing.text.large) else p.source
-            out.append("\n".join([*said.pop(p.name, []), source]))
-    return [KERNEL.sub(rename, s) for s in out if s], KERNEL.sub(rename, listing.text.net)
+        if p.code:
+            out += [Code((c,)) for c in said.pop(p.name, [])]
+            out += with_head(p, ("HY_APART", " ", *STATIC)) if listing.text.large else p.code
+    return tuple(tuple(parsed(tuple(renamed(w) for w in line) for line in flat(code)))
+                 for code in (out, listing.text.net))     # type: ignore[return-value]

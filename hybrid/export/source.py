@@ -1,20 +1,22 @@
 """The C text of an exported program."""
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import Sequence
+from dataclasses import dataclass, replace
+from typing import Iterable, Sequence
 
 import numpy as np
 
 from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
 from hybrid.codegen.program.local import thread_bytes
-from hybrid.codegen.program.outlining import Outliner, without_threads
+from hybrid.codegen.program.outlining import Outliner, changed, without_threads
 from hybrid.codegen.program.plain import SUPPORT, sized, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
+from ..ir.parse import Words, flat, nested, parse
+from ..ir.parse import words as lexed
+from ..ir.stmt import Function, Stmt
 from ..runtime.build import Listing
 from .layout import Layout
 from .naming import named
@@ -22,8 +24,6 @@ from .rates import statements
 from .specialized import Array
 from .training import Training
 
-_SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
-_ANY = re.compile(r"(\*\w+ = )scratch\b")
 STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
 
 
@@ -45,14 +45,37 @@ def filled(template: str, name: str, **words: object) -> str:
     return text.replace("@NAME@", name.upper()).replace("@name@", name)
 
 
-def _commented(net: str, name: str, slots: Sequence[tuple[str, str]]) -> str:
+def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]]) -> list[Stmt]:
     """The function that runs all kernels, each slot of its table with what is there."""
-    def said(m: re.Match[str]) -> str:
-        return f"b[{m[1]} /* {slots[int(m[1])][1]} */]"
-    last = len(slots) - 1
-    lines = net.replace("void net(void **b)", f"HY_APART static void {name}(void **b)", 1).split("\n")
-    return "\n".join(re.sub(rf"\bb\[((?!{last}\b)\d+)\]", said, line) if "(" in line and "c[" not in line else line
-                     for line in lines)
+    def said(line: Words) -> Words:
+        if "(" not in line or any(line[i:i + 2] == ("c", "[") for i in range(len(line))):
+            return line
+        out: list[str] = []
+        for i, w in enumerate(line):
+            slot = int(line[i - 1]) if w == "]" and line[i - 3:i - 1] == ("b", "[") else len(slots)
+            out += [" ", f"/* {slots[slot][1]} */", w] if slot < len(slots) - 1 else [w]
+        return tuple(out)
+    return [replace(s, body=nested(map(said, flat(s.body))), **(
+        {"name": name, "before": lexed("HY_APART static void ")} if s.name == "net" else {}))
+        if isinstance(s, Function) else s for s in net]
+
+
+def _of_any_type(line: Words) -> Words:
+    """A line in which addresses are of any type (HY_ANY), and hints for vectors are a macro (HY_OMP)."""
+    spaces = int(bool(line) and line[0].isspace())
+    if line[spaces:spaces + 6] == ("#", "pragma", " ", "omp", " ", "simd"):
+        return (*line[:spaces], "HY_OMP", "(", *line[spaces + 5:], ")")
+    out: list[str] = []
+    at = 0
+    while at < len(line):
+        if line[at:at + 6] == ("(", "void", " ", "*", ")", "("):
+            out += ["HY_ANY", "("]
+            at += 6
+            continue
+        given = line[at] == "scratch" and line[at - 3:at] == (" ", "=", " ") and line[at - 5:at - 4] == ("*",)
+        out += ["HY_ANY", "(", "scratch", ")"] if given else [line[at]]
+        at += 1
+    return tuple(out)
 
 
 @dataclass
@@ -60,8 +83,8 @@ class Kernels:
     """The printed functions of a program, without pragmas for threads. before: what stands before them; own: bytes of
     each thread in the workspace; with_team: functions that take the team; stack: bytes of arrays on a thread's
     stack."""
-    text: str
-    before: str
+    code: tuple[Stmt, ...]
+    before: tuple[Stmt, ...]
     own: int
     with_team: set[str]
     stack: int
@@ -70,19 +93,17 @@ class Kernels:
 def kernels(listing: Listing, layout: Layout, names: Sequence[str], serial: bool = False) -> Kernels:
     """Kernels, and the functions that run them. serial: for one thread."""
     functions, net = named(listing, "k", names)
-    texts = [listing.text.support, *functions, _commented(net, "hy_net", layout.run)]
+    body = [*parse(listing.text.support), *functions, *_commented(net, "hy_net", layout.run)]
     if listing.prepare is not None:
         packing, own = named(listing.prepare, "pack", [n for _, n in layout.prepare])
-        texts += [listing.prepare.text.support, *packing, _commented(own, "hy_packing", layout.prepare)]
-    body = "\n".join(t for t in texts if t)
+        body += [*parse(listing.prepare.text.support), *packing, *_commented(own, "hy_packing", layout.prepare)]
     body = without_threads(body) if serial else body
     done = Outliner().run(body)
-    text = _ANY.sub(r"\1HY_ANY(scratch)", done.text.replace("(void *)(", "HY_ANY("))
     both = [listing.text, *([listing.prepare.text] if listing.prepare is not None else [])]
     dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
-    before = printer.before(body, dtypes, listing.target, any(t.vectors for t in both), exported=True)
-    return Kernels(_SIMD.sub(r"\1HY_OMP(simd\2)", text), _SIMD.sub(r"\1HY_OMP(simd\2)", before), done.own,
-                   done.with_team, thread_bytes(body))
+    before = printer.before(flat(body), dtypes, listing.target, any(t.vectors for t in both), exported=True)
+    return Kernels(changed(done.code, _of_any_type), changed(parse(before), _of_any_type), done.own, done.with_team,
+                   thread_bytes(body))
 
 
 def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
@@ -95,14 +116,14 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
     plain = listing.target.vector <= printer.SCALAR
     rate = training is not None and training.slot is not None
     words = {"RATE_TYPE": ", double rate" if rate else "", "RATE_GIVEN": ", rate" if rate else ""}
-    text = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
+    head = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
                       filled("pool.h", name).rstrip(),
                       "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
-                      title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
-                      done.before, title("kernels"), done.text, "",
-                      *_calls(listing, layout, done.with_team, training),
-                      *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
-    return QUIET + "\n" + (standard(text) if plain else sized(text))
+                      title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1"])
+    calls = "\n".join(["", *_calls(listing, layout, done.with_team, training),
+                       *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
+    code = [*parse(head), *done.before, *parse(title("kernels")), *done.code, *parse(calls)]
+    return QUIET + "\n" + (standard(code) if plain else sized(code))
 
 
 def title(words: str) -> str:
@@ -191,9 +212,8 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
 
 def parts_a_thread() -> int:
     """Parts of a parallel loop for each thread, as kernels/c/pool.h has them: who comes late does fewer."""
-    found = re.search(r"HY_PARTS = (\d+)", kernel_text("c", "pool.h"))
-    assert found is not None
-    return int(found[1])
+    text = lexed(kernel_text("c", "pool.h"))
+    return int(text[text.index("HY_PARTS") + 4])
 
 
 def rows(what: Sequence[Array], name: str, table: str, public: bool) -> list[str]:

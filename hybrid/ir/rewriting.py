@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping
 
 from .index import Atom, Ix, Quot, Rem, Var, substitute
-from .stmt import Assign, Do, Expr, For, Keep, Let, Literal, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store, When
+from .stmt import (Assign, Code, Do, Expr, For, Keep, Let, Literal, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store,
+                   When, vector_macro)
 
 
 def inside(s: Stmt) -> tuple[Stmt, ...]:
@@ -179,12 +180,37 @@ def shifted(s: Stmt, v: Var, by: int) -> Stmt:
 # ---- patterns of lane loops
 def copy(s: Stmt, q: int) -> Stmt:
     """The statement for the q-th vector of an unrolled iteration."""
-    return change(s, lambda x: _decided(x, "", q), lambda t: replace(t, how="") if isinstance(t, Store) else t)
+    return _of_pattern(s, "", q)
 
 
 def masked(s: Stmt) -> Stmt:
     """The statement for the last vector: only the lanes of the mask ``mk`` count."""
-    return change(s, lambda x: _decided(x, "M", 0), lambda t: replace(t, how="M") if isinstance(t, Store) else t)
+    return _of_pattern(s, "M", 0)
+
+
+def _of_pattern(s: Stmt, how: str, q: int) -> Stmt:
+    """A pattern's statement for copy q. how: as of ``Load``."""
+    def decided(t: Stmt) -> Stmt:
+        if isinstance(t, Code):
+            return Code(_decided_words(t.words, how, q))
+        return replace(t, how=how) if isinstance(t, Store) else t
+    return change(s, lambda x: _decided(x, how, q), decided)
+
+
+def _decided_words(line: tuple[str, ...], how: str, q: int) -> tuple[str, ...]:
+    """A line of a pattern, in which ``@`` stands behind names of copies, and behind macros of vectors."""
+    out: list[str] = []
+    i = 0
+    while i < len(line):
+        if line[i] != "@":
+            out.append(line[i])
+        elif out[-1].startswith("HYV_"):
+            out[-1] = vector_macro(out[-1][4:], how)
+            i += 1                                       # its parenthesis
+        else:
+            out[-1] = f"{out[-1]}_{q}"
+        i += 1
+    return tuple(out)
 
 
 def _decided(x: Expr, how: str, q: int) -> Expr:

@@ -57,7 +57,7 @@ class Load:
     def __str__(self) -> str:
         if not self.vector:
             return f"{self.pointer}[{index_text(self.at)}]"
-        return f"{_macro(self.vector, self.how)}{self.pointer} + {index_text(self.at)})"
+        return f"{vector_macro(self.vector, self.how)}{self.pointer} + {index_text(self.at)})"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class Keep:
     how: str = COPIED
 
     def __str__(self) -> str:
-        head = {"": "HYV_FIRSTARG(", "M": f"HYV_SELECT({MASK}, "}.get(self.how, "HYV_KEEP@(")
-        return f"{head}{spelled(self.value)}, {spelled(self.other)})"
+        return f"{vector_macro('KEEP', self.how)}{spelled(self.value)}, {spelled(self.other)})"
 
 
 Expr = Union[str, Ix, Op, Load, Keep]       # a text that is neither Name nor Literal is not structured yet
@@ -80,8 +79,10 @@ def spelled(x: Expr) -> str:
     return x if isinstance(x, str) else index_text(x) if isinstance(x, Ix) else str(x)
 
 
-def _macro(vector: str, how: str) -> str:
+def vector_macro(vector: str, how: str) -> str:
     """The head of a macro that reads or writes a vector: HYV_LOAD(, HYV_LOADM(mk, HYV_LOAD_HALF( …"""
+    if vector == "KEEP" and how != COPIED:
+        return f"HYV_SELECT({MASK}, " if how == "M" else "HYV_FIRSTARG("
     word, _, kind = vector.partition("_")
     end = f"_{kind}" if kind else ""
     if how == "M" and word == "PAIR":                # two vectors, which have a mask each
@@ -178,8 +179,41 @@ class When(_Statement):
     other: tuple["Stmt", ...] = ()
 
 
+@dataclass(frozen=True)
+class Code(_Statement):
+    """A statement, or a line of one, as words of the target (hybrid/ir/parse.py), with the spaces between them."""
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(self.words)
+
+
+@dataclass(frozen=True)
+class Block(_Statement):
+    """Statements in braces: the words of the line that opens them, and of the one that closes them."""
+    head: tuple[str, ...]
+    body: tuple["Stmt", ...]
+    end: tuple[str, ...] = ("}",)
+
+
+@dataclass(frozen=True)
+class Function(_Statement):
+    """A function: the words before its name, those between the parentheses, and those behind them."""
+    before: tuple[str, ...]
+    name: str
+    parameters: tuple[str, ...]
+    after: tuple[str, ...]
+    body: tuple["Stmt", ...]
+    end: tuple[str, ...] = ("}",)
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The words of its first line."""
+        return (*self.before, self.name, "(", *self.parameters, ")", *self.after)
+
+
 # a text: a line that is not structured yet
-Stmt = Union[Let, Assign, Do, Store, Prefetch, Local, For, Scope, When, str]
+Stmt = Union[Let, Assign, Do, Store, Prefetch, Local, For, Scope, When, Code, Block, Function, str]
 
 
 # ---- text
@@ -188,19 +222,26 @@ def lines(body: Iterable[Stmt]) -> list[str]:
     return [line for s in body for line in _lines(s)]
 
 
+def text_of(body: Iterable[Stmt]) -> str:
+    """Statements as a text."""
+    return "\n".join(lines(body))
+
+
 def _indented(body: Iterable[Stmt]) -> list[str]:
-    return ["  " + line for line in lines(body)]
+    return ["  " + line if line else line for line in lines(body)]
 
 
 def _lines(s: Stmt) -> list[str]:
-    if isinstance(s, str):
-        return [s]
+    if isinstance(s, (str, Code)):
+        return [str(s)]
     if isinstance(s, For):
         step = f"{s.var}++" if s.step == 1 else f"{s.var} += {s.step}"
         head = f"for ({s.type} {s.var} = {spelled(s.first)}; {s.var} < {spelled(s.last)}; {step}) {{"
         return [*([s.pragma] if s.pragma else []), head, *_indented(s.body), "}"]
     if isinstance(s, Scope):
         return ["{", *_indented(s.body), "}"]
+    if isinstance(s, (Block, Function)):
+        return [*(["".join(s.head)] if s.head else []), *_indented(s.body), *(["".join(s.end)] if s.end else [])]
     if isinstance(s, When):
         other = ["} else {", *_indented(s.other)] if s.other else []
         return [f"if ({spelled(s.condition)}) {{", *_indented(s.body), *other, "}"]
@@ -223,4 +264,4 @@ def _line(s: Stmt) -> str:
     assert isinstance(s, Store)
     if not s.vector:
         return f"{s.pointer}[{index_text(s.at)}] = {spelled(s.value)};"
-    return f"{_macro(s.vector, s.how)}{s.pointer} + {index_text(s.at)}, {spelled(s.value)});"
+    return f"{vector_macro(s.vector, s.how)}{s.pointer} + {index_text(s.at)}, {spelled(s.value)});"

@@ -16,7 +16,6 @@ from hybrid.codegen.schedule.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.loops import work_of
 from hybrid.codegen.program import size_parameters
-from hybrid.codegen.program.local import thread_bytes
 
 from ..base import config
 from ..ir import Node, Program, toposort
@@ -190,12 +189,12 @@ def _build(planned: Planned, timed: bool) -> Built:
     table = _Table(planned, report, timed)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
     with size_parameters.parameters(d.name for d in table.dims):
-        source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
+        source, own = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
                                           tune.choose if config.tune_seconds() else None,
                                           bool(parts), table.around, table.times(), table.sizes())
     note_forms(report, planned)
-    report.scratch_bytes, report.thread_bytes, report.source = (planned.memory.whole - planned.memory.arena,
-                                                                thread_bytes(source), source)
+    report.scratch_bytes = planned.memory.whole - planned.memory.arena
+    report.thread_bytes, report.source = own, source
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
     # compiled at the same time
     prepare = build(prepare_plan(planned)) if planned.prepare is not None else None

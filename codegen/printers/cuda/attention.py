@@ -235,7 +235,7 @@ class _Attention:
                 "  HY_ASSUME(row >= 0 && column >= 0);",
                 f"  if (row < {self.row.extent} && column < {self.column.extent}) {{",
                 f"    const {self.kind} step = column / {width};",
-                *("    " + s.replace("@sum@", out) for s in lines), "  }", "}"]
+                f"    const float quotient = {out};", *("    " + s for s in lines), "  }", "}"]
 
     def _stored(self, width: int) -> list[str] | None:
         lane, first = Var("j", width), Var("step", max(self.column.extent // width, 2))
@@ -245,7 +245,7 @@ class _Attention:
         e.count, e.given[self.dot] = 7000, lambda idx: "sum"
         outer = Block(None, frozenset([*self.found.batch, self.row, first]))
         block = outer.child([lane]) if width > 1 else outer
-        block.body.append(f"const float sum = {CUDA.rounded(self.dot.dtype, '@sum@')};")
+        block.body.append(f"const float sum = {CUDA.rounded(self.dot.dtype, 'quotient')};")
         index = tuple(substitute(i, names) for i in at)
         value = e.value(self.k.root, index, block)
         block.body.append(e.store(self.names[self.k.root], self.k.root, index, value))

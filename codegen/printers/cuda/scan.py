@@ -6,18 +6,19 @@ anything. A stretch of a stacked array that kernels could not read in whole vect
 from __future__ import annotations
 
 import math
-import re
-from typing import Callable, Sequence
+from dataclasses import replace
+from typing import Callable, Iterable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.parse import parse, words
 from hybrid.ir.scan import STEPS
+from hybrid.ir.stmt import Code, Function, Stmt, text_of
 
 from .pieces import SCRATCH, THREADS, At, Launch, PrintedCuda
 from hybrid.codegen.printers.rows.scan import Loop
 
 VECTOR = 16                     # bytes: kernels move whole vectors from such boundaries
-_HEAD = re.compile(r'(extern "C" __global__ void (?:__launch_bounds__\([^)]*\) )?\w+)\(([^)]*)\) \{')
 
 
 def print_loop(k: Kernel, name: str, print_kernel: Callable[[Kernel, str], PrintedCuda]) -> PrintedCuda:
@@ -187,7 +188,8 @@ class _CudaLoop(Loop):
         for s in range(self.length):
             now = self._step(now, s)
         self._end(now)
-        sources = [guarded(p.source, f"live_{self.name}") if self.dynamic else p.source for p in self.parts]
+        sources = [text_of(guarded(parse(p.source), f"live_{self.name}")) if self.dynamic else p.source
+                   for p in self.parts]
         return PrintedCuda("\n".join([*self.helpers.values(), *sources]), self.launches, self.scratch)
 
     def _begin(self, now: list[At]) -> list[At]:
@@ -217,7 +219,8 @@ class _CudaLoop(Loop):
                 self._one("steps", "long long *steps", f"*steps = {self.length};", [self._at(n)])
 
 
-def guarded(source: str, flag: str) -> str:
+def guarded(code: Iterable[Stmt], flag: str) -> list[Stmt]:
     """Kernels that do nothing where a flag, their first argument, is 0."""
-    return _HEAD.sub(lambda m: f"{m[1]}(const int *{flag}{', ' if m[2] else ''}{m[2]}) {{\n  if (!*{flag}) return;",
-                     source)
+    check = Code(words(f"if (!*{flag}) return;"))
+    return [replace(s, parameters=words(f"const int *{flag}{', ' if s.parameters else ''}") + s.parameters,
+                    body=(check, *s.body)) if isinstance(s, Function) and "__global__" in s.before else s for s in code]

@@ -1,7 +1,6 @@
 """The GPU that text is printed for, where forms depend on it."""
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -38,7 +37,8 @@ def current() -> Target:
 @contextmanager
 def printing_for(arch: str, written: Iterable[Node] = ()) -> Iterator[None]:
     """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs."""
-    token = _current.set(Target(int(re.sub(r"\D", "", arch)), frozenset(written), arch == "sm_90a"))
+    number = int("".join(filter(str.isdecimal, arch)))
+    token = _current.set(Target(number, frozenset(written), arch == "sm_90a"))
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.parse import parsed
 from hybrid.ir.rewriting import length, walk
 from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 
@@ -77,10 +78,9 @@ class _Rows:
             body = [self._past(), *body, Do(Op("HYV_STREAMED", ()))]
         elif not _pays(self.k):
             raise Refused("plain loops do as well")
-        text = function(self.name, self.args, len(self.k.stores), body)
-        if self.kind == F64:
-            text = in_doubles(text)
-        return Printed(self.name, text, self.args, self.k.kind, vectors=True)
+        out = Printed(self.name, function(self.name, self.args, len(self.k.stores), body), self.args, self.k.kind,
+                      vectors=True)
+        return replace(out, code=parsed(map(in_doubles, out.lines))) if self.kind == F64 else out
 
     def _merges(self, groups: list[list[int]], fewest: int) -> bool:
         """Whether axes can be one loop: no more divisions, neighbours stay neighbours."""

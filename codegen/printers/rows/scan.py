@@ -122,13 +122,13 @@ class _CLoop(Loop):
 
     def _in_parts(self, calls: list[str]) -> list[str]:
         """The steps in as many parts as there is memory for."""
-        loop = self._loop(calls)
+        loop = self._loop(calls, "end")
         size, parts = self.scratch, min(self.length, PARTS)
         self.scratch = size * parts
         return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", PARALLEL,
                 "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;",
                 "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
-                *("  " + line for line in [loop[0].replace("s < n", "s < end"), *loop[1:]]), "}"]
+                *("  " + line for line in loop), "}"]
 
     # ---- statements
     def _steps(self) -> str:
@@ -147,8 +147,8 @@ class _CLoop(Loop):
                        f"{self.names[self.arg(i)]};")
         return [*out, "long s = 0;"]
 
-    def _loop(self, calls: list[str]) -> list[str]:
-        out = ["for (; s < n; s++) {", f"  const long t = {'n - 1 - s' if self.reverse else 's'};"]
+    def _loop(self, calls: list[str], end: str = "n") -> list[str]:
+        out = [f"for (; s < {end}; s++) {{", f"  const long t = {'n - 1 - s' if self.reverse else 's'};"]
         for j in range(self.carries, self.carries + self.slices):
             leaf = self.body.inputs[j]
             out.append(f"  const {C.storage(leaf.dtype)} *x{j} = {self.names[self.arg(j)]} + t * {leaf.size}l;")

@@ -1,0 +1,280 @@
+"""Printed text of C and CUDA as statements again: ``parse(text)`` gives functions, loops and lines of words, whose text
+(``stmt.lines``) is the one they were made of.
+
+>>> from hybrid.ir.stmt import lines
+>>> print("\\n".join(lines(parse("void f(int *p) {\\n  p[0] = 1;\\n}"))))
+void f(int *p) {
+  p[0] = 1;
+}
+
+A line's indentation is that of its depth; what it has beyond that is its first word.
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from .stmt import Block, Code, For, Function, Scope, Stmt, lines
+
+Words = tuple[str, ...]
+# names; numbers, constants of float in base 16 among them; texts and comments; the end of a line that goes on; spaces
+_WORD = re.compile(r'[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*'
+                   r'|/\*(?s:.*?)\*/|\\\n|\n|[^\S\n]+|[^\w\s]')
+
+
+# ---- words
+def words(text: str) -> Words:
+    """All words of a text, those that separate others too."""
+    return tuple(_WORD.findall(text))
+
+
+def is_name(w: str) -> bool:
+    """Whether a word is an identifier, or a word of the language."""
+    return w[0].isalpha() or w[0] == "_"
+
+
+def is_space(w: str) -> bool:
+    """Whether a word separates others."""
+    return w.isspace()
+
+
+def lines_of(text: str) -> list[Words]:
+    """The words of each line. A comment, or a macro that goes on, is a part of its first line."""
+    found = _WORD.findall(text)
+    found.append("\n")
+    out, at = [], 0
+    for _ in range(found.count("\n")):
+        end = found.index("\n", at)
+        out.append(tuple(found[at:end]))
+        at = end + 1
+    return out
+
+
+def flat(body: Iterable[Stmt]) -> list[Words]:
+    """The words of each line of some statements."""
+    out: list[Words] = []
+    for s in body:
+        if isinstance(s, Code):
+            out.append(s.words)
+        elif isinstance(s, (Block, Function)):
+            out += [*([s.head] if s.head else []), *map(_indented, flat(s.body)), *([s.end] if s.end else [])]
+        else:
+            out += lines_of("\n".join(lines([s])))
+    return out
+
+
+def _indented(line: Words) -> Words:
+    if not line:
+        return line
+    return (f"  {line[0]}", *line[1:]) if line[0].isspace() else ("  ", *line)
+
+
+def used_words(body: Iterable[Stmt]) -> set[str]:
+    """All words that stand in some statements."""
+    return set().union(*flat(body))
+
+
+def closing(line: Sequence[str], at: int) -> int:
+    """The index of the parenthesis that closes the one at an index."""
+    depth = 0
+    for i in range(at, len(line)):
+        depth += (line[i] in "([{") - (line[i] in ")]}")
+        if not depth:
+            return i
+    raise ValueError(f"a parenthesis is not closed: {''.join(line)!r}")
+
+
+def substituted(line: Words, names: Mapping[str, str]) -> Words:
+    """A line with other words for some."""
+    return tuple(names.get(w, w) for w in line)
+
+
+# ---- statements
+def parse(text: str) -> tuple[Stmt, ...]:
+    """The statements of a text."""
+    return parsed(lines_of(text)) if text else ()
+
+
+def parsed(given: Iterable[Words]) -> tuple[Stmt, ...]:
+    """The statements of the lines of a text."""
+    return tuple(_function(s) if isinstance(s, Block) else s for s in nested(given))
+
+
+@dataclass
+class _Open:
+    """Braces that are not closed yet: their first line, and what they hold."""
+    head: Words
+    body: list[Stmt]
+
+
+def nested(given: Iterable[Words]) -> tuple[Stmt, ...]:
+    """Lines of words as statements within each other."""
+    opened = [_Open((), [])]
+    for line in given:
+        least, net = _braces(line)
+        least = max(least, 1 - len(opened))
+        line = _dedented(line, 2 * (len(opened) - 1 + least))
+        for last in range(least, 0):
+            inner = opened.pop()
+            opened[-1].body.append(_statement(inner, line if last == -1 and net == least else ()))
+        if net > least:
+            opened += [_Open(line if i == 0 else (), []) for i in range(net - least)]
+        elif not least:
+            opened[-1].body.append(Code(line))
+    while len(opened) > 1:
+        inner = opened.pop()
+        opened[-1].body.append(_statement(inner, ()))
+    return tuple(opened[0].body)
+
+
+def _braces(line: Words) -> tuple[int, int]:
+    """How far a line goes out of braces, as a negative number, and how far it is in or out at its end."""
+    if "{" not in line and "}" not in line or line[0] == "#" or line[0].isspace() and line[1] == "#":
+        return 0, 0
+    least = depth = 0
+    for w in line:
+        depth += (w == "{") - (w == "}")
+        least = min(least, depth)
+    return least, depth
+
+
+def _dedented(line: Words, by: int) -> Words:
+    """A line without the indentation of its depth."""
+    if not line or not line[0].isspace():
+        return line
+    rest = line[0][by:]
+    return (rest, *line[1:]) if rest else line[1:]
+
+
+def _statement(s: _Open, end: Words) -> Stmt:
+    body = tuple(s.body)
+    if end != ("}",):
+        return Block(s.head, body, end)
+    if s.head == ("{",):
+        return Scope(body)
+    loop = counted(s.head)
+    if loop is None or loop.rest != (" ", "{") or loop.step and not loop.step.isdigit():
+        return Block(s.head, body)
+    return For(loop.var, Code(loop.first), Code(loop.last), body, int(loop.step or 1))
+
+
+class Counted(NamedTuple):
+    """A loop's head: ``for (long var = first; var < last; var += step)`` and what follows it; "" for ``var++``."""
+    var: str
+    first: Words
+    last: Words
+    step: str
+    rest: Words
+
+
+def counted(line: Words) -> Counted | None:
+    """The head of a loop that counts upwards, if a line begins with one."""
+    if line[:5] != ("for", " ", "(", "long", " ") or line[6:9] != (" ", "=", " "):
+        return None
+    var, end = line[5], closing(line, 2)
+    stops = [i for i in range(9, end) if line[i] == ";"]
+    if len(stops) != 2 or line[stops[0] + 1:stops[0] + 6] != (" ", var, " ", "<", " "):
+        return None
+    step = line[stops[1] + 2:end]
+    if step != (var, "+", "+") and (step[:5] != (var, " ", "+", "=", " ") or len(step) != 6):
+        return None
+    return Counted(var, line[9:stops[0]], line[stops[0] + 6:stops[1]], "" if len(step) == 3 else step[5],
+                   line[end + 1:])
+
+
+def _function(s: Block) -> Stmt:
+    """A function, where braces of the outermost level are those of one."""
+    head = s.head
+    if ")" not in head or "=" in head[:head.index("(")]:
+        return s
+    end = depth = len(head) - 1 - head[::-1].index(")")
+    level = 0
+    for depth in range(end, -1, -1):
+        level += (head[depth] == ")") - (head[depth] == "(")
+        if not level:
+            break
+    if depth < 2 or not is_name(head[depth - 1]):
+        return s
+    return Function(head[:depth - 1], head[depth - 1], head[depth + 1:end], head[end + 1:], s.body, s.end)
+
+
+# ---- variables
+@dataclass(frozen=True)
+class Declared:
+    """A variable. type: without the stars; stars: of pointers, arrays among them."""
+    name: str
+    type: str
+    stars: str
+
+    @property
+    def member(self) -> str:
+        """As a member of a structure, which may be assigned at its initialization alone."""
+        base = self.type if self.stars else self.type.removeprefix("const ")
+        return f"{base} {self.stars}{self.name}"
+
+    @property
+    def constant(self) -> str:
+        """As a variable that does not change."""
+        base = self.type if self.stars else f"const {self.type.removeprefix('const ')}"
+        return f"{base} {self.stars}{'const ' if self.stars else ''}{self.name}"
+
+
+_TYPES = frozenset("long int short char float double void unsigned signed".split())
+
+
+def declared(line: Words) -> Iterator[Declared]:
+    """The variables that a line declares, those of loops that begin it among them."""
+    code = [w for w in line if not w.isspace()]
+    while code[:1] == ["for"]:
+        end = closing(code, 1)
+        yield from _declarators(_split(code[2:end], ";")[0])
+        code = code[end + 1:]
+    for part in _split(code[code[:1] == ["{"]:], ";"):
+        yield from _declarators(part)
+
+
+def parameters(line: Words) -> Iterator[Declared]:
+    """The parameters of a function."""
+    for part in _split([w for w in line if not w.isspace()], ","):
+        yield from _declarators(part)
+
+
+def _split(code: Sequence[str], by: str) -> list[list[str]]:
+    """Words between separators that are not in parentheses."""
+    out: list[list[str]] = [[]]
+    depth = 0
+    for w in code:
+        depth += (w in "([{") - (w in ")]}")
+        if depth < 0:
+            break
+        if w == by and not depth:
+            out.append([])
+        else:
+            out[-1].append(w)
+    return out
+
+
+def _declarators(code: Sequence[str]) -> Iterator[Declared]:
+    at = 1 if code[:1] == ["static"] else 0
+    begin = at
+    at += code[at:at + 1] == ["const"]
+    if code[at:at + 1] in (["union"], ["struct"]):
+        at += 2
+    elif code[at:at + 1] and code[at].startswith("hy_"):
+        at += 1
+    else:
+        while at < len(code) and code[at] in _TYPES:
+            at += 1
+    if at == begin:
+        return
+    kind = " ".join(code[begin:at])
+    for part in _split(code[at:], ","):
+        own = [w for w in part if w not in ("const", "restrict")]
+        stars = next((i for i, w in enumerate(own) if w != "*"), len(own))
+        if stars == len(own) or not is_name(own[stars]) or own[stars + 1:stars + 2] == ["("]:
+            return
+        arrays, i = 0, stars + 1
+        while own[i:i + 1] == ["["]:
+            arrays, i = arrays + 1, closing(own, i) + 1
+        yield Declared(own[stars], kind, "*" * (stars + arrays))
