@@ -1,4 +1,4 @@
-"""The ratios of a benchmark as a picture."""
+"""The ratios of a benchmark as an image."""
 from __future__ import annotations
 
 import json
