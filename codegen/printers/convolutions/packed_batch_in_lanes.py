@@ -3,7 +3,7 @@ several images, weights are broadcast from memory.
 
 The lines that a tile of results reads stand in a ring: transformed for F(m, r) along lines
 (hybrid/ir/winograd.py), or copied with their border, or, without a border, where they are. A tile is some filters times
-some pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the greatest of a pool.
+some pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the largest of a pool.
 """
 from __future__ import annotations
 
