@@ -15,12 +15,8 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..base.dtype import as_dtype
 from ..base.errors import TraceError, shortened
-<<<<<<< HEAD
-from .fast_path import NO_FAST_PATH
-=======
 from .dims import checked
-from .fast_path import NO_WAY
->>>>>>> main
+from .fast_path import NO_FAST_PATH
 from .programs import ProgramInfo
 from .trace import Hybridized
 

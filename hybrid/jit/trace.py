@@ -21,12 +21,8 @@ from ..autograd.dispatch import common_context
 from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
-<<<<<<< HEAD
 from .fast_path import Ways, form_of, make_fast_path
-=======
-from .fast_path import Ways, form_of, make_quick
 from ..graph.size_numbers import Computed, SizeNumbers
->>>>>>> main
 from ..graph.traced_number import TracedNumber
 from ..ir import Program
 from ..ops.registry import find
