@@ -17,6 +17,7 @@ from ..base.errors import AttributeValueError, HybridError
 from ..buffers.array import NDArray
 from ..ir import Program
 from ..jit.compiled_call import Entry
+from ..graph.size_numbers import Computed
 from ..ir.size import Specialised
 from ..jit.any_size import doubts
 from ..jit.trace import Hybridized
@@ -127,7 +128,7 @@ def _entry_for(engine: Hybridized, arrays: Sequence[NDArray], shapes: Sequence[A
     except Specialised as err:
         raise needs_number(engine.name, sizes, str(err)) from None
     why = doubts(entry)
-    if any(hasattr(h, "of_call") for h in entry.captured):
+    if any(isinstance(h, Computed) for h in entry.captured):
         why.append("computes other numbers from them")
     if why:
         raise needs_number(engine.name, sizes, f"it {why[0]}")
