@@ -13,10 +13,11 @@ from typing import Any, Callable
 if __name__ == "__main__":                                      # cold: before anything is loaded
     os.environ.setdefault("HYBRID_CACHE", tempfile.mkdtemp())
     os.environ.setdefault("HYBRID_NUM_THREADS", "1")
+    os.environ.setdefault("HYBRID_COMPILE", "now")        # what is timed is compiled
 
 import numpy
 
-from hybrid import gluon, nd
+from hybrid import autograd, gluon, hybridize, nd
 from hybrid.gluon import nn
 
 WIDTH, HEADS, LAYERS = 64, 4, 4
@@ -115,6 +116,70 @@ def serving() -> None:
     print(f"MLP, a program for all sizes: {', '.join(told)}; {len(nets[0].programs)} programs")
 
 
+class Tagger(gluon.HybridBlock):
+    """A label for each token: embedding, a layer of attention, two dense layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(100, WIDTH), nn.LayerNorm()
+        self.query, self.key, self.value = (nn.Dense(WIDTH, flatten=False) for _ in range(3))
+        self.up, self.down = nn.Dense(4 * WIDTH, flatten=False, activation="relu"), nn.Dense(100, flatten=False)
+
+    def forward(self, tokens: Any) -> Any:
+        """Logits."""
+        x = self.norm(self.table(tokens))
+        q, k, v = (t(x) for t in (self.query, self.key, self.value))
+        scores = nd.batch_dot(q, k, transpose_b=True) / q.shape[2] ** 0.5
+        return self.down(self.up(x + nd.batch_dot(nd.softmax(scores), v)))
+
+
+def training_step(**options: Any) -> Any:
+    """A compiled step of a network that tags sequences."""
+    net, loss_of = Tagger(), gluon.loss.SoftmaxCrossEntropyLoss()
+    net.initialize()
+    net(nd.ones((2, 3)))
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
+
+    @hybridize(**options)
+    def step(tokens: Any, labels: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(tokens), labels)
+        loss.backward()
+        trainer.step(tokens.shape[0])
+        return loss.mean()
+    return step
+
+
+def training(lengths: list[int], rounds: int) -> None:
+    """Steps of 30 lengths by one program, against a program for each length, each length's best of many in turn; and
+    memory after more steps."""
+    draw = numpy.random.RandomState(0)
+    data = [tuple(nd.array(draw.randint(0, 100, (8, n)), dtype="float32") for _ in range(2)) for n in lengths]
+    steps = training_step(), training_step(dynamic=False)
+    first = [timed(lambda step=step: [step(*d).asscalar() for d in data])[0] for step in steps]
+    best = [[9.0] * len(data) for _ in steps]
+    for _ in range(rounds):
+        for k, d in enumerate(data):
+            for i, step in enumerate(steps):
+                best[i][k] = min(best[i][k], timed(lambda step=step, d=d: step(*d).asscalar())[0])
+    ratios = sorted(a / b for a, b in zip(*best))
+    print(f"training step with {len(lengths)} lengths ({lengths[0]} to {lengths[-1]}): "
+          f"{sum(best[0]) / sum(best[1]):.3f} of programs for each length in all, "
+          f"{ratios[0]:.2f} to {ratios[-1]:.2f} by length, "
+          f"{sum(best[1]) / len(data) * 1e3:.2f} ms a step; {len(steps[0].programs)} programs, first round "
+          f"{first[0]:.1f} s, with one for each {first[1]:.1f} s")
+    begin = memory()
+    for k in range(int(os.environ.get("STEPS", "2000"))):
+        steps[0](*data[k % len(data)])
+    print(f"memory after {os.environ.get('STEPS', '2000')} more steps: {memory() - begin:+.1f} MiB of {begin:.0f} MiB")
+
+
+def memory() -> float:
+    """MiB that this process has in memory."""
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2 ** 20
+
+
 if __name__ == "__main__":
     serving()
+    training([*range(4, 124, 4)], 15)
     decoding(int(sys.argv[1]) if len(sys.argv) > 1 else 256)

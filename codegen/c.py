@@ -151,13 +151,15 @@ def print_sort(k: Kernel, name: str, target: Target) -> Printed:
 
 
 # kinds of kernels that take sizes which are known at the call only
-ANY_SIZE = ("elementwise", "reduction", "row", "concat", "convolution", "contraction", "attention")
+ANY_SIZE = ("elementwise", "reduction", "row", "concat", "scatter", "convolution", "contraction", "attention")
 
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE:
         raise Specialised(f"a kernel of kind {k.kind}")
+    if size_parameters.names() and k.kind == "contraction" and k.dot is not None and not supported(k):
+        size_parameters.refuse_large(k.dot)
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 

@@ -31,6 +31,7 @@ from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
 from .jit.determinism import deterministic
+from .jit.dims import Dim
 from .base.pytree import register_pytree
 from .transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
@@ -50,7 +51,7 @@ nd.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extens
 __version__ = "0.1.0"
 
 __all__ = [
-    "AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
+    "AttrScope", "Context", "Dim", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
     "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "deterministic", "errors", "executor", "gluon",
     "gpu", "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",

@@ -84,9 +84,10 @@ def self_test() -> str:
     weights, answers = nd.arange(5), []
     for function in (f, hybrid.hybridize(f)):
         x.attach_grad()
-        with autograd.record():
-            value = (function(x, w) * weights).sum()
-        value.backward()
+        with config.at_once():
+            with autograd.record():
+                value = (function(x, w) * weights).sum()
+            value.backward()
         assert x.grad is not None
         answers.append((value.asnumpy(), x.grad.asnumpy()))
     for eager, compiled in zip(*answers):

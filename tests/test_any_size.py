@@ -272,15 +272,15 @@ def test_a_program_for_any_size_is_one_cache_miss():
 def test_the_report_says_why_each_size_has_a_program():
     """Nothing of sizes that did not vary; the reason where they did and have a program each."""
     @hybridize
-    def noisy(x):
-        return x + nd.random.uniform(shape=x.shape)
+    def viewed(x):
+        return x[1:]
 
-    noisy(nd.ones((3, 8)))
-    assert noisy.report().sizes == []
+    viewed(nd.ones((3, 8)))
+    assert viewed.report().sizes == []
     for n in (9, 10):
-        noisy(nd.ones((3, n)))
-    assert noisy.report().sizes == ["it draws random numbers"]
-    assert "each size has a program of its own: it draws random numbers" in str(noisy.report())
+        viewed(nd.ones((3, n)))
+    assert viewed.report().sizes == ["it gives views"]
+    assert "each size has a program of its own: it gives views" in str(viewed.report())
 
     @hybridize
     def repeated(x):

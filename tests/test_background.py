@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
-from hybrid.runtime import background, blas, cache, cpu, toolchain
-from hybrid.runtime.pending import PendingProgram
+from hybrid.ir.size import Specialised
+from hybrid.runtime import background, blas, cache, cpu, sized, toolchain
+from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
 
@@ -128,12 +129,12 @@ def test_equal_programs_are_one_job(in_background: None, monkeypatch: pytest.Mon
     assert q.submit(background.Job("aa", lambda: ("aa", ""), frozenset())) is first and len(started) == 1
 
 
-def test_the_program_that_is_called_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_whose_calls_take_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
     q = background.Queue()
     jobs = [q.submit(background.Job(f"{i}", lambda: (None, ""), frozenset())) for i in range(3)]
-    jobs[1].calls = 5
-    assert q.take() is jobs[1] and q.take() is jobs[0]
+    jobs[1].calls, jobs[2].seconds = 5, 0.5
+    assert q.take() is jobs[2] and q.take() is jobs[1] and q.take() is jobs[0]
 
 
 def test_the_first_call_runs_no_compiler(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +179,40 @@ def test_products_of_numpy_leave_compilers_a_core() -> None:
     with background.CALLS.beside(), background.CALLS.one(job):
         assert found[1]() == 1
     assert found[1]() == before
+
+
+def test_sizes_meet_one_program_for_any_size(in_background: None) -> None:
+    """Sizes that come while it is built run at once; those that come later, and those, by the one program."""
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(16, activation="relu", in_units=5), gluon.nn.Dense(3, in_units=16))
+    net.initialize(mx.init.Xavier())
+    (w, b), (v, c) = [[p.data().asnumpy() for p in layer.collect_params().values()] for layer in net]
+    net.hybridize()
+
+    def right(n: int) -> None:
+        x = np.random.RandomState(n).uniform(-1, 1, (n, 5)).astype("f")
+        want = np.maximum(x @ w.T + b, 0) @ v.T + c
+        np.testing.assert_allclose(net(nd.array(x)).asnumpy(), want, rtol=1e-4, atol=1e-5)
+    for n in (3, 4, 7, 9):
+        right(n)
+    assert len(net.programs) == 2 and net.programs[1].waited == 0        # of the first size, of any size
+    until(lambda: right(9) is None and net.programs[1].state == "compiled")
+    for n in range(2, 30):
+        right(n)
+    assert len(net.programs) == 2 and all(p.waited == 0 for p in net.programs)
+
+
+def test_sizes_whose_one_program_cannot_be_built(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a program of its own then."""
+    def cannot(program: object) -> None:
+        raise Specialised("a number is needed")
+    monkeypatch.setattr(sized, "SizedProgram", cannot)
+    f = mx.hybridize(lambda x: nd.tanh(x) * 25)
+    for n in (3, 4, 4):
+        np.testing.assert_allclose(f(nd.ones((n,))).asnumpy(), 25 * np.tanh(np.ones(n)), rtol=1e-5)
+    entry = list(f._engine.entries.values())[-1]
+    until(lambda: f(nd.ones((4,))) is not None and type(entry.exe) is cpu.CpuProgram)
+    np.testing.assert_allclose(f(nd.ones((4,))).asnumpy(), 25 * np.tanh(np.ones(4)), rtol=1e-5)
 
 
 def test_threads_meet_a_program_that_becomes_ready(in_background: None) -> None:
@@ -248,8 +283,37 @@ def test_never_compiles_nothing(in_background: None, monkeypatch: pytest.MonkeyP
 
 def test_other_words_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", "later, please")
-    with pytest.warns(RuntimeWarning, match="now, background, never"):
+    with pytest.warns(RuntimeWarning, match="background, now, never"):
+        assert config.compile_mode() == "background"
+
+
+def test_results_without_a_compiler_share_no_memory() -> None:
+    """With inputs or each other, also where the program hands them through, or only reshapes or swaps them."""
+    a, b = (ir.input(i, (2, 3), np.float32) for i in range(2))
+    s = ir.map("add", a, b)
+    x, y = np.ones((2, 3), np.float32), np.full((2, 3), 2, np.float32)
+    outputs = (s, s, ir.reshape(s, (6,)), a, ir.permute(s, (1, 0)), ir.reshape(a, (6,)))
+    found = run_by_primitives(ir.Program((a, b), outputs, ((0, b), (1, a))), [x, y], np)
+    for i, one in enumerate(found):
+        assert one.flags.writeable and not any(np.shares_memory(one, other) for other in [x, y, *found[:i]])
+    assert [float(one.ravel()[0]) for one in found] == [3, 3, 3, 1, 3, 1] and x[0, 0] == 2 and y[0, 0] == 1
+
+
+def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But what looks into a program waits for it, as within ``config.at_once``, and so does a deterministic run."""
+    monkeypatch.delenv("HYBRID_COMPILE")
+    jobs = hold(monkeypatch)
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 23), nd.ones((3, 3))
+    f(x)
+    assert len(jobs) == 1 and f.programs[0].state == "waiting"
+    jobs[0].end(failed=True)
+    with config.at_once():
         assert config.compile_mode() == "now"
+        g = mx.hybridize(lambda x: nd.tanh(x) * 24)
+        g(x)
+    assert g.programs[0].state == "compiled" and len(jobs) == 1
+    monkeypatch.setenv("HYBRID_DETERMINISTIC", "1")
+    assert config.compile_mode() == "now"
 
 
 SCRIPT = """

@@ -92,8 +92,8 @@ def copied(made: tuple[Path, Path, str], tmp_path: Path, monkeypatch: pytest.Mon
     for name, value in (("HYBRID_CACHE", str(tmp_path / "cache")), ("HYBRID_WARM", str(folder)),
                         ("HYBRID_VERIFY", "0"), ("HYBRID_TUNE", "0")):
         monkeypatch.setenv(name, value)
-    for name in ("HYBRID_SIGNATURES", "HYBRID_COMPILE"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HYBRID_COMPILE", "now")                  # what is not in the folder is compiled at once
+    monkeypatch.delenv("HYBRID_SIGNATURES", raising=False)
     warmed._usable.cache_clear()
     return folder
 

@@ -2,12 +2,15 @@
 ``const long``, after its pointers and working memory."""
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, dims, fixed, hint
+from hybrid.ir.size import Dim, Specialised, dims, fixed, hint
+
+SMALL = 1 << 15                  # multiplications of a product that loops without tiles may do
 
 
 class _Now(threading.local):
@@ -55,6 +58,14 @@ def more_passed() -> str:
 def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
+
+
+def refuse_large(dot: Node) -> None:
+    """Raises Specialised for a large product of symbolic sizes, which has no tiles in registers: a program for each
+    size is many times faster. How large it may be is a guard of the program."""
+    work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
+    if not work <= SMALL:
+        raise Specialised(f"a product of matrices of {hint(work)} multiplications")
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:

@@ -12,9 +12,9 @@
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first, else the one of
 ``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
-| HYBRID_COMPILE | ``now``: the first call waits for the compiler; ``background``: a program that is not in
-the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled.
-Without it the first call waits, and large eager operators that come again and again are compiled in the background |
+| HYBRID_COMPILE | ``background`` (default): a program that is not in the cache runs without a compiler until processes
+beside this one have compiled it, and large eager operators that come again and again are compiled too; ``now``: the
+first call waits for the compiler; ``never``: nothing is compiled |
 | HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
 | HYBRID_DETERMINISTIC | 1: the same bits on every run of a program with the same seed, machine and number of threads
 (``hybrid.deterministic``) |
@@ -41,7 +41,7 @@ import os
 import threading
 import warnings
 from pathlib import Path
-from typing import Callable, TypeVar
+from typing import Callable, Iterator, TypeVar
 
 from . import system
 
@@ -149,7 +149,14 @@ def tune_seconds() -> float:
     return 0.0 if deterministic() else _setting("HYBRID_TUNE", float, 0.0, 0.5)
 
 
-MODES = ("now", "background", "never")
+MODES = ("background", "now", "never")                    # the first is the default
+
+
+class _AtOnce(threading.local):
+    scopes = 0
+
+
+_at_once = _AtOnce()
 
 
 @functools.lru_cache(16)
@@ -164,13 +171,23 @@ def compile_mode() -> str:
     """When programs are compiled: now (the caller waits), in the background, or never."""
     mode = _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
     # a call that may or may not meet the compiled program rounds one way or the other
-    return "now" if mode == "background" and deterministic() else mode
+    return "now" if mode == "background" and (_at_once.scopes or deterministic()) else mode
+
+
+@contextlib.contextmanager
+def at_once() -> Iterator[None]:
+    """Scope in which this thread waits for the programs that it asks for, where they are compiled at all: it measures
+    them, or looks into them."""
+    _at_once.scopes += 1
+    try:
+        yield
+    finally:
+        _at_once.scopes -= 1
 
 
 def compiles_eager() -> bool:
     """Whether large eager operators that come again and again are compiled in the background."""
-    mode = os.environ.get("HYBRID_COMPILE", "").strip().lower()
-    return mode in ("", "background") and not deterministic()
+    return compile_mode() == "background"
 
 
 def signatures() -> int:

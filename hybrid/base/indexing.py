@@ -7,7 +7,31 @@ import numpy as np
 
 from .errors import KeyKindError, ShapeError
 
-BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
+BASIC: tuple[type, ...] = (int, np.integer, slice, type(None), type(Ellipsis))
+
+
+def also_basic(cls: type) -> None:
+    """Have numbers of another class be indices (symbolic sizes)."""
+    global BASIC
+    BASIC = (*BASIC, cls)
+
+
+def slice_range(begin: Any, end: Any, step: int | None, n: Any) -> tuple[Any, int, Any]:
+    """Start, step and number of elements of a slice along an axis of n elements, any of which may be a symbolic
+    size."""
+    if isinstance(n, int) and all(x is None or isinstance(x, (int, np.integer)) for x in (begin, end)):
+        start, stop, stride = slice(begin, end, step).indices(n)
+        return start, stride, len(range(start, stop, stride))
+    stride = 1 if step is None else int(step)
+    first, last = (0, n) if stride > 0 else (-1, n - 1)
+
+    def within(x: Any) -> Any:
+        x = x + n if x < 0 else x
+        return first if x < first else last if x > last else x
+    start = (first if stride > 0 else last) if begin is None else within(begin)
+    stop = (last if stride > 0 else first) if end is None else within(end)
+    distance = stop - start if stride > 0 else start - stop
+    return start, stride, (distance - 1) // abs(stride) + 1 if distance > 0 else 0
 
 
 def is_basic(key: Any) -> bool:
@@ -68,25 +92,37 @@ def basic_ranges(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int | Non
         n = shape[axis]
         axis += 1
         if isinstance(p, slice):
-            begin, end, step = p.indices(n)
-            count = len(range(begin, end, step))
-            out.append(count)
+            out.append(slice_range(p.start, p.stop, p.step, n)[2])
             ranges.append((p.start, p.stop, p.step))
             continue
-        i = int(p)
+        i = int(p) if isinstance(p, (int, np.integer)) or isinstance(n, int) else p
         if not -n <= i < n:
             raise IndexError(f"index {i} is out of range for axis {axis - 1} with length {n}")
-        i %= n
+        i = i + n if i < 0 else i
         ranges.append((i, i + 1, None))
     return ranges, out
 
 
 def one_range(key: Any, shape: tuple[int, ...]) -> bool:
     """Whether a basic key names one range of memory, which arrays share with what is read from it."""
+    if not all(isinstance(d, int) for d in shape):
+        return _one_range_of(key, shape)
     strides = tuple(int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape)))
     # strides alone: its elements are never read
     layout = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
     return bool(np.ndim(layout[key]) == 0 or layout[key].flags.c_contiguous)
+
+
+def _one_range_of(key: Any, shape: tuple[Any, ...]) -> bool:
+    """``one_range`` where sizes are symbols."""
+    parts = [p for p in expand_key(key, len(shape)) if p is not None]
+    whole = True                                         # the axes behind this one
+    for p, n in reversed(list(zip(parts, shape))):
+        _, step, count = slice_range(p.start, p.stop, p.step, n) if isinstance(p, slice) else (p, 1, 1)
+        if not whole and count > 1 or step != 1 and count > 1:
+            return False
+        whole = whole and bool(count == n)
+    return True
 
 
 def check_traced(key: Any, shape: Any) -> None:

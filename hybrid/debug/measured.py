@@ -47,7 +47,8 @@ class Measured:
 def ceiling(threads: int) -> Ceiling:
     """Measured by two programs of this library: a sum of an array that no cache holds, and a product of matrices."""
     def best(program: Program, arrays: list[Any], runs: int) -> float:
-        exe, times = runtime.compile(program, context_of(arrays)), []
+        with config.at_once():
+            exe, times = runtime.compile(program, context_of(arrays)), []
         for _ in range(runs):
             begin = time.perf_counter()
             exe(arrays)
@@ -65,7 +66,8 @@ def ceiling(threads: int) -> Ceiling:
 def measured(call: Call) -> Measured:
     """Run a program of a call some times, on copies of its arrays."""
     program = call.program
-    exe: Any = runtime.compile(program, context_of(call.given))
+    with config.at_once():
+        exe: Any = runtime.compile(program, context_of(call.given))
     form, took = timed(exe), list[list[float]]()
     while form is not None and (len(took) < RUNS or sum(map(sum, took)) < SECONDS and len(took) < 20 * RUNS):
         found: list[Took] = []

@@ -126,6 +126,7 @@ def _with_draws(small: Small) -> Iterator[Small]:
 def text_of(small: Small) -> str:
     """A Python program that runs a small program both ways."""
     lines = ["import base64, zlib", "import numpy as np", "import hybrid as mx", "from hybrid import runtime",
+             "from hybrid.base import config",
              "from hybrid.debug.minimizing import draw", "from hybrid.ir.text import from_text", "arrays = ["]
     for i, (x, drawn) in enumerate(zip(small.arrays, small.drawn)):
         packed = base64.b64encode(zlib.compress(x.tobytes())).decode()
@@ -134,5 +135,6 @@ def text_of(small: Small) -> str:
                      f".reshape({x.shape}).copy(),")
     lines += ["]", f"program = from_text('''{to_text(small.program)}''')",
               "print('primitives', runtime.ReferenceProgram(program)(arrays)[0])",
-              "print('compiled  ', runtime.compile(program, mx.cpu())(arrays)[0])"]
+              "with config.at_once():",
+              "    print('compiled  ', runtime.compile(program, mx.cpu())(arrays)[0])"]
     return "\n".join(lines)

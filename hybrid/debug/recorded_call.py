@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from .. import runtime
+from ..base import config
 from ..base.device import Context, array_module
 from ..ir import PRIMS, Node, Program
 from ..runtime.observers import observe
@@ -37,7 +38,7 @@ class Call:
 
 @contextmanager
 def recorded() -> Iterator[list[Call]]:
-    """Scope in which calls of programs are noted."""
+    """Scope in which calls of programs are noted, and wait for the compiler."""
     calls: list[Call] = []
 
     def note(program: Program, exe: Any, raw: Sequence[Any], call: Callable[[Any], Any]) -> Any:
@@ -49,7 +50,8 @@ def recorded() -> Iterator[list[Call]]:
         return outputs
     observe(note)
     try:
-        yield calls
+        with config.at_once():
+            yield calls
     finally:
         observe(note, False)
 
@@ -80,7 +82,8 @@ def by_primitives(program: Program, raw: Sequence[Any]) -> dict[Node, Any]:
 def compiled(program: Program, raw: Sequence[Any]) -> list[Any]:
     """Values of the roots of a program, compiled. The arrays stay as they are."""
     plain = Program(program.inputs, program.roots)
-    found: list[Any] = runtime.compile(plain, context_of(raw))(list(raw))    # type: ignore[arg-type]
+    with config.at_once():
+        found: list[Any] = runtime.compile(plain, context_of(raw))(list(raw))    # type: ignore[arg-type]
     return found
 
 

@@ -203,7 +203,9 @@ class HybridBlock(Block[Result]):
         accepted; memory is always planned and shapes are always static per signature, so they change nothing.
         precision: "bf16" lets inference round operands of products with parameters to bfloat16, where the processor
         multiplies these faster; the sums are of float32. dynamic: False makes a program for each size, where otherwise
-        one program serves all values of a size that came with a second one, if it can.
+        one program serves all values of a size that came with a second one, if it can; {"data": {0: "batch"}} lets
+        the sizes of these axes of these arguments (by name or place) alone vary so, and ``Dim("batch", 1, 512)`` in
+        the place of a name says for which values.
         """
         kwargs = check_options(kwargs)
         d = self.__dict__

@@ -1,6 +1,7 @@
 """Symbol: a handle on a value of an operator graph. Methods and operators are attached in methods.py."""
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -93,7 +94,7 @@ class Symbol(Unevaluated, Inferring):
     @property
     def size(self) -> Any:
         """Number of elements, or None."""
-        return int(_np.prod(self.shape, dtype=_np.int64)) if known(self.shape) else None
+        return math.prod(self.shape) if known(self.shape) else None
 
     @property
     def context(self) -> Context:

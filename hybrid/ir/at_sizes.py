@@ -93,6 +93,13 @@ def guards(whole: Program) -> list[str]:
     return [g for k, v in list(whole.memo.items()) if k[0] == "any size" for g in v[1].told()]
 
 
+def serves(whole: Program, values: Mapping[str, int]) -> bool:
+    """Whether all that was made of a symbolic program so far is right for these sizes."""
+    return all(v[0] is not None and v[1].hold(values) if k[0] == "any size" else
+               serves(v.forward, values) and serves(v.backward, values)
+               for k, v in list(whole.memo.items()) if k[0] in ("any size", "partition"))
+
+
 def refused(whole: Program) -> list[str]:
     """Why what was to be made of a symbolic program is made for each size alone, as text."""
     return [v[2] for k, v in list(whole.memo.items()) if k[0] == "any size" and v[0] is None]

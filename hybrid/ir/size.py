@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Mapping, Union
 
+from ..base import indexing
 from ..base.errors import user_location
 
 
@@ -177,6 +178,9 @@ class Size:
         if spec:
             raise Specialised(f"{user_location()}: the number {self.c_text()} is needed as text")
         return str(self)
+
+
+indexing.also_basic(Size)
 
 
 def _text(terms: Terms) -> str:

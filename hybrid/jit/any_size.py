@@ -18,9 +18,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
+from ..graph.size_numbers import Computed
+from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
-from ..ir.at_sizes import AtSizes
+from ..ir.at_sizes import AtSizes, serves
 from ..ir.size import Dim, Size, Specialised, size
+
+from .dims import LEAST, Varying
+from .dims import Dim as Named
 
 if TYPE_CHECKING:
     from .compiled_call import Entry
@@ -32,18 +37,39 @@ UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of
 MOST = 512                      # concrete sizes whose entries one program keeps
 KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
 TRIES = 2                       # symbolic traces attempted for each kind of call
-LEAST = 2                       # smallest value of a symbol: 0 is empty and 1 broadcasts
 _serial = count(1)
 
 
-def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int) -> list[Shape] | None:
+def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int,
+                axes: Sequence[dict[int, Named]] | None = None) -> list[Shape] | None:
     """Shapes in which what differs is a size; None where nothing does, or it cannot be one. Pairs of values that are
-    equal are one dimension (the batch of data and labels)."""
+    equal are one dimension (the batch of data and labels). axes: those that may differ, and what they are called; None:
+    all may."""
+    if axes is not None:
+        return _named(old, new, serial, axes)
     pairs = sorted({(a, b) for s, t in zip(old, new) for a, b in zip(s, t) if a != b})
     if not pairs or any(min(p) < LEAST for p in pairs):
         return None
     names = {p: size(Dim(f"n{i}", LEAST, hint=p[1], serial=serial)) for i, p in enumerate(pairs)}
     return [tuple(names[a, b] if a != b else b for a, b in zip(s, t)) for s, t in zip(old, new)]
+
+
+def _named(old: Sequence[Shape], new: Sequence[Shape], serial: int,
+           axes: Sequence[dict[int, Named]]) -> list[Shape] | None:
+    values: dict[Named, int] = {}
+    out = []
+    for s, t, own in zip(old, new, axes):
+        shape = list(t)
+        for i, (a, b) in enumerate(zip(s, t)):
+            if i in own:
+                made = own[i].symbol(b, serial)
+                if made is None or values.setdefault(own[i], b) != b:
+                    return None
+                shape[i] = size(made)
+            elif a != b:
+                return None
+        out.append(tuple(shape))
+    return out if values else None
 
 
 class Family:
@@ -63,10 +89,11 @@ class Family:
                 if type(a) is not Size:
                     if a != b:
                         return None
-                elif found.setdefault(a, b) != b or b < LEAST:
+                elif found.setdefault(a, b) != b or not _dim(a).low <= b <= _dim(a).high:
                     return None
-        values = {s.terms[0][0][0].name: n for s, n in found.items()}        # type: ignore[union-attr]
-        return values if self.asked.hold(values) else None
+        values = {_dim(s).name: n for s, n in found.items()}
+        fit = self.asked.hold(values) and all(h.at(values).fits() for h in self.entry.captured if type(h) is Computed)
+        return values if fit and serves(self.entry.program, values) else None
 
     def bound(self) -> Any:
         """The bound program of the newest entry, whose prepacked parameters others reuse."""
@@ -77,6 +104,7 @@ class Family:
         """The entry for these values of the dimensions."""
         entry = copy.copy(self.entry)
         entry.program = AtSizes(self.entry.program, values)
+        entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.bound = self.bound()                       # of which prepared values may be taken
         entry.arrays, entry.missed = [], UNTIL_LAID
@@ -92,6 +120,7 @@ class AnySize:
         self._seen: dict[Any, list[list[Shape]]] = {}
         self._tried: dict[Any, int] = {}
         self._fit: dict[Any, Any] = {}                   # kinds of calls that may be traced so: at which version
+        self._varying: Varying | None = None             # which sizes may be symbols
         self.why: list[str] = []                         # what kept a program from being one for any size
 
     def clear(self) -> None:
@@ -130,7 +159,9 @@ class AnySize:
                 guard = family.entry.guard
                 if guard.stamp() == family.entry.stamp:
                     return self._kept(owner, plain, family, values), False
-        wanted = self._wanted(kind, plain[6], shapes)
+        if self._varying is None:
+            self._varying = Varying(owner)
+        wanted = self._wanted(kind, plain[6], shapes, self._varying.axes(structure, shapes))
         if wanted is None:
             return None, False
         new = self._new(owner, kind, plain, structure, arrays, held, cls, wanted)
@@ -149,16 +180,16 @@ class AnySize:
             owner._guards.pop(gone[:-1], None)
         return entry
 
-    def _wanted(self, kind: Any, version: Any, shapes: list[Shape]) -> list[Shape] | None:
+    def _wanted(self, kind: Any, version: Any, shapes: list[Shape], axes: Any) -> list[Shape] | None:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
         seen = self._seen.setdefault(kind, [])
         serial = next(_serial)
-        wanted = next((w for old in reversed(seen) if (w := generalised(old, shapes, serial)) is not None), None)
+        wanted = next((w for old in reversed(seen) if (w := generalised(old, shapes, serial, axes)) is not None), None)
         if shapes not in seen:
             seen.append(shapes)
             del seen[:-KEPT]
         if (wanted is None or self._fit.get(kind) != version or self._tried.get(kind, 0) >= TRIES
-                or config.compile_mode() != "now"):
+                or config.compile_mode() == "never"):
             return None
         self._tried[kind] = self._tried.get(kind, 0) + 1
         return wanted
@@ -172,6 +203,11 @@ class AnySize:
             self.why.append(str(err))
             return None
         return Family((kind, owner.version()), wanted, entry, asked)
+
+
+def _dim(s: Any) -> Dim:
+    """The dimension that a size is."""
+    return s.terms[0][0][0]                              # type: ignore[no-any-return]
 
 
 def _kind(plain: Any) -> Any:
@@ -206,4 +242,4 @@ def check(entry: "Entry") -> None:
 def _has_size(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_has_size, value))
-    return type(getattr(value, "value", value)) is Size
+    return type(getattr(value, "value", value)) in (Size, TracedNumber)

@@ -15,6 +15,7 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..base.dtype import as_dtype
 from ..base.errors import TraceError, shortened
+from .dims import checked
 from .fast_path import NO_WAY
 from .programs import ProgramInfo
 from .trace import Hybridized
@@ -28,9 +29,8 @@ def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
     if set(options) - OPTIONS:
         warnings.warn(_unknown(options), stacklevel=3)
-    if options.get("dynamic", True) not in (True, False):
-        raise ValueError(f"hybridize(dynamic=...) takes True (a size that came with a second value is a symbol of one "
-                         f"program for all) or False (each size is a program), got {options['dynamic']!r}")
+    if "dynamic" in options:
+        options = {**options, "dynamic": checked(options["dynamic"])}
     return {k: _precision(v) if k == "precision" else v for k, v in options.items() if k in OPTIONS}
 
 

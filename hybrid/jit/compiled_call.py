@@ -107,11 +107,11 @@ class Entry:
         """The compiled program."""
         return runtime.compile(self.program, self.ctx)
 
-    def is_compiled(self, calls: int = 0) -> bool:
-        """Whether its program is not waiting for a compiler that works in the background. calls: that do without the
-        compiled one where it is, by which the compiler chooses what is next."""
+    def is_compiled(self, calls: int = 0, seconds: float = 0.0) -> bool:
+        """Whether its program is not waiting for a compiler that works in the background. calls, seconds: that do
+        without the compiled one where it is, by which the compiler chooses what is next."""
         if self._waits:
-            self._waits = runtime.waits_for_compiler(self.program, self.ctx, calls)
+            self._waits = runtime.waits_for_compiler(self.program, self.ctx, calls, seconds)
         return not self._waits
 
     def _parts(self) -> Any:

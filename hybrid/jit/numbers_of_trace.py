@@ -46,13 +46,16 @@ class NumbersOfTrace:
     @contextmanager
     def watched(self, line: Callable[[], str]) -> Iterator[None]:
         """Scope in which the code runs. NotWithInputs in the place of an error."""
+        was = SCOPE.numbers
         if not self._given.places:
+            SCOPE.numbers = self._trace.symbolic             # sizes become numbers
             try:
                 yield
             finally:
+                SCOPE.numbers = was
                 self._put_back()
             return
-        before, was = self._references(), SCOPE.numbers
+        before = self._references()
         SCOPE.numbers = True
         try:
             yield

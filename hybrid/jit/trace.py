@@ -22,6 +22,7 @@ from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
+from ..graph.size_numbers import Computed, SizeNumbers
 from ..graph.traced_number import TracedNumber
 from ..ir import Program
 from ..ops.registry import find
@@ -42,6 +43,7 @@ from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
 from ..ir.asked import Asked
+from ..ir.size import Specialised
 from .any_size import RENEW, AnySize, check
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
@@ -108,6 +110,7 @@ class Trace:
         self.transformed = False                        # of vmap, jvp and the like, which never run as plain Python
         self.names: set[str] = set()                    # in the code that ran
         self.symbolic = False                           # whether sizes are symbols (any_size.py)
+        self._size_numbers: SizeNumbers | None = None   # those that the code computes from sizes
         self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
@@ -152,6 +155,23 @@ class Trace:
             self.known[id(x)] = create(find("_copy"), [handle], {},
                                        f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
+
+    def size_numbers(self) -> SizeNumbers:
+        """The numbers that the code computes from symbolic sizes; Specialised where the sizes are no symbols."""
+        if not self.symbolic or self.in_body:
+            raise Specialised(f"{user_location()}: a size is used as a number in the body of a loop")
+        if self._size_numbers is None:
+            self._size_numbers = SizeNumbers(self._computed)
+        return self._size_numbers
+
+    def _computed(self, holder: Computed, dtype: np.dtype) -> Symbol:
+        self.renewed.add(id(holder))
+        return self.variable(f"size{len(self.variables)}", holder, (), dtype)
+
+    def settle_sizes(self) -> None:
+        """Specialised where the code keeps a number that it computed from sizes."""
+        if self._size_numbers is not None:
+            self._size_numbers.settle()
 
     def renew(self, x: NDArray) -> Symbol:
         """The traced input for an array that ``before`` fills at every call: nothing is prepared from it."""
@@ -746,6 +766,7 @@ class Hybridized:
                                          "compiled program cannot know. Give it as an argument what it needs, or call "
                                          "this block or function without hybridize.")
                     numbers.settle()
+                    trace.settle_sizes()
                     if reader.types:
                         line, variable = reader.types[0]
                         raise _PlainOnly(

@@ -14,7 +14,9 @@ from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, Symbol
+from ..graph.size_numbers import with_numbers
 from ..graph.traced_number import TracedNumber
+from ..ir.size import Size
 from .traced_indexing import NUMBERS, assign, basic_item, is_np, updated
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
@@ -51,6 +53,7 @@ EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_max
              "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor",
                              "logical_xor"),
              "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
+CHANGING = (TracedNumber, Size)                          # numbers that are others at each call
 # of these MXNet joins the words: _plusscalar, not _plus_scalar
 _JOINED = frozenset({"_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum", "_hypot"})
 
@@ -62,9 +65,9 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     tail = "scalar" if hint in _JOINED else "_scalar"
     if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
         return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
-    if SCOPE.numbers and TracedNumber in (type(lhs), type(rhs)):
+    if SCOPE.numbers and (type(lhs) in CHANGING or type(rhs) in CHANGING):
         out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
-        array = rhs if type(lhs) is TracedNumber else lhs
+        array = rhs if type(lhs) in CHANGING else lhs
         # beside a number nd's operations keep the array's dtype
         return out if is_np(array) or out is NotImplemented else out.astype(array.dtype, copy=False)
     if is_np(lhs) or is_np(rhs):
@@ -97,6 +100,8 @@ def _refuse_stranger(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) ->
 
 def _beside(x: Any, other: Any) -> Any:
     """A value; of a traced number the input that takes its place beside another value, or the number of this call."""
+    if type(x) is Size:
+        x, = with_numbers(x)
     if type(x) is not TracedNumber:
         return x
     dtype = getattr(other, "dtype", None)

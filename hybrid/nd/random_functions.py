@@ -11,6 +11,8 @@ from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype, is_float
 from ..base.errors import AttributeValueError, ShapeError
+from ..ir.build import ints
+from ..ir.size import Size
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
 
@@ -28,7 +30,7 @@ def shape_of(shape: Any) -> Any:
         return shape
     if isinstance(shape, str):
         raise ShapeError(f"a shape is a number or a tuple of numbers, such as (2, 3), got {shape!r}")
-    return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
+    return ints((shape,) if isinstance(shape, (int, np.integer, Size)) else shape)
 
 
 def make(op: str, out: Any = None, **attrs: Any) -> Any:

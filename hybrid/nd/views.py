@@ -10,6 +10,7 @@ from . import functions
 from ..base import pending
 from ..buffers.array import NDArray, wrap
 from ..base.errors import ShapeError, user_location
+from ..ir.build import ints
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, Symbol
@@ -81,7 +82,7 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
     if new is None or isinstance(new, tuple) and not new and given is None and not shape:
         raise ShapeError("reshape needs a shape, as in x.reshape((2, -1))")
-    new = type(new)(int(s) for s in new) if isinstance(new, (list, tuple)) else (int(new),)
+    new = type(new)(ints(new)) if isinstance(new, (list, tuple)) else ints((new,))
     if is_np(self):
         return in_order("reshape", self, tuple(new), order)
     if order != "C":

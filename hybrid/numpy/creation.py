@@ -10,6 +10,8 @@ import numpy as _np
 
 from ..nd import functions
 from ..buffers.array import NDArray, array as _array
+from ..ir.build import ints
+from ..ir.size import Size
 from ..nd import made_here
 from ..nd.random_functions import make as _make
 from ..base.scope import SCOPE, tracing
@@ -18,11 +20,11 @@ from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
 def shape_tuple(shape: Any) -> tuple[int, ...]:
     """A shape from one number or several."""
-    if isinstance(shape, (int, _np.integer)):
-        return (int(shape),)
+    if isinstance(shape, (int, _np.integer, Size)):
+        return ints((shape,))
     if isinstance(shape, NDArray):
         return tuple(int(s) for s in shape.tolist())             # np.array([2, 3]) is of float32
-    return tuple(map(operator.index, shape))
+    return tuple([s if type(s) is Size else operator.index(s) for s in shape])      # type: ignore[misc]
 
 
 def _order(name: str, order: str) -> None:
@@ -107,7 +109,7 @@ def arange(start: Any = None, stop: Any = None, step: Any = 1, dtype: Any = None
         step = 1
     if step == 0:
         raise ZeroDivisionError("np.arange: step must not be 0")
-    if (stop - start) / step <= 0:
+    if (stop <= start if step > 0 else stop >= start):
         return zeros((0,), dtype, ctx=ctx or device)
     return as_np(_make("_arange", start=start, stop=stop, step=step, dtype=dtype or "float32", ctx=ctx or device))
 

@@ -69,6 +69,8 @@ class Int(Attribute):
         self.takes_none = none
 
     def convert(self, value: Any) -> int:
+        if type(value) is Size:
+            return value                                     # type: ignore[return-value]
         if isinstance(value, str) and value in ("True", "False"):
             return int(value == "True")
         n = _number(value)
@@ -96,7 +98,7 @@ class Number(Attribute):
     def convert(self, value: Any) -> Any:
         if isinstance(value, str) and value.strip() in ("True", "False"):
             return value.strip() == "True"
-        return _number(value)
+        return value if type(value) is Size else _number(value)
 
 
 class Bool(Attribute):

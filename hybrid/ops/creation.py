@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.size import Specialised, fixed
 from .attributes import Attrs
 from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
 
@@ -47,9 +49,13 @@ def arange(a: Attrs) -> Node:
         raise ShapeError(f"arange from {start} to {stop}: step must not be 0")
     if a.repeat < 1:
         raise ShapeError(f"arange: repeat must be at least 1, got {a.repeat}")
-    n = max(math.ceil((stop - start) / a.step), 0)
     d = dt.as_dtype(a.dtype)
-    out = ir.cast(_counted(n, start, a.step, d), d)
+    if fixed(start) and fixed(stop):
+        n = max(math.ceil((stop - start) / a.step), 0)
+        out = ir.cast(_counted(n, start, a.step, d), d)
+    else:
+        out = ir.cast(_counted_sizes(start, stop, a.step), d)
+        n = out.shape[0]
     return ir.reshape(ir.expand(ir.reshape(out, (n, 1)), (n, a.repeat)), (-1,)) if a.repeat > 1 and n else out
 
 
@@ -62,6 +68,16 @@ def _counted(n: int, start: float, step: float, d: np.dtype) -> Node:
     count, start, step = ir.iota(n, np.int32 if dt.is_float(d) else np.int64), int(start), int(step)
     count = count if step == 1 else count * step
     return count + start if start else count
+
+
+def _counted_sizes(*ends: Any) -> Node:
+    """start, start + step, … below stop, of integers some of which are symbolic sizes."""
+    start, stop, step = (x if not fixed(x) else int(x) for x in ends)
+    if step < 1 or any(fixed(x) and x != y for x, y in zip(ends, (start, stop, step))):
+        raise Specialised(f"arange from {start} to {stop} by {step}")
+    n = (stop - start - 1) // step + 1 if stop > start else 0
+    count = ir.iota(n) if step == 1 else ir.iota(n) * step
+    return count + (start if fixed(start) else ir.size_value(start, np.int64))
 
 
 @op("_linspace", "", json=("_npi_linspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True),

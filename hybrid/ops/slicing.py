@@ -5,15 +5,11 @@ from typing import Sequence
 
 from .. import ir
 from ..base.errors import ShapeError
+from ..base.indexing import slice_range
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Int, Shape, op
 from .shape import cut, normal_axis
-
-
-def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
-    start, stop, stride = slice(begin, end, step or 1).indices(n)
-    return start, max(len(range(start, stop, stride)), 0), stride
 
 
 @op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True),
@@ -33,7 +29,7 @@ def slice_ranges(shape: Sequence[int], a: Attrs) -> tuple[list[int], list[int], 
     for i, (b, e) in enumerate(zip(a.begin, a.end)):
         if i >= len(shape):
             raise ShapeError(f"slice has {len(a.begin)} ranges for an array of {len(shape)} axes")
-        start[i], size[i], stride[i] = _range(shape[i], b, e, a.step[i] if i < len(a.step) else None)
+        start[i], stride[i], size[i] = slice_range(b, e, a.step[i] if i < len(a.step) else None, shape[i])
     return [b if n else 0 for b, n in zip(start, size)], size, stride
 
 
@@ -46,7 +42,7 @@ def slice_axis(data: Node, a: Attrs) -> Node:
         if v is not None and not -n <= v <= n:
             raise ShapeError(f"slice_axis: {name}={v} is outside of axis {axis} of data {data.shape}: use {-n} to "
                              f"{n}, or end=None for all that follows")
-    start, size, _ = _range(n, a.begin, a.end, None)
+    start, _, size = slice_range(a.begin, a.end, None, n)
     if n and not size:
         raise ShapeError(f"slice_axis: begin={a.begin} is not before end={a.end} on axis {axis} of data {data.shape}")
     return cut(data, axis, start, size)

@@ -16,6 +16,7 @@ from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
+from .coming import ComingSized
 from .observers import OBSERVERS, observed
 from .pending import PendingProgram, begun, run_by_primitives
 from .report import Report, make_report
@@ -46,8 +47,10 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     """An executable for a program on a device: ``exe(arrays) -> outputs``, with ``exe.report``."""
     key = ("executable", ctx.device_type, ctx.device_id, SETTINGS_CHANGED[0])
     found = program.memo.get(key)
-    if found is None or type(found) is PendingProgram and found.settled() is not None:
-        found = program.memo[key] = _told(program, ctx) if found is None else found.settled()
+    if found is None:
+        found = program.memo[key] = _told(program, ctx)
+    elif type(found) is PendingProgram and (made := found.settled(config.compile_mode() == "now")) is not None:
+        found = program.memo[key] = made
     return found
 
 
@@ -80,6 +83,8 @@ def compiler_runs(exe: Any) -> tuple[str, int, int]:
     if type(exe) is PendingProgram:
         made = exe.settled()
         return ("waiting", 0, 1) if made is None else compiler_runs(made)
+    if type(exe) is ComingSized:
+        return exe.runs()
     if type(exe) is ReferenceProgram:
         return "not compiled", 0, 0
     return "compiled", exe.compiled_here, exe.compiled_behind
@@ -91,12 +96,14 @@ def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
     return observed(program, exe, raw) if OBSERVERS else exe(raw)
 
 
-def waits_for_compiler(program: Program, ctx: Context, calls: int = 0) -> bool:
-    """Whether a program that was asked for runs without its compiled form still. calls: that do without it now."""
+def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: float = 0.0) -> bool:
+    """Whether a program that was asked for runs without its compiled form still. calls, seconds: that do without it
+    now, and what they took."""
     exe = compile(program, ctx)
     if type(exe) is not PendingProgram:
         return False
     exe.job.calls += calls
+    exe.job.seconds += seconds
     return True
 
 
@@ -112,6 +119,8 @@ def _told(program: Program, ctx: Context) -> Any:
 def _of_whole(program: AtSizes, ctx: Context) -> Any:
     """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
     found: Any = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    if type(found) is ComingSized:
+        return found.of_size(program, lambda alone: _compile(alone, ctx))
     return found.at(program.values) if hasattr(found, "at") else None
 
 
@@ -131,9 +140,9 @@ def _compile(program: Program, ctx: Context) -> Any:
         trim()
     with forking.IMPORTS:
         from . import cpu, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
-    if sized.sized(program):
-        return sized.SizedProgram(program)
     mode = config.compile_mode()
+    if sized.sized(program):
+        return ComingSized(program, sized.SizedProgram) if mode == "background" else sized.SizedProgram(program)
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():

@@ -41,6 +41,7 @@ class Calls:
     def one(self, job: "Job") -> Iterator[None]:
         """Scope of a call."""
         job.calls += 1
+        begin = time.monotonic()
         with _lock:
             self.running += 1
         try:
@@ -50,7 +51,7 @@ class Calls:
             with _lock:
                 self.running -= 1
             self.ended = time.monotonic()
-
+            job.seconds += self.ended - begin
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
@@ -79,7 +80,7 @@ class Job:
         self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
                                     "HYBRID_CACHE": str(cache.folder())}}
-        self.calls = 0                 # that did without the compiled program
+        self.calls, self.seconds = 0, 0.0        # that did without the compiled program, and what they took
         self.hurry = False             # whether somebody waits for it
         self.made = time.monotonic()
         self.ended = threading.Event()
@@ -88,9 +89,16 @@ class Job:
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
         when that is over, as the second call of some program tells, or silence."""
-        now = time.monotonic()
-        return self.hurry or self.calls > 1 or now - self.made > LONGEST_CALL or (
-            not CALLS.running and now - max(CALLS.ended, self.made) > SILENCE)
+        return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
+
+    def wanted(self) -> tuple[bool, float]:
+        """What is compiled first: what somebody waits for, then what took most time; of what took none, the one that
+        was called most."""
+        return self.hurry, self.seconds + 1e-4 * self.calls
+
+    def is_silent(self) -> bool:
+        """Whether no call does without a compiled program, and none has for a moment."""
+        return not CALLS.running and time.monotonic() - max(CALLS.ended, self.made) > SILENCE
 
     def end(self, failed: bool) -> None:
         """Note that no process works on it any more."""
@@ -195,11 +203,11 @@ class Queue:
             return False
 
     def take(self) -> Job | None:
-        """The waiting job that was called most; None where others took them all."""
+        """The waiting job whose calls took most time; None where others took them all."""
         with self._changed:
             if not self._waiting or self._closed:
                 return None
-            job = max(self._waiting, key=lambda j: (j.hurry, j.calls))
+            job = max(self._waiting, key=Job.wanted)
             self._waiting.remove(job)
             return job
 

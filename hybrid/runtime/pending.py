@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base import forking
 from ..ir import Program
+from ..ir.direct import own
 from ..ir.text import to_text
 from . import background, reference
 from .background import Job
@@ -77,9 +78,10 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
 def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[Any]:
     """Outputs of a program, each an array of its own; updated inputs are written in place."""
     outputs, updates = reference.run(program, arrays, xp)
-    outputs = [xp.array(o) for o in outputs]                 # results never share memory with inputs
+    # results never share memory with inputs or each other
+    outputs = [xp.array(o) if any(o is p for p in outputs[:k]) else own(o, arrays, xp) for k, o in enumerate(outputs)]
     if len(updates) > 1:
-        updates = [xp.array(u) for u in updates]             # one may be another input, changed here too
+        updates = [own(u, arrays, xp) for u in updates]      # one may be another input, changed here too
     for (slot, _), value in zip(program.updates, updates):
         arrays[slot][...] = value
     return outputs

@@ -52,6 +52,8 @@ _useless: dict[str, str] = {}                     # compilers that were tried in
 _refused: list[str] = []
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
+_running: list[Any] = []                          # compilers, until they were waited for
+forking.in_child(_running.clear)
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
 
 
@@ -155,7 +157,9 @@ def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tu
     folder: for its temporary files, which go with that also where it is killed."""
     paper = _paper()
     try:
-        return system.start(command, stream, paper, compilers.environment(command[0], folder)), paper
+        process = system.start(command, stream, paper, compilers.environment(command[0], folder))
+        _running.append(process)
+        return process, paper
     except OSError as err:
         os.close(paper)
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err  # noqa: E501
@@ -169,6 +173,15 @@ def _ended(process: Any, doubt: Callable[[], None] | None = None, cc: str = "") 
         return system.waited(process)
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
+    finally:
+        with contextlib.suppress(ValueError):
+            _running.remove(process)
+
+
+def end_compilers() -> None:
+    """End the compilers that this process runs now: its threads do not wait for them any more."""
+    for process in list(_running):
+        system.kill(process)
 
 
 def _wait(process: Any, doubt: Callable[[], None] | None, most: float) -> None:

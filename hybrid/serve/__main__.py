@@ -51,6 +51,7 @@ def main(given: Sequence[str]) -> int:
     options = arguments(given)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     os.environ.setdefault("HYBRID_SKIP_ZEROS", "0")        # before programs are made: see rows.py
+    os.environ.setdefault("HYBRID_COMPILE", "now")         # a row has the same bits in every batch
     signal.signal(signal.SIGTERM, _stop)                   # uvicorn raises it again when all is done
     signal.signal(signal.SIGINT, _stop)
     from ..base.errors import HybridError  # noqa: PLC0415

@@ -1,5 +1,5 @@
-"""``python -m tests.fuzz [--seconds S] [-n N] [--seed SEED] [--kind graph|network|casts]``: random programs, eager
-against compiled."""
+"""``python -m tests.fuzz [--seconds S] [-n N] [--seed SEED] [--kind graph|network|casts|sized]``: random programs,
+eager against compiled."""
 from __future__ import annotations
 
 import argparse
@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=0, help="for how long (default 60 where no -n is given)")
     parser.add_argument("-n", type=int, default=0, help="how many programs")
     parser.add_argument("--seed", type=int, default=None, help="default: a random one, which is printed")
-    parser.add_argument("--kind", choices=("graph", "network", "casts"))
+    parser.add_argument("--kind", choices=("graph", "network", "casts", "sized"))
     parser.add_argument("--most", type=int, default=5, help="failures after which to stop")
     given = parser.parse_args(words)
     seed = random.randrange(10**6) if given.seed is None else given.seed

@@ -1,12 +1,13 @@
 """Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts."""
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
 from hybrid.buffers.array import NDArray
 
-from .program import Input, Program, namespace, quiet
+from .program import Input, Program, call, namespace, plain, quiet
 
 UNARY = ("nd.relu({a})", "nd.tanh({a})", "nd.sigmoid({a})", "nd.exp(nd.clip({a}, -4, 4))", "nd.abs({a})",
          "nd.sqrt(nd.abs({a}))", "-{a}", "nd.square({a})",
@@ -157,6 +158,25 @@ def _unsafe(line: str, names: dict[str, Any]) -> bool:
     if held and (numbers.min() <= held[0] - 1 or numbers.max() >= held[1] + 1):
         return True
     return not _works(line, names)
+
+
+LENGTHS = (1, 2, 3, 13, 15, 16, 17, 33, 40)                 # around tiles and vectors
+
+
+def sized(rng: random.Random) -> Program:
+    """A graph, or a network with its step, at five lengths of the first axis: one program serves those after the
+    second, unless one of its guards fails."""
+    made = rng.choice((graph, graph, network))(rng)
+    every = [n for n in rng.sample(LENGTHS, len(LENGTHS)) if quiet(lambda n=n: _runs(made, n))]
+    return dataclasses.replace(made, rows=(0, *every[:4]))
+
+
+def _runs(program: Program, rows: int) -> bool:
+    try:
+        call(program, plain(program), rows)
+    except Exception:  # noqa: BLE001  shapes that do not fit
+        return False
+    return True
 
 
 KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network)

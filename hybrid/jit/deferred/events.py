@@ -3,6 +3,7 @@
 """
 from __future__ import annotations
 
+import time
 import weakref
 from typing import Any, NamedTuple, Sequence
 
@@ -149,6 +150,7 @@ class Node:
         # of the first event of a round: programs of such rounds that a compiler in the background works on, and how
         # many events each of them does
         self.waiting: list[tuple[Any, int]] = []
+        self.began = 0.0                                 # when the last such round began
         # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
         # long as ``seen`` is the count of rebinds and the slots are those of the arrays
         self.away: list[tuple[Any, Any]] = []
@@ -158,7 +160,9 @@ class Node:
 
     def waits(self) -> bool:
         """Whether rounds that begin with this event run as they are, since their program is being compiled."""
-        self.waiting = [(entry, n) for entry, n in self.waiting if not entry.is_compiled(n)]
+        now = time.monotonic()
+        took, self.began = now - self.began if self.began else 0.0, now
+        self.waiting = [(entry, n) for entry, n in self.waiting if not entry.is_compiled(n, took)]
         return bool(self.waiting)
 
 
