@@ -71,11 +71,13 @@ def occupancy(k: Kernel, gpu: Gpu) -> int:
 
 def model(k: Kernel, gpu: Gpu) -> Time:
     """The time of one launch."""
-    from gpu_model_async import is_async, tile as async_tile  # noqa: PLC0415  it builds on this module
+    from gpu_model_async import is_async, several, shares, tile as async_tile  # noqa: PLC0415  it builds on this module
     if is_async(k):
         t = async_tile(k, gpu)
     elif "As[" in k.text or "Bs[" in k.text:
         t = _tile(k, gpu)
+    elif shares(k) > 1:
+        t = several(k, gpu)
     else:
         t = _rows(k, gpu)
     memory = k.bytes / (gpu.dram if k.bytes > 40e6 else gpu.l2) * 1e6

@@ -11,6 +11,7 @@ Where each figure comes from:
 - HGMMA m64nNk16 runs at the peak: 64 N 16 products at 2048 a clock and SM (H100 whitepaper: 989 TFLOPS dense; of tf32,
   8 deep, half as many). It reads B, and A where that is not in registers, from shared memory at 128 bytes a clock (W.
   Luo et al.: from shared memory as fast as from registers where that is enough). Its kernels have two slices under way.
+- A block of a launch of several kernels' elements issues the instructions of one of them, which are taken as equal.
 - A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
   bytes are in what the slice takes.
 """
@@ -32,6 +33,21 @@ def is_async(k: Kernel) -> bool:
     ops = {i.op.split(".")[0] for i in k.code}
     staged = bool(ops & {"LDGSTS", "UBLKCP", "UTMALDG"}) or "tile_memory" in k.text and "round < " in k.text
     return staged and bool(ops & {"HMMA", "HGMMA", "FFMA"})
+
+
+def shares(k: Kernel) -> int:
+    """Kernels whose elements a launch computes, each in blocks of its own."""
+    return len(re.findall(r"t = \((?:int|long long)\)b \* \d+ \+", k.text))
+
+
+def several(k: Kernel, gpu: Gpu) -> Time:
+    """Blocks that each compute elements of one of several kernels: a block issues its share, and finds it by halves."""
+    count, at_once, warps = shares(k), occupancy(k, gpu), k.threads // 32
+    issued = round(len(k.code) / count + 4 * math.log2(count))
+    per_sm = math.ceil(k.blocks / gpu.sms)
+    waiting, working = math.ceil(per_sm / at_once) * 1200, issued * warps / 4 * per_sm
+    return Time("many", max(working, waiting) / gpu.clock * 1e6, "issue" if working > waiting else "latency",
+                at_once * warps, issued, 0, 1, 0)
 
 
 def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
@@ -79,13 +95,16 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     body, unrolled = main_loop(k)
     stated = re.search(r"round < (\d+)", k.text)
     rounds = int(stated[1]) if stated else unrolled
+    turns = re.search(r"turn <= (\d+)", k.text)            # of attention, which brings the next keys meanwhile
+    if turns:
+        rounds, unrolled = int(turns[1]), 1
     passes, warps = rounds / unrolled, k.threads // 32
     issue = (len(body) * passes + len(k.code) - len(body)) * warps / 4
     shared = sum(map(_shared, body)) * passes * warps
     tensor = sum(_products(i, gpu) for i in body) * passes * warps
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
-    under_way = 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
+    under_way = 1 if turns else 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
     latency = rounds * max(LATENCY / under_way, 4 * WAIT) + LATENCY + 1500
     throughput = max(issue, shared, tensor, float32)
     per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)

@@ -73,6 +73,14 @@ def test_kinds_of_windows() -> None:
     check([Form(fn, arrays) for fn, arrays in forms])
 
 
+def test_what_is_put_in_order_is_one_launch() -> None:
+    form = residual("float32")
+    deeper = Form(lambda *a: ir.map("relu", conv(conv(a[0], a[3], a[4], 1, 1), a[6], a[4], 1, 1)),
+                  [normal(1, 16, 6, 6), *form.arrays[1:], normal(24, 24, 3, 3)])
+    groups = planned_for(program([deeper])[0], gpu_context(0)).groups
+    assert [k.root.prim for k in groups[0].kernels] == ["permute"] * 3         # of pictures, and of weights
+
+
 def test_small_convolutions_and_gradients_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     form = residual("float32")
     assert "a_at0[" in text_of(form)

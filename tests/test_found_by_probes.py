@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybrid import autograd, hybridize, nd
+from hybrid import autograd, hybridize, nd, sym
 from hybrid import np as hnp
 
 
@@ -46,3 +46,12 @@ def test_copying_an_array_into_itself_does_nothing():
 def test_clip_needs_a_limit():
     with pytest.raises(ValueError, match="needs a limit"):
         nd.clip(nd.ones(2))
+
+
+def test_dtypes_are_inferred_backward_through_operators_that_keep_them():
+    a, b = sym.var("a"), sym.var("b")
+    for dtype in (np.float16, np.float64):
+        assert (a + b * 2).infer_type(a=dtype) == ([dtype, dtype], [dtype], [])
+        layer = sym.FullyConnected(sym.exp(a), num_hidden=2, name="f")
+        assert layer.infer_type(f_weight=dtype) == ([dtype] * 3, [dtype], [])
+    assert (sym.Cast(a, "float32") + b).infer_type(b="float32") == (None, None, None)

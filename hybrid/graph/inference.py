@@ -121,6 +121,16 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any],
     shapes = shapes_of(order, {})
     types: dict[Any, Any] = {id(n): dt.as_dtype(given[n.name]) if given.get(n.name) is not None else n.info[0][1]
                              for n in order if n.opdef is None}
+    for _ in range(8 if default is None else 1):            # a later operator may tell the dtype of an earlier variable
+        _types_forward(order, shapes, types, default)
+        if default is not None or not _types_backward(order, shapes, types):
+            break
+    return {key: found or default for key, found in types.items()}
+
+
+def _types_forward(order: Sequence[SymNode], shapes: Mapping[Any, Any], types: dict[Any, Any],
+                   default: np.dtype | None) -> None:
+    """Dtypes of parameters and results from those of the data."""
     for n in order:
         if n.opdef is None or n.attrs is None:
             continue
@@ -135,7 +145,27 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any],
                 types[key] = _of_parameter(n, name, np.dtype(first))
         for k, found in enumerate(_outputs(n, [shapes.get(key) for key in at], [types[key] for key in at], told)):
             types[(id(n), k)] = found
-    return {key: found or default for key, found in types.items()}
+
+
+def _types_backward(order: Sequence[SymNode], shapes: Mapping[Any, Any], types: dict[Any, Any]) -> bool:
+    """Dtypes of inputs of which nothing is known, from that of the result, where the operator keeps a dtype; whether
+    there were any."""
+    some = False
+    for n in reversed(order):
+        at = [key_of(m, k) for m, k in n.inputs]
+        found = types.get((id(n), 0))
+        if n.opdef is None or n.attrs is None or not at or found is None or any(types.get(key) is not None
+                                                                                for key in at):
+            continue
+        other = dt.float32 if found == dt.float64 else dt.float64
+        try:
+            kept = all(_outputs(n, [shapes.get(key) for key in at], [d] * len(at))[0] == d for d in (found, other))
+        except HybridError:
+            kept = False
+        if kept:
+            types.update(dict.fromkeys(at, found))
+            some = True
+    return some
 
 
 def _unknown_inputs(n: SymNode, types: dict[Any, Any]) -> None:
@@ -143,7 +173,7 @@ def _unknown_inputs(n: SymNode, types: dict[Any, Any]) -> None:
     assert n.opdef is not None and n.attrs is not None
     own = n.attrs.asdict().get("dtype")
     for k in range(n.opdef.num_outputs(n.attrs)):
-        types[(id(n), k)] = dt.as_dtype(own) if own else None
+        types[(id(n), k)] = dt.as_dtype(own) if own else types.get((id(n), k))
 
 
 def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:

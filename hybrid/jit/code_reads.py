@@ -71,6 +71,17 @@ def _imports_of(code: CodeType) -> tuple[str, ...]:
 
 
 @functools.lru_cache(4096)
+def _tells_apart(code: CodeType) -> bool:
+    """Whether some code asks which objects its variables are (``x is y``, ``id(x)``)."""
+    before = ""
+    for i in dis.get_instructions(code):
+        if i.opname == "IS_OP" and before.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            return True
+        if i.opname != "CACHE":
+            before = i.opname
+    return "id" in code.co_names
+
+
 def _reads_any(code: CodeType) -> bool:
     """Whether some code reads attributes by names that it makes while it runs, or by the patterns of ``match``."""
     asking, named = False, False

@@ -63,6 +63,7 @@ class Reachable:
         self.names: set[str] = set(_ALWAYS)
         self.asked: set[str] = set()                           # names given to getattr
         self.every = False                                     # whether code reads attributes that no name tells of
+        self.tells_apart = False                               # whether code asks which object a variable is
         self.places: dict[Any, Any] = {}
         self.values: dict[Any, Any] = {}                       # what they held when they were found
         self._codes: dict[int, CodeType] = {}                  # of the user's that ran

@@ -23,12 +23,12 @@ from ..graph.symbol import Symbol
 from . import answers
 from ..graph.traced_number import TracedNumber
 from .surroundings import READERS, kind_of, line_of
-from .code_reads import (_globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any, _types_asked,
-                         is_foreign_array, is_library, is_numeric)
+from .code_reads import (_globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any, _tells_apart,
+                         _types_asked, is_foreign_array, is_library, is_numeric)
 from .reachable import Reachable, _BOXES
 
 _CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
-_ALL = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
+_ALL = frozenset({"vars", "dir", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
 _ASKS = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
 _NAMED_BY_TEXT = frozenset({"globals", "vars", "modules", "import_module", "__dict__"})     # code that names globals so
 _UNLOCKING = frozenset({"acquire", "release", "__enter__", "__exit__", "acquire_lock", "release_lock"})
@@ -120,6 +120,7 @@ class Reader(Reachable):
         named = frozenset(code.co_names)
         self.names |= named
         self.every = self.every or bool(named & _ALL) or _reads_any(code)
+        self.tells_apart = self.tells_apart or _tells_apart(code)
         for module in _imports_of(code):
             self._imported(module)
         if named & _ASKS:

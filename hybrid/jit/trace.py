@@ -602,6 +602,8 @@ class Hybridized:
     def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
         """Such a way, if the owner has counters that say when it ends."""
         counters = self._counters()
+        if entry.tells_apart and len(arguments) > 1:           # that way does not see an array that is given twice
+            return None
         if counters is None or not arguments or entry.guard.stamp() != entry.stamp or entry.bind() is None:
             return None
         holds = [b.holds() for b in self._used if hasattr(b, "holds")]
@@ -725,7 +727,7 @@ class Hybridized:
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
         entry = self._entry(trace, leaves, out_structure, trace.cls or cls, changes)
-        entry.numbers = traced.inputs()
+        entry.numbers, entry.tells_apart = traced.inputs(), reader.tells_apart
         return entry, guard, values
 
     def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:

@@ -18,7 +18,8 @@ from .axis_orders import BACK, DEEP, FIRST
 from .layout import Blocking, Conversion
 from .rewrite import rebuild
 
-LEAST_PRODUCTS = 1 << 26        # of a convolution; below, another order costs more than it saves
+LEAST_PRODUCTS = 1 << 25        # of a convolution; below, another order costs more than it saves
+BETWEEN = 32                    # times fewer, where the data is in that order already
 CHUNK = 16                      # bytes that are copied together
 
 
@@ -42,7 +43,8 @@ class ChannelsLast(Conversion):
         """The convolution (N, *out, O) of windows (N, *out, C, *kernel)."""
         rank = len(shape) - 2
         work = math.prod(shape) * math.prod(w.shape[1:])
-        if groups > 1 or w.dtype != win.dtype or not self.takes(w.dtype) or work < LEAST_PRODUCTS:
+        least = LEAST_PRODUCTS // BETWEEN if between else LEAST_PRODUCTS
+        if groups > 1 or w.dtype != win.dtype or not self.takes(w.dtype) or work < least:
             return None
         each = CHUNK // w.dtype.itemsize
         more = -w.shape[1] % each

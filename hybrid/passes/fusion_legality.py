@@ -159,10 +159,10 @@ class Rules:
                                      for u in uses) and n.prim == "map" and hint(n.size) >= LARGE and sum(_wide(a)
                 for a in n.args) > 1:
             return "operand of a contraction, made of several arrays"
-        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape,
+        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and not _doubles(n) and any(linear(n.shape,
                 u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed with its convolution or product, channels last"
-        if dot is not None and n.prim in ELEMENTWISE and not self._of_stored(n):
+        if dot is not None and n.prim in ELEMENTWISE and not self._compares_stored(n) and not _doubles(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
@@ -179,12 +179,10 @@ class Rules:
                 return f"would be computed {visits / max(hint(n.size), 1):.1f} times"
         return ""
 
-    def _of_stored(self, n: Node) -> bool:
-        """A comparison of values that are stored in any case, because others need them, or halves among those as
-        float32: memory holds what has fewer bytes."""
-        comparison = n.dtype == bool and n.prim == "map"
-        wider = n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
-        return (comparison or wider) and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1 for a in n.args)
+    def _compares_stored(self, n: Node) -> bool:
+        """A comparison of values that are stored in any case, because others need them."""
+        return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1
+                                                           for a in n.args)
 
     def _apart(self, n: Node, kernels: Sequence[Kernel]) -> bool:
         """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is
@@ -327,6 +325,11 @@ def _widens(n: Node) -> bool:
     """Whether a value is that of narrower integers, which a product takes as they are."""
     return n.prim == "cast" and n.dtype.kind == n.args[0].dtype.kind == "i" and n.dtype.itemsize > n.args[
         0].dtype.itemsize
+
+
+def _doubles(n: Node) -> bool:
+    """Whether a value is float32 of halves: memory holds what has fewer bytes."""
+    return n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
 
 
 def _wide(n: Node) -> bool:

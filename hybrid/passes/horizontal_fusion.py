@@ -66,6 +66,9 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
         reads = set(k.reads)
         writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
         arena = sum(hint(n.nbytes) for n in k.stores if n not in results)
+        if (joining.channels_last is not None and all(m.prim == "permute" for m in k.members)
+            and all(n.prim == "input" for n in k.reads)):
+            arena = 0                                        # weights in order: they outlive few kernels in any case
         fits = bool(k.root.size) and joining.joins(k)
         # not before a group that writes what it reads or writes, or reads what it writes
         last = max(max((written.get(n, -1) for n in (*reads, *writes)), default=-1),

@@ -198,7 +198,7 @@ class Conversion:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = hint(math.prod(shape)) // filters
-        low = None if depthwise or together > 1 else words(c.x, c.w, groups, c.dilate, self.blocking.words)
+        low = None if depthwise or together > 1 else words(c.x, c.w, groups, c.dilate, pixels, self.blocking.words)
         if low is not None and low.word == 2 and not self._in_words(c):
             low = None
         if low is not None:
@@ -271,7 +271,7 @@ class Conversion:
             return None
         width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
         x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
-        low = words(x, w, 1, (1, 1), self.blocking.words)
+        low = words(x, w, 1, (1, 1), hint(rows), self.blocking.words)
         x, w = (low.x, low.w) if low is not None else (x, w)
         form = "direct" if low is None else low.form
         packed = pack(w, form, width)

@@ -58,7 +58,7 @@ def in_bfloat16(program: Program, lasting: frozenset[int], known: frozenset[str]
     rounded for all its uses, so that it is stored once; results of the program are not rounded. known: what the
     processor multiplies by words (``Blocking.words``)."""
     lasts = Lasting(program, lasting)
-    rounded = {_source(a) for n in program.order() if _pays(n, lasts, known) for a in n.args}
+    rounded = {s for n in program.order() if _pays(n, lasts, known) for a in n.args for s in _sources(a)}
     exact: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
     for n in program.order():
@@ -73,11 +73,14 @@ def _rounded(x: Node) -> Node:
     return ir.cast(ir.cast(x, dt.as_dtype("bfloat16")), dt.float32)
 
 
-def _source(x: Node) -> Node:
-    """The value below reshapes, transposes and other movement."""
+def _sources(x: Node) -> list[Node]:
+    """The value below reshapes, transposes and other movement; where it is a maximum, which rounds to that of rounded
+    values, also what that is of."""
     while x.prim in MOVEMENT:
         x = x.args[0]
-    return x
+    value = x.args[0] if x.prim == "with_grad" else x
+    greatest = value.prim == "reduce" and value.attrs["op"] == "max" and value.dtype == np.float32
+    return [x, *(_sources(value.args[0]) if greatest else [])]
 
 
 def _pays(n: Node, lasts: Lasting, known: frozenset[str]) -> bool:
@@ -117,8 +120,9 @@ class Words:
         return y - ir.expand(extra, y.shape)
 
 
-def words(x: Node, w: Node, groups: int, dilate: Sequence[int], known: frozenset[str]) -> Words | None:
-    """Data and weights in their narrow types, channels padded to whole words; None if words do not multiply them."""
+def words(x: Node, w: Node, groups: int, dilate: Sequence[int], pixels: int, known: frozenset[str]) -> Words | None:
+    """Data and weights in their narrow types, channels padded to whole words; None if words do not multiply them.
+    pixels: of the results."""
     found, of_w = narrow(x), narrow(w)
     if found is None or of_w is None or of_w[1]:
         return None
@@ -132,7 +136,8 @@ def words(x: Node, w: Node, groups: int, dilate: Sequence[int], known: frozenset
     if not word or groups > 1 and more:
         return None
     none, tiles = (0,) * (b.ndim - 2), fixed(x.size) and "tiles" in known
-    tiles = tiles and in_tiles((b.shape[1] + more) // word, b.shape[2:], dilate, groups)
+    # of one pixel, vectors of bytes come from memory faster than tiles
+    tiles = tiles and (pixels > 1 or word == 2) and in_tiles((b.shape[1] + more) // word, b.shape[2:], dilate, groups)
     return Words(ir.pad(a, (0,) * a.ndim, (0,) * (a.ndim - 1) + (more,)), ir.pad(b, (0,) * b.ndim, (0, more, *none)),
                  word, zero, "tiles" if tiles else "words")
 

@@ -30,7 +30,15 @@ HY_FN hy_vi hyv_near_bf16(hy_v v) {
     const hy_vu32 b = (hy_vu32)v, near = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
     return HYV_BITS(HYV_SELECT(HYV_NAN(v, v), HYV_FLOAT(HYV_IB(0x7fc0)), HYV_FLOAT(near)));
 }
+#if HYV_BYTES == 64 && defined(__AVX512BF16__) && defined(__AVX512DQ__) && !defined(__clang__)
+// the instruction has zeros for denormals, and NaNs of its own
+HY_FN hy_halves hyv_to_bf16(hy_v v) {
+    if (__builtin_expect(__builtin_ia32_fpclassps512_mask(v, 0xa1, HYV_ALL) != 0, 0)) return __builtin_convertvector(hyv_near_bf16(v), hy_halves);
+    return (hy_halves)__builtin_ia32_cvtneps2bf16_v16sf(v);
+}
+#else
 HY_FN hy_halves hyv_to_bf16(hy_v v) { return __builtin_convertvector(hyv_near_bf16(v), hy_halves); }
+#endif
 
 // lanes of a mask; the others are neither read nor written
 #if HYV_BYTES == 64 && defined(__AVX512BW__) && defined(__AVX512VL__) && !defined(__clang__)

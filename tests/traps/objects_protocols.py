@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import string
+import types
 
 import numpy as onp
 
@@ -186,3 +187,14 @@ for _name, _use in USES.items():
         play = _played(_use, _how)
         play.__name__ = f"protocol_{_name}_{_how}"
         trap(play)
+
+
+@trap
+def names_listed(H):
+    o = types.SimpleNamespace(a=1)
+    f = H(lambda x: x * len([n for n in dir(o) if not n.startswith("_")]))
+    yield f(arr(1.))
+    o.b = 2
+    yield f(arr(1.))
+    del o.a
+    yield f(arr(1.))

@@ -308,3 +308,17 @@ def positional_only_and_keyword_only(H):
     yield f(arr(1.), arr(2.))
     yield f(arr(1.), b=arr(2.), c=arr(5.))
     yield f(arr(1.), b=3)
+
+
+@trap
+def one_array_twice_told_apart(H):
+    f, a, b = H(lambda x, y: x * 2 if x is y else x * 3), arr(1.), arr(2.)
+    for x, y in ((a, a), (a, b), (b, b), (a, b), (a, a)):
+        yield f(x, y)
+
+
+@trap
+def one_array_twice_by_id(H):
+    f, a, b = H(lambda x, y: x * len({id(x), id(y)})), arr(1.), arr(2.)
+    for x, y in ((a, b), (b, b), (a, b), (a, a)):
+        yield f(x, y)

@@ -7,6 +7,8 @@ one overlaps the one before, or computes pixels beyond the results, and stores t
 """
 from __future__ import annotations
 
+import math
+
 from hybrid.ir import Node
 from hybrid.ir.low_precision import tile_depth
 
@@ -15,6 +17,8 @@ from .packed_words import Words
 from hybrid.codegen.dialect import OF_TEAM, TEAM
 from hybrid.codegen.program.size_parameters import more_declared
 
+LARGE_WEIGHTS = 1 << 19                                   # bytes beyond which they do not all stay in the second cache
+MOST_PARTS = 32
 ROWS = 16                                                 # of a tile
 DATA = {1: 3, 2: 2, 3: 1, 4: 1}                           # tiles of data beside so many vectors of weights
 REGISTERS = 8
@@ -90,13 +94,25 @@ class Tiles(Words):
         offsets = [self.sy * self.across * self.step * i if rows > 1 else sum(self.heights[:i]) * step
                    for i in range(count)]
         _, data, free = self.numbers
-        out = [*loops, f"  for (long q = 0; q < {run}; q += {depth}, W += {depth * self.width}) {{",
+        lines, panel = self._lines_ahead(depth), math.prod(self.weights[1:])
+        each = panel // (depth * self.width) * lines * ROWS
+        begin = [f"  const {self.number} *ahead = W + {panel} + px0_ / {self.pixels} * {each};"] if lines else []
+        fetch = [f"    for (long i_ = 0; i_ < {lines * ROWS}; i_ += {ROWS}) __builtin_prefetch(ahead + i_, 0, 2);",
+                 f"    ahead += {lines * ROWS};"] if lines else []
+        out = [*begin, *loops, f"  for (long q = 0; q < {run}; q += {depth}, W += {depth * self.width}) {{", *fetch,
                "    " + " ".join(f"HYT_LOAD({t}, x + q + {at}l, {step * 4}l);" for t, at in zip(data, offsets))]
         for n, j in enumerate(vectors):
             w = free[n % len(free)]
             out.append(f"    HYT_LOAD({w}, W + {j * self.lanes}, {self.width * 4}); " + " ".join(
                 f"HYT_DOT_{self.dot_name}({j * count + i}, {t}, {w});" for i, t in enumerate(data)))
         return [*out, *["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))]
+
+    def _lines_ahead(self, depth: int) -> int:
+        """Cache lines of the next panel that a step of a part fetches: all parts together fetch the panel. None where
+        weights stay in the second cache, or parts are so many that fetching it is little beside the products."""
+        parts = self.batch // self.planes * self.ty[0] * self.tx[0]
+        large = math.prod(self.weights) * 4 > LARGE_WEIGHTS and not self.volume
+        return -(-depth * self.width // ROWS // parts) if large and parts <= MOST_PARTS else 0
 
     def head(self) -> str:
         """The head of the kernel's function, and the shapes of its tiles."""
