@@ -136,7 +136,7 @@ def test_a_captured_call_keeps_its_memory(mlp: Mlp) -> None:
 
 
 def test_working_memory_outlives_a_capture() -> None:
-    """Also on the careful way, which takes fresh memory for each call."""
+    """Also on the slow path, which takes fresh memory for each call."""
     x = ir.input(0, (64, 64), "float32")
     program = ir.Program((x,), (ir.dot(ir.dot(x, x, ((1,), (0,))), x, ((1,), (0,))),))
     exe: Any = runtime.compile(program, mx.gpu(0))
