@@ -183,7 +183,7 @@ def main() -> None:
 
 
 def save(figures: dict[str, Any], file: str, picture: str) -> None:
-    """Keep the figures as JSON and, where matplotlib is there, as a picture."""
+    """Keep the figures as JSON and, where matplotlib is there, as an image."""
     for name in (file, picture):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(json.dumps(figures, indent=1))

@@ -1,6 +1,6 @@
 """Compiled programs of hybrid on a GPU: ``make bench-gpu``, or ``python benchmarks/gpu.py [--quick] [--out FILE]``.
 
-Needs CuPy and a GPU, installs nothing, and takes less than ten minutes. Writes one table and one picture.
+Needs CuPy and a GPU, installs nothing, and takes less than ten minutes. Writes one table and one image.
 """
 from __future__ import annotations
 

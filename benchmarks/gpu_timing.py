@@ -57,7 +57,7 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
 
 
 def report(title: str, gpu: str, rows: list[Row], path: Path) -> str:
-    """The table as markdown, written to a file; a picture beside it where matplotlib is installed."""
+    """The table as markdown, written to a file; an image beside it where matplotlib is installed."""
     lines = [f"# {title}", "", f"GPU: {gpu}", ""] + ([NOTE, ""] if stand_in() else [])
     lines += ["| program | by | one call, us | back to back, us | until it returns, us |", "|---|---|---|---|---|"]
     for r in rows:

@@ -1,4 +1,4 @@
-"""The ratios of a benchmark as a picture."""
+"""The ratios of a benchmark as an image."""
 from __future__ import annotations
 
 import json
@@ -45,7 +45,7 @@ PEERS = {"ONNX Runtime": "o", "OpenVINO": "s", "JAX jit": "^", "torch.compile": 
 
 
 def headline(machine: str, rows: dict[str, Any], file: str) -> None:
-    """A short picture: how many times hybrid's time each of the best-known peers takes, one line a workload."""
+    """A short plot: how many times hybrid's time each of the best-known peers takes, one row a workload."""
     titles = [t for t in HEADLINES if t in rows][::-1]
     fig, ax = plt.subplots(figsize=(8, 3.4))
     for name, marker in PEERS.items():
@@ -54,7 +54,8 @@ def headline(machine: str, rows: dict[str, Any], file: str) -> None:
         if points:
             ax.plot(*zip(*points), marker, label=name, markersize=7)
     ax.axvline(1, color="black", linewidth=2)
-    ax.annotate("hybrid", (1, len(titles) - 0.45), ha="center", fontsize=9, weight="bold", annotation_clip=False)
+    ax.annotate("hybrid", (1, len(titles) - 0.5), xytext=(0, 4), textcoords="offset points", ha="center", fontsize=9,
+                weight="bold", annotation_clip=False)
     ax.set_xscale("log")
     ax.set_xlim(left=0.9)
     ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}x")
@@ -70,7 +71,7 @@ def headline(machine: str, rows: dict[str, Any], file: str) -> None:
 
 
 def main(recorded: str, file: str) -> None:
-    """Draw the short picture of recorded figures: ``python benchmarks/plot.py FIGURES.json PICTURE.svg``."""
+    """Draw the short plot of recorded figures: ``python benchmarks/plot.py FIGURES.json PLOT.svg``."""
     found = json.loads(Path(recorded).read_text())
     headline(found["machine"], found["rows"], file)
 

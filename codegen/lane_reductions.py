@@ -1,4 +1,4 @@
-"""Reductions whose results lie in lanes: each lane has a sum, product, greatest or least element, or a place of its
+"""Reductions whose results lie in lanes: each lane has a sum, product, largest or least element, or a place of its
 own."""
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
 
 
 def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """The place of the first greatest or least element, in each lane; NaN counts as both."""
+    """The place of the first largest or least element, in each lane; NaN counts as both."""
     e._uniform(guard)
     x, axis = n.args[0], n.attrs["axis"]
     if not e.holds(x.dtype):

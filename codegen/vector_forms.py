@@ -135,7 +135,7 @@ def shifted(n: Node) -> bool:
 
 
 def below_its_maximum(n: Node) -> bool:
-    """Whether a value is x less its greatest element along some axis: never above zero."""
+    """Whether a value is x less its largest element along some axis: never above zero."""
     if n.prim != "map" or n.attrs["fn"] != "sub":
         return False
     x, m = n.args

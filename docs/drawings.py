@@ -1,6 +1,6 @@
 """The drawings of the documentation: ``python docs/drawings.py`` writes images/pipeline.svg, arena.svg, schedule.svg.
 
-The arena is that of a real plan (LeNet, 16 pictures) on the machine that draws it.
+The arena is that of a real plan (LeNet, 16 images) on the machine that draws it.
 """
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def arena() -> Drawing:
     d.arrow((left, base), (838, base))
     d.text(left - 6, base - 285, f"{top:,}", 11, "end", GREY)
     d.text(left - 6, base, "0", 11, "end", GREY)
-    d.text(430, 24, f"Arena of LeNet, 16 pictures: {top:,} bytes; eager code holds {report.eager_bytes:,}", 14,
+    d.text(430, 24, f"Arena of LeNet, 16 images: {top:,} bytes; eager code holds {report.eager_bytes:,}", 14,
            weight="bold")
     d.text(left + 370, base + 66, "kernels, in the order in which they run", 12, colour=GREY)
     return d

@@ -1,6 +1,6 @@
 """A denoising autoencoder: it learns to take noise off handwritten digits by squeezing each one through a few numbers.
 
-``python examples/denoise.py`` prints errors before and after, and saves a picture of digits that it has not seen. Data:
+``python examples/denoise.py`` prints errors before and after, and saves an image of digits that it has not seen. Data:
 examples/data.
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hybrid.gluon import nn
 
 
 class Autoencoder(nn.HybridBlock):
-    """Pictures of 8 by 8 through ``code`` numbers and back."""
+    """Images of 8 by 8 through ``code`` numbers and back."""
 
     def __init__(self, code: int, channels: int, **kwargs: Any):
         super().__init__(**kwargs)
@@ -40,7 +40,7 @@ class Autoencoder(nn.HybridBlock):
 
 
 def noisy(images: onp.ndarray, args: argparse.Namespace, random: onp.random.RandomState) -> onp.ndarray:
-    """Pictures with Gaussian noise, and some pixels lost."""
+    """Images with Gaussian noise, and some pixels lost."""
     grain = images + args.noise * random.randn(*images.shape)
     lost = random.rand(*images.shape) < args.lost
     return onp.clip(onp.where(lost, 0, grain), 0, 1).astype("float32")

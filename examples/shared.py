@@ -1,4 +1,4 @@
-"""What the training examples share: the digits, a progress bar, tables, pictures, timing. tqdm and matplotlib are
+"""What the training examples share: the digits, a progress bar, tables, images, timing. tqdm and matplotlib are
 optional (``pip install 'hybridize[examples]'``); without them an example prints its numbers and says that it drew
 nothing.
 """
@@ -16,6 +16,7 @@ from hybrid.gluon import nn
 
 # nets as small as these gain little from threads, and lose much where other work waits
 os.environ.setdefault("HYBRID_NUM_THREADS", "1")
+os.environ.setdefault("HYBRID_COMPILE", "now")                 # the times shown are those of compiled code
 DATA = Path(__file__).resolve().parent / "data"
 TEST = 360                                     # the last digits of the file, by other writers than the first
 COLORS = ("#1f6f8b", "#e07a1f", "#7a9e3b", "#8c3b5e")
@@ -24,7 +25,7 @@ COLORS = ("#1f6f8b", "#e07a1f", "#7a9e3b", "#8c3b5e")
 def digits() -> tuple[onp.ndarray, onp.ndarray]:
     """All 1797 handwritten digits as (1797, 1, 28, 28) float32 from 0 to 1, and their labels (1797,) float32.
 
-    Each 8 by 8 picture is tripled to 24 by 24 and padded by 2. The last 360 are for tests.
+    Each 8 by 8 image is tripled to 24 by 24 and padded by 2. The last 360 are for tests.
     """
     with onp.load(DATA / "digits.npz") as f:
         images, labels = f["images"].astype("float32") / 16, f["labels"].astype("float32")
@@ -104,7 +105,7 @@ def canvas(width: float, height: float) -> Any:
 
 
 def picture(ax: Any, image: onp.ndarray, title: str = "") -> None:
-    """Show one grey picture in a plot, without axes."""
+    """Show one grey image in a plot, without axes."""
     ax.imshow(image, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
     ax.set_xticks([])
     ax.set_yticks([])

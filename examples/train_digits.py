@@ -1,6 +1,6 @@
 """Train LeNet on real handwritten digits: eagerly and hybridized side by side, then hybridized to the end.
 
-``python examples/train_digits.py`` prints an accuracy table and saves the curves as a picture. Data: examples/data.
+``python examples/train_digits.py`` prints an accuracy table and saves the curves as an image. Data: examples/data.
 """
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ case("CTCLoss", [f(5, 2, 4), i(2, 2, low=1, high=4, dtype="float32")])
 case("gamma", [np.array([-0.5, -1.7, 0.3, 4.2])])
 case("gammaln", [np.array([-0.5, -1.7, 0.3, 4.2])])
 
-# ---- pictures (height, width, channels) of 0 to 1
+# ---- images (height, width, channels) of 0 to 1
 _picture = np.abs(f(3, 4, 3)) / 3 + 0.1
 for _name in ("flip_left_right", "flip_top_bottom", "random_flip_left_right", "random_flip_top_bottom"):
     case(f"_image_{_name}", [_picture])
@@ -109,7 +109,7 @@ for _mode, _gates in (("rnn_relu", 1), ("rnn_tanh", 1), ("lstm", 4), ("gru", 3))
          bidirectional=True, state_outputs=True)
 case("_rnn_param_concat", [f(6), f(4)], dim=0)
 
-# ---- deformable convolutions: places between the pixels, some beyond the picture
+# ---- deformable convolutions: places between the pixels, some beyond the image
 _offset = _rng.uniform(0.1, 0.9, (1, 16, 3, 3)) + _rng.integers(-2, 2, (1, 16, 3, 3))
 case("_contrib_DeformableConvolution", [f(1, 2, 4, 4), _offset, f(2, 2, 2, 2), f(2)], kernel=(2, 2), num_filter=2,
      num_deformable_group=2)

@@ -162,12 +162,12 @@ def order(n: int) -> Case:
 
 
 def pools(n: int) -> Case:
-    """Pools of pictures with lines of n pixels."""
+    """Pools of images with lines of n pixels."""
     return program(_pools, random(2, 3, 8, max(n, 3)))
 
 
 def enlarged(n: int) -> Case:
-    """Pictures made larger: each pixel repeated, and zeros between pixels."""
+    """Images made larger: each pixel repeated, and zeros between pixels."""
     def outputs(x: Node) -> list[Node]:
         twice = ir.reshape(ir.expand(ir.reshape(x, (2, 3, 4, 1, n, 1)), (2, 3, 4, 2, n, 2)), (2, 3, 8, 2 * n))
         return [twice * 2, ir.map("tanh", ir.reshape(ir.expand(ir.reshape(x, (24, n, 1)), (24, n, 3)), (24, 3 * n)))]
@@ -175,7 +175,7 @@ def enlarged(n: int) -> Case:
 
 
 def training(n: int) -> Case:
-    """Gradients of a small network of convolutions and pools for pictures n pixels wide: of pictures, filters and
+    """Gradients of a small network of convolutions and pools for images n pixels wide: of images, filters and
     factors."""
     n = max(n, 3)
 
@@ -320,7 +320,7 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
 
 
 def _pictures() -> Iterator[tuple[str, Case, float]]:
-    """Small networks whose vectors hold pictures."""
+    """Small networks whose vectors hold images."""
     for name in test_batch_in_lanes.CASES:
         yield f"pictures {name}", test_batch_in_lanes.program(name), 1e-5
 

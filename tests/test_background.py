@@ -69,7 +69,7 @@ def test_calls_do_not_wait_and_switch_over(in_background: None) -> None:
     assert type(entry.exe) is cpu.CpuProgram
     for _ in range(3):
         np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
-    assert f._engine.shortest[0] is not None                     # the fast path is there
+    assert f._engine.fast_path[0] is not None                     # the fast path is there
 
 
 def test_a_report_waits_for_the_compiler(in_background: None) -> None:

@@ -1,4 +1,4 @@
-"""Small nets over many pictures (blocks of pictures in vectors): values against float64 for odd sizes, every width of
+"""Small nets over many images (blocks of images in vectors): values against float64 for odd sizes, every width of
 vector, one and two threads; when they are taken, and that what is prepared follows the parameters.
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .cpu_kernels import random, vectors_of
 from .exact_values import checked, compare, exact
 from .test_packed_convolutions import convolution, eager
 
-# name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or
+# name: images, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or
 # "sum", size, stride, padding), ("relu" …,), ("norm",), ("dense", results), ("more",): a residual
 CASES: dict[str, tuple[Any, ...]] = {
     "lenet": (16, 1, 28, 28, ("conv", 6, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",), ("max", (2, 2), (2, 2), 0),

@@ -58,7 +58,7 @@ def turned(x: Node, w: Node, b: Node, m: Node, z: Node) -> list[Node]:
 
 
 def numbered(x: Node, w: Node, b: Node, m: Node, z: Node) -> list[Node]:
-    """Parameters of each picture."""
+    """Parameters of each image."""
     return [conv(x, w, 1) + ir.reshape(ir.slice(m, (0, 0), (6, 1)), (6, 1, 1, 1))]
 
 
@@ -82,7 +82,7 @@ def program(make: Callable[..., list[Node]]) -> tuple[Program, list[np.ndarray]]
 @pytest.mark.parametrize("threads", ("1", "2", "3", "4"))
 @pytest.mark.parametrize("form", DIVIDED)
 def test_values(form: str, threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six blocks of one picture; two or three threads take some each, four cannot."""
+    """Six blocks of one image; two or three threads take some each, four cannot."""
     monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
     p, arrays = program(DIVIDED[form])
     exe = cpu.compiled(p)
@@ -95,7 +95,7 @@ def test_values(form: str, threads: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("form", WHOLE)
 def test_computed_at_once(form: str) -> None:
-    """What mixes pictures, or differs between them without being data, is not divided."""
+    """What mixes images, or differs between them without being data, is not divided."""
     p, arrays = program(WHOLE[form])
     exe = cpu.compiled(p)
     assert "batch computed in" not in str(exe.report)

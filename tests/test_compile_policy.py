@@ -51,7 +51,7 @@ def test_programs_that_are_used_again_do_not_count() -> None:
     block = net()
     for n in range(1, 6):
         block(rows(n))
-        # another one between, or the same program is taken the shortest way
+        # another one between, or the same program is taken the fast path
         block(rows(1))
         block(rows(n))
     assert len(block.cache_misses) == 5

@@ -29,7 +29,7 @@ def write(path: Path, pixels: np.ndarray, *labels: Any) -> str:
 
 @pytest.fixture(scope="module")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A picture of 40 x 80 whose red and green tell the place, with a hundred small boxes."""
+    """An image of 40 x 80 whose red and green tell the place, with a hundred small boxes."""
     y, x = np.indices((40, 80))
     blue_first = np.stack([0 * x, y * 6, x * 3], -1).astype(np.uint8)
     return write(tmp_path_factory.mktemp("records") / "grid.rec", blue_first, [2, 5, *np.ravel(GRID)])
@@ -94,7 +94,7 @@ def test_constraints_on_crops(tmp_path: Path) -> None:
         assert all((b[3:] - b[1:3]).prod() * 0.25 > 0.5 * 0.16 - 1e-6 for b in boxes)
     for _, boxes in samples(path, min_crop_overlaps=0.99, max_crop_trials=3,
                             **{k: v for k, v in crop.items() if k != "max_crop_trials"}):
-        assert len(boxes) == 2                                # no part is allowed: the whole picture
+        assert len(boxes) == 2                                # no part is allowed: the whole image
 
 
 def test_colours_of_detection_records(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Weights are in memory once: after a hybridized inference call has packed them their plain buffers are given up, and
+"""Weights are in memory once: after a hybridized inference call has packed them their plain buffers are evicted, and
 whoever looks at one gets it again, bit for bit.
 """
 from __future__ import annotations
@@ -77,7 +77,7 @@ def eager(net: Any, x: Any) -> np.ndarray:
     return other(x).asnumpy()
 
 
-# ---- what is given up
+# ---- what is evicted
 def test_packed_weights_are_given_up() -> None:
     net, x, before, y = called()
     assert not away(net[1].gamma.data())
@@ -93,10 +93,10 @@ def test_packed_weights_are_given_up() -> None:
 def test_the_report_counts_bytes() -> None:
     net, _, before, _ = called()
     report, size = net.report(), sum(w.nbytes for w in before)
-    assert report.given_up_bytes == report.movable_bytes == size < report.source_bytes < report.prepared_bytes + size
-    assert f"{size} given up" in str(report)
+    assert report.evicted_bytes == report.movable_bytes == size < report.source_bytes < report.prepared_bytes + size
+    assert f"{size} evicted" in str(report)
     weights(net)[0][0, 0] = 1
-    assert net.report().given_up_bytes == size - before[0].nbytes
+    assert net.report().evicted_bytes == size - before[0].nbytes
 
 
 LOOKS: dict[str, Callable[[Any, Path], Any]] = {
@@ -321,7 +321,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
     "part": lambda w: ir.slice(w, (0, 0, 0, 0), (35, 6, 3, 2)),
     "cut": lambda w: ir.pad(w, (0, 0, 0, 0), (0, 0, 0, -1)),
 }
-NO_WAY = ("joined", "rounded", "part", "cut")
+NO_FAST_PATH = ("joined", "rounded", "part", "cut")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -329,7 +329,7 @@ def test_way_back(form: str) -> None:
     w = ir.input(0, (35, 6, 3, 3), np.float32)
     program = Program((w,), (FORMS[form](w),))
     way, = ways_back(program)
-    assert (way is None) == (form in NO_WAY)
+    assert (way is None) == (form in NO_FAST_PATH)
     if way is not None:
         raw = np.random.RandomState(1).rand(35, 6, 3, 3).astype(np.float32)
         packed = reference.run(program, [raw], np)[0][way[0]]

@@ -1,4 +1,4 @@
-"""The training examples learn, print what they say and save their pictures."""
+"""The training examples learn, print what they say and save their images."""
 from __future__ import annotations
 
 import importlib.util

@@ -1,4 +1,4 @@
-"""The shortest way into a compiled block (hybrid/jit/fast_path.py) ends when something may have changed, and is laid
+"""The fast path into a compiled block (hybrid/jit/fast_path.py) ends when something may have changed, and is laid
 again when nothing had."""
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def made(*units: int) -> Any:
 def test_laid_again_after_another_net_was_made() -> None:
     net, x = made(4, 3), nd.array(np.ones((1, 5)))
     want = [net(x).asnumpy() for _ in range(3)][-1]
-    assert net._engine.shortest[0](x) is not None
+    assert net._engine.fast_path[0](x) is not None
     other, y = made(7, 2), nd.array(np.ones((2, 3)))
     other(y)
-    assert net._engine.shortest[0](x) is None                       # it cannot know what was made
+    assert net._engine.fast_path[0](x) is None                       # it cannot know what was made
     for _ in range(trace.RENEW + 1):
         np.testing.assert_array_equal(net(x).asnumpy(), want)
-    assert net._engine.shortest[0](x) is not None
+    assert net._engine.fast_path[0](x) is not None
     for p in net.collect_params().values():                   # and it ends again, at once, with a new value
         p.set_data(p.data() * 2)
     changed = net(x).asnumpy()
@@ -93,7 +93,7 @@ def test_a_function_that_is_switched_off_runs_as_it_is() -> None:
         f.hybridize(active=active)
         for _ in range(3):
             assert f(x).asnumpy().tolist() == [[3, 3], [3, 3]]
-        assert (f._shortest[0] is not None) == active
+        assert (f._fast_path[0] is not None) == active
     x.attach_grad()
     with autograd.record():
         y = f(x)
@@ -112,7 +112,7 @@ def test_a_device_is_one_object_that_does_not_change() -> None:
     for _ in range(3):
         net(x)
     x = nd.array(x, ctx=mx.Context("cpu", 0))
-    assert net._engine.shortest[0](x) is not None                   # an equal one serves as well
+    assert net._engine.fast_path[0](x) is not None                   # an equal one serves as well
 
 
 class Pair(NamedTuple):
@@ -150,10 +150,10 @@ def test_results_of_all_kinds(kind: str) -> None:
                 np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
             else:
                 assert a == b
-    assert (f._engine.shortest[0] is not None) == (kind in RESULTS)
+    assert (f._engine.fast_path[0] is not None) == (kind in RESULTS)
     y = nd.ones((3, 3))
     if kind in RESULTS and kind != "large":
-        assert f._engine.shortest[0](y) is None                    # another shape: the careful way
+        assert f._engine.fast_path[0](y) is None                    # another shape: the slow path
         np.testing.assert_allclose(flat(f(y))[0].asnumpy(), flat(fn(y))[0].asnumpy(), rtol=1e-6)
     first, second = flat(f(x)), flat(f(x))
     for a, b in zip(first, second):                          # each call has results of its own
@@ -167,7 +167,7 @@ def test_nothing_is_left_behind() -> None:
     f, x, y = mx.hybridize(f), nd.ones((4, 4)), nd.ones((3, 4))
     for _ in range(3):
         f(x)
-    quick, raw = f._engine.shortest[0], x._data
+    quick, raw = f._engine.fast_path[0], x._data
     before = sys.getrefcount(raw), sys.getrefcount(x._ctx), sys.getrefcount(quick)
     for _ in range(1000):
         quick(x), quick(y)
@@ -219,8 +219,8 @@ def test_arguments_of_any_form(form: str) -> None:
     plain, f = told(shape_of), mx.hybridize(told(shape_of))
     for _ in range(3):
         np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
-    assert FORMS[form](f._engine.shortest[0]) is not None
-    taken = [other for other in FORMS if other != form and FORMS[other](f._engine.shortest[0]) is not None]
+    assert FORMS[form](f._engine.fast_path[0]) is not None
+    taken = [other for other in FORMS if other != form and FORMS[other](f._engine.fast_path[0]) is not None]
     assert taken == []                                       # 1, 1.0 and True are told apart, names and kinds too
 
 
@@ -234,7 +234,7 @@ def test_several_forms_in_turn() -> None:
         for form in four:
             np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
     # the function keeps some ways at once
-    assert all(FORMS[form](f._engine.shortest[0]) is not None for form in four)
+    assert all(FORMS[form](f._engine.fast_path[0]) is not None for form in four)
 
 
 def test_a_list_that_changes_between_calls() -> None:
@@ -247,7 +247,7 @@ def test_a_list_that_changes_between_calls() -> None:
     np.testing.assert_array_equal(f(xs).asnumpy(), A.asnumpy() * 2 + B.asnumpy())
     xs[0] = C
     np.testing.assert_array_equal(f(xs).asnumpy(), C.asnumpy() * 2 + B.asnumpy())
-    quick, before = f._engine.shortest[0], [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)]
+    quick, before = f._engine.fast_path[0], [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)]
     for _ in range(1000):
         quick([A, B]), quick([A, A, 3]), quick(A, xs=B)
     assert [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)] == before
@@ -263,7 +263,7 @@ def test_a_function_that_an_argument_leads_to_is_collected() -> None:
     option.function = f
     for _ in range(3):
         f(A, option)
-    assert f._engine.shortest[0](A, option) is not None and f._engine.shortest[0](A, Option()) is None
+    assert f._engine.fast_path[0](A, option) is not None and f._engine.fast_path[0](A, Option()) is None
     gone = weakref.ref(option)
     del f, option
     gc.collect()

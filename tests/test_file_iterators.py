@@ -1,4 +1,4 @@
-"""Iterators over tables, MNIST's files, record files and lists of pictures, against batches recorded from MXNet 1.9.1;
+"""Iterators over tables, MNIST's files, record files and lists of images, against batches recorded from MXNet 1.9.1;
 damaged files."""
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 whose memory is written where the code writes. What needs PyTorch or JAX is skipped where it is not installed."""
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy
@@ -99,3 +101,17 @@ def test_jax() -> None:
         hybridize(filled)(given, ONES)
     assert given.tolist() == [[1] * 3] * 2
     assert jnp.from_dlpack(ONES.astype("bfloat16")).dtype == jnp.bfloat16
+
+
+def test_every_dtype_is_exported_where_ml_dtypes_is_not_installed() -> None:
+    program = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy
+from hybrid import nd
+for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"):
+    x = nd.array([[1, 0, 1]], dtype=dtype)
+    for back in (numpy.from_dlpack(x), nd.from_dlpack(x), nd.from_dlpack(x.to_dlpack_for_read())):
+        assert back.dtype == x.dtype and getattr(back, "asnumpy", lambda: back)().tolist() == [[1, 0, 1]], dtype
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -154,7 +154,7 @@ def test_numbers_drawn_outside_are_drawn_at_every_call_and_that_is_said(draw: F)
 
 @pytest.mark.parametrize("rows", [3, 16])
 def test_products_too_deep_for_a_stack(rows: int) -> None:
-    """Panels of columns that a stack (8 MB) does not hold are elsewhere; a picture's worth of values ended the
+    """Panels of columns that a stack (8 MB) does not hold are elsewhere; an image's worth of values ended the
     process."""
     depth = 150528
     x, w = (np.random.default_rng(n).standard_normal((n, depth)).astype(np.float32) for n in (rows, 17))

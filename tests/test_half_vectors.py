@@ -118,7 +118,7 @@ def test_another_half_type_is_rounded_once(width: int) -> None:
 @pytest.mark.parametrize("pool", ["max", "avg"])
 @pytest.mark.parametrize("shape", [(1, 1, 23, 28), (2, 3, 17, 64)], ids=str)
 def test_pools_whose_result_is_float32(shape: tuple[int, ...], pool: str, half: str, width: int) -> None:
-    """Kernels of windows have pictures of float32 of their own: halves are not read into those."""
+    """Kernels of windows have images of float32 of their own: halves are not read into those."""
     x = nd.array(np.random.default_rng(3).standard_normal(shape), dtype=half)
     f = lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2),
                              pool_type=pool).astype("float32") * 2             # noqa: E731

@@ -1,4 +1,4 @@
-"""Pictures against MXNet's own answers (OpenCV inside), and damaged ones."""
+"""Images against MXNet's own answers (OpenCV inside), and damaged ones."""
 from __future__ import annotations
 
 import copy
@@ -191,7 +191,7 @@ def test_flips_happen_half_of_the_time() -> None:
     assert 60 < sum(seen) < 140
     batch = nd.stack(*[x] * 200)
     each = (nd.image.random_flip_left_right(batch).asnumpy() == mirrored).reshape(200, -1).all(1)
-    assert 60 < each.sum() < 140                                  # each picture of a batch draws for itself
+    assert 60 < each.sum() < 140                                  # each image of a batch draws for itself
     assert all((nd.image.random_flip_top_bottom(x, p=1.0).asnumpy() == x.asnumpy()[::-1]).all() for _ in range(5))
 
 

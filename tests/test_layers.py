@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Iterator
 
+import numpy
 import pytest
 
 import hybrid
@@ -115,6 +116,8 @@ def test_no_module_hides_a_function_of_its_package() -> None:
         if path.name == "__init__.py":
             taken = {a.asname or a.name for node in ast.walk(ast.parse(path.read_text()))
                      if isinstance(node, ast.ImportFrom) and node.module for a in node.names}
+            if name.startswith("hybrid.numpy.array_api") and not hasattr(numpy, "__array_namespace_info__"):
+                continue                                     # needs NumPy 2.1
             package = importlib.import_module(name)
             hidden += [f"{name}.{n}" for n in taken if f"{name}.{n}" in known
                        and isinstance(getattr(package, n), ModuleType) and f"import {n}" not in path.read_text()]

@@ -354,7 +354,7 @@ def test_filters_as_large_as_the_padded_picture(size: tuple[int, int], before: t
 
 @pytest.mark.parametrize("pictures", (1, 3, 17), ids=str)
 def test_a_mean_is_divided_where_it_is_summed(pictures: int) -> None:
-    """The product that reads a mean over pictures reads finished numbers: one row of them is no panel of vectors."""
+    """The product that reads a mean over images reads finished numbers: one row of them is no panel of vectors."""
     arrays = [random(pictures, 65, 7, 5), random(37, 65)]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     mean = ir.reshape(ir.reduce("sum", leaves[0], (2, 3)), (pictures, 65, 1, 1)) / 35.0

@@ -69,7 +69,7 @@ def test_calls_are_as_they_were_afterwards(tmp_path: Path) -> None:
     assert len([e for e in events if e.get("cat") == "program"]) == 2 and not OBSERVERS
     for _ in range(70):
         f(x)
-    assert f._shortest[0] is not None and f._shortest[0](x) is not None         # the shortest way is laid again
+    assert f._fast_path[0] is not None and f._fast_path[0](x) is not None         # the fast path is laid again
     assert len(f.cache_misses) == 1
 
 

@@ -50,13 +50,14 @@ def test_events_go_to_logging(caplog: pytest.LogCaptureFixture, tmp_path: Path,
     assert said[4][1].endswith("cache miss, arrays: input 0 float32(2, 3) -> float32(4, 3)")
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_a_terminal_is_told_of_long_compilations(plain: bool) -> None:
+@pytest.mark.parametrize(("plain", "width"), [(False, 80), (False, 0), (True, 80)])
+def test_a_terminal_is_told_of_long_compilations(plain: bool, width: int) -> None:
+    """With tqdm and without; also a terminal that does not know how wide it is."""
     fcntl, pty, termios = (pytest.importorskip(m) for m in ("fcntl", "pty", "termios"))
     if not plain:
         pytest.importorskip("tqdm")
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24 if width else 0, width, 0, 0))
     subprocess.run([sys.executable, "-c", SLOW, *(["x"] if plain else [])], stderr=theirs, check=True)
     os.close(theirs)
     said = os.read(ours, 1 << 16).decode()
@@ -122,4 +123,4 @@ def test_an_interrupt_ends_a_long_call() -> None:
     quick = mx.hybridize(lambda x: x * 2)
     for _ in range(3):
         quick(x)
-    assert quick._shortest[0] is not None                    # short programs take no thread
+    assert quick._fast_path[0] is not None                    # short programs take no thread

@@ -1,4 +1,4 @@
-"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the careful way do, and end
+"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the slow path do, and end
 where those would differ."""
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Training:
 
     @property
     def quick(self) -> Any:
-        return self.step._engine.shortest[0]
+        return self.step._engine.fast_path[0]
 
     def values(self) -> list[np.ndarray]:
         return [p.data().asnumpy() for p in self.net.collect_params().values()]
@@ -314,7 +314,7 @@ def test_variables_outside_are_looked_at() -> None:
         FACTOR = value
         for _ in range(trace.RENEW + 2):
             np.testing.assert_array_equal(g(x).asnumpy(), x.asnumpy() * value * here)
-        quick = g._engine.shortest[0]
+        quick = g._engine.fast_path[0]
         assert quick(x) is not None
         old, here = here, here + 1.0
         assert quick(x) is None                               # the launcher sees the cell itself

@@ -1,4 +1,4 @@
-"""MNIST, FashionMNIST, CIFAR and folders of pictures, from small files in the published formats."""
+"""MNIST, FashionMNIST, CIFAR and folders of images, from small files in the published formats."""
 from __future__ import annotations
 
 import gzip

@@ -30,7 +30,7 @@ def test_as_mxnet(name: str) -> None:
 
 
 def test_parameters_are_counted_by_their_shapes() -> None:
-    """MXNet counts a dense layer on pictures by its channels alone, a transposed convolution as nothing and a shared
+    """MXNet counts a dense layer on images by its channels alone, a transposed convolution as nothing and a shared
     weight twice."""
     x = sym.var("data")
     w = sym.var("shared_weight")

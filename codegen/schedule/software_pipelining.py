@@ -1,4 +1,4 @@
-"""Row kernels with several rows under way: while one row is summed, the next is searched for its greatest element and
+"""Row kernels with several rows under way: while one row is summed, the next is searched for its largest element and
 the one before is stored.
 
 A row's loops wait for each other, and each leaves much of a core idle: the first reads memory, the second calculates,

@@ -1,4 +1,4 @@
-"""Pictures as bytes and as NumPy arrays, through Pillow (the extra ``image``)."""
+"""Images as bytes and as NumPy arrays, through Pillow (the extra ``image``)."""
 from __future__ import annotations
 
 import io
@@ -26,11 +26,11 @@ def pillow() -> Any:
 
 def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_rgb: bool = True,
            name: str = "the picture") -> np.ndarray:
-    """Pixels of an encoded picture, uint8, as they are stored (what EXIF says of turning is not done, nor does MXNet do
+    """Pixels of an encoded image, uint8, as they are stored (what EXIF says of turning is not done, nor does MXNet do
     it).
 
     flag: 1 gives (height, width, 3), 0 gray (height, width), -1 what is stored (gray, colour, or colour with alpha).
-    to_rgb: red first, else blue first. FileFormatError for data that are no picture or end early; it begins with name.
+    to_rgb: red first, else blue first. FileFormatError for data that are no image or end early; it begins with name.
     """
     raw = data.tobytes() if isinstance(data, np.ndarray) else bytes(data)
     image_module = pillow()
@@ -69,7 +69,7 @@ def _pixels(picture: Any, flag: int, kind: str | None) -> np.ndarray:
 
 
 def encode(img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg", to_rgb: bool = False) -> bytes:
-    """An encoded picture of uint8 pixels: (height, width), (height, width, 1), or with 3 or 4 channels.
+    """An encoded image of uint8 pixels: (height, width), (height, width, 1), or with 3 or 4 channels.
 
     quality: 1 to 100 for JPEG, compression 0 to 9 for PNG. to_rgb: the pixels are red first, else blue first.
     """

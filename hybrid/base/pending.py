@@ -8,7 +8,7 @@ from typing import Any
 
 # rounds of training loops that are watched just now, in all threads: operators and ``backward`` tell of themselves
 WATCHED = [0]
-# how many of them have put something off; compiled calls that go the shortest way compare it with 0, as they do with
+# how many of them have put something off; compiled calls that take the fast path compare it with 0, as they do with
 # other counters
 PUT_OFF = [0]
 LATER: list[Any] = []                   # jit/deferred/rounds.py, put here when it is loaded

@@ -12,7 +12,7 @@ from ..base.device import Context, aligned_copy, array_module, check_dtype, curr
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError, user_location
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
-from .evict import GIVEN_UP, REBINDS
+from .evict import EVICTED, REBINDS
 from .foreign import as_numpy, capsule_of
 from .tape import Slot
 from .derived import TOKENS, shared, written
@@ -128,7 +128,7 @@ class NDArray(evict.Held):
         return self._numpy()
 
     def _numpy(self) -> np.ndarray:
-        if GIVEN_UP[0] and (made := evict.read(self)) is not None:
+        if EVICTED[0] and (made := evict.read(self)) is not None:
             return made
         return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
 
@@ -262,7 +262,7 @@ class NDArray(evict.Held):
     # ---- copies
     def copy(self) -> Self:
         """A copy on the same device."""
-        made = evict.read(self) if GIVEN_UP[0] else None
+        made = evict.read(self) if EVICTED[0] else None
         return wrap(self._data.copy() if made is None else made, self._ctx, type(self))
 
     def copyto(self, other: Any) -> Any:

@@ -70,7 +70,7 @@ def _stale(meets: Callable[[Token], bool]) -> bool:
 
 
 def leave(raw: np.ndarray) -> "list[Token]":
-    """The memory of an array is given up though its numbers live on: tokens look there no longer. Those that did."""
+    """The memory of an array is evicted though its numbers live on: tokens look there no longer. Those that did."""
     start, stop = extent(raw)
     with _lock:
         every = [t for ref in TOKENS if (t := ref()) is not None and not t.stale]

@@ -1,4 +1,4 @@
-"""Buffers of arrays that are given up because packed values hold the same numbers, and made again when somebody asks
+"""Buffers of arrays that are evicted because packed values hold the same numbers, and made again when somebody asks
 for them. So are those of gradients that nobody computed yet.
 
 A program that packed a parameter does not read its plain buffer any more. Where nobody else holds that buffer, it is
@@ -31,7 +31,7 @@ else:
 LEAST = 1 << 16                    # bytes of a buffer that is worth it
 MOST_TIMES = 2                     # an array whose buffer was asked for so often keeps it
 LOCK = forking.lock(again=True)    # held while buffers go and come back
-GIVEN_UP = [False]                 # whether a buffer was ever given up in this process
+EVICTED = [False]                 # whether a buffer was ever evicted in this process
 REBINDS = [0]                      # grows whenever an array gets another buffer; compiled programs keep addresses
 MOVES = [0]                        # grows with REBINDS where a buffer goes or comes back, under LOCK
 # from a packed value to a plain one: (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's
@@ -40,7 +40,7 @@ Steps = Sequence[tuple[str, Any]]
 
 
 class StandIn:
-    """What an array's buffer is made of again; ``times``: how often it was given up."""
+    """What an array's buffer is made of again; ``times``: how often it was evicted."""
     __slots__ = ("shape", "dtype", "raw", "packed", "steps", "tokens", "times")
 
     def __init__(self, raw: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype, times: int = 0):
@@ -65,7 +65,7 @@ class StandIn:
 
 
 class Held(NDArrayMethods):
-    """What has a buffer, which may be given up: shape and dtype are known without it."""
+    """What has a buffer, which may be evicted: shape and dtype are known without it."""
     __slots__ = ("_data", "_away")
     _data: Any
 
@@ -73,7 +73,7 @@ class Held(NDArrayMethods):
         _away: Any
     else:
         def __getattr__(self, name: str) -> Any:
-            """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until
+            """What is not there: a buffer that was evicted is made again; ``_away``, what stands for it, is None until
             the first time."""
             if name == "_away":
                 return None
@@ -95,17 +95,17 @@ class Held(NDArrayMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        return (self._spec if GIVEN_UP[0] else self._data).shape         # type: ignore[no-any-return]
+        return (self._spec if EVICTED[0] else self._data).shape         # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> Any:
         """Element type, as a NumPy type (``numpy.float32``)."""
-        return (self._spec if GIVEN_UP[0] else self._data).dtype.type
+        return (self._spec if EVICTED[0] else self._data).dtype.type
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(self._data.size) if not GIVEN_UP[0] else math.prod(self.shape)
+        return int(self._data.size) if not EVICTED[0] else math.prod(self.shape)
 
     @property
     def ndim(self) -> int:
@@ -150,7 +150,7 @@ def _moved() -> None:
 
 
 def back(x: Any) -> np.ndarray:
-    """An array's buffer, made again if it was given up. AttributeError for an array that never had one."""
+    """An array's buffer, made again if it was evicted. AttributeError for an array that never had one."""
     fulfil(x)
     with LOCK:
         with contextlib.suppress(AttributeError):
@@ -168,8 +168,8 @@ def back(x: Any) -> np.ndarray:
 
 
 def read(x: Any) -> np.ndarray | None:
-    """A new buffer with the contents of an array whose own was given up, which stays so; None where it is there."""
-    if not GIVEN_UP[0]:
+    """A new buffer with the contents of an array whose own was evicted, which stays so; None where it is there."""
+    if not EVICTED[0]:
         return None
     fulfil(x)
     with LOCK:
@@ -196,7 +196,7 @@ def blank(x: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
     record = StandIn(None, shape, dtype)
     record.packed = np.zeros((), dtype)
     x._away = record
-    GIVEN_UP[0] = True
+    EVICTED[0] = True
 
 
 # ---- letting go
@@ -251,7 +251,7 @@ def take(x: Any) -> bool:
 
 
 def settle(x: Any, packed: np.ndarray, steps: Steps) -> bool:
-    """A taken buffer is given up: the packed value stands for it from now on. Whether that is so."""
+    """A taken buffer is evicted: the packed value stands for it from now on. Whether that is so."""
     record: StandIn = x._away
     raw = record.raw
     if raw is None:                                          # a finalizer of this thread asked for it meanwhile
@@ -259,6 +259,6 @@ def settle(x: Any, packed: np.ndarray, steps: Steps) -> bool:
     record.tokens = derived.leave(raw)
     record.packed, record.steps, record.times = packed, steps, record.times + 1
     record.raw = None
-    GIVEN_UP[0] = True
+    EVICTED[0] = True
     _moved()
     return True

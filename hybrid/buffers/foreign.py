@@ -72,7 +72,8 @@ def _of_bfloat16(x: Any) -> np.ndarray | None:
 
 def capsule_of(raw: Any, given: dict[str, Any]) -> Any:
     """A DLPack capsule of an array's memory. given: what its consumer asks for."""
-    if raw.dtype != dt.bfloat16 or not isinstance(raw, np.ndarray):
+    # without bfloat16 its dtype is None, which NumPy takes for float64
+    if dt.bfloat16 is None or raw.dtype != dt.bfloat16 or not isinstance(raw, np.ndarray):
         return raw.__dlpack__(**given)
     capsule = raw.view(np.uint16).__dlpack__(**{k: v for k, v in given.items() if k != "max_version"})
     _code(capsule).value = _BFLOAT

@@ -12,7 +12,7 @@ from ..buffers.array import NDArray
 from ..ir import Node, Program
 from ..jit.compile_policy import eagerly
 from .compiling import compiling
-from .recorded_call import Call, by_primitives, careful_calls, compiled, far, recorded
+from .recorded_call import Call, by_primitives, slow_calls, compiled, far, recorded
 
 ROUNDINGS = 4000.0                       # more than sums of deep networks are off by
 
@@ -55,7 +55,7 @@ def compare(f: Callable[..., Any], *args: Any, roundings: float = ROUNDINGS, **k
     for call in reversed(calls):
         call.undo()
     rng.set_state(state)
-    with careful_calls(), eagerly():
+    with slow_calls(), eagerly():
         want = _arrays(f(*args, **kwargs), args)
     if len(want) != len(got):
         return Comparison(False, f"eager code gives {len(want)} arrays, the compiled program {len(got)}")

@@ -65,7 +65,7 @@ def _box(k: KernelReport, seconds: float, share: float, x: float, y: float, link
 
 def operations(k: KernelReport) -> str:
     """What a kernel computes, without shapes."""
-    return " ".join(n.split("[")[0] for n in k.nodes) or "moves numbers"
+    return " ".join(n.split("[")[0] for n in k.nodes) or "moves elements"
 
 
 def duration(seconds: float) -> str:

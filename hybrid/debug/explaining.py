@@ -23,7 +23,7 @@ h3{font-size:1em;margin:1.4em 0 .4em}
 .hybrid table{border-collapse:collapse;width:100%;font-size:13px}.hybrid td,.hybrid th{text-align:left;padding:.35em .6em;
 border-bottom:1px solid #e5eaf0;vertical-align:top}.hybrid th{color:#5a6b7d;font-weight:600}
 .hybrid td.n{text-align:right;white-space:nowrap}
-.hybrid .scroll{overflow:auto;max-height:640px;border:1px solid #e5eaf0;border-radius:6px}
+.hybrid .scroll{overflow:auto;max-height:900px;border:1px solid #e5eaf0;border-radius:6px}
 .hybrid .edge{stroke:#9aa8b6;fill:none;stroke-width:1.3}.hybrid .box{stroke:#7d8b99;stroke-width:.7}
 .hybrid .eager{fill:none;stroke:#c0392b;stroke-width:1.8}.hybrid .name{font:600 12px system-ui,sans-serif;fill:#1d2733}
 .hybrid .ops{font:11px system-ui,sans-serif;fill:#3b4a59}.hybrid tr:target{background:#fff3d6}

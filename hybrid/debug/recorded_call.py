@@ -57,8 +57,8 @@ def recorded() -> Iterator[list[Call]]:
 
 
 @contextmanager
-def careful_calls() -> Iterator[None]:
-    """Scope in which no call goes the shortest way into compiled code, so that all of it can be left out."""
+def slow_calls() -> Iterator[None]:
+    """Scope in which no call takes the fast path into compiled code, so that all of it can be left out."""
     def look(program: Program, exe: Any, raw: Sequence[Any], call: Callable[[Any], Any]) -> Any:
         return call(exe)
     observe(look)

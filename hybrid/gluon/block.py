@@ -272,12 +272,12 @@ class Block(Returning[Result]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
         try:
-            return self._careful_call(*args, **kwargs)
+            return self._slow_call(*args, **kwargs)
         except Exception as err:
             shortened(err)
             raise
 
-    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _slow_call(self, *args: Any, **kwargs: Any) -> Any:
         if SCOPE.traces:
             SCOPE.traces[-1].blocks.append(self)
         for hook in list(self.__dict__["_forward_pre_hooks"].values()):

@@ -14,7 +14,7 @@ from ..base.device import current_context
 from ..base.errors import (AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened,
                            user_location)
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
-from ..jit.fast_path import NO_WAY
+from ..jit.fast_path import NO_FAST_PATH
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..graph.symbol import Group, Symbol, known, var
@@ -45,42 +45,43 @@ class HybridBlock(Block[Result]):
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix, params)
         d = self.__dict__
-        d["_active"], d["_flags"], d["_engine"], d["_quick_on"], d["_shortest"] = False, {}, None, False, NO_WAY
+        d["_active"], d["_flags"], d["_engine"] = False, {}, None
+        d["_fast_path_on"], d["_fast_path"] = False, NO_FAST_PATH
         d["_op_hooks"] = []
         d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, None, None
 
     _active: bool
     _engine: Hybridized | None
-    _shortest: list[Any]
+    _fast_path: list[Any]
 
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
-        quick = self._shortest[0]
-        if quick is not None:
-            out = quick(*args, **kwargs) if kwargs else quick(*args)
+        fast = self._fast_path[0]
+        if fast is not None:
+            out = fast(*args, **kwargs) if kwargs else fast(*args)
             if out is not None:
                 return out
         try:
-            return self._careful_call(*args, **kwargs)
+            return self._slow_call(*args, **kwargs)
         except Exception as err:
             shortened(err)
             raise
 
-    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that the shortest way did not take."""
+    def _slow_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that the fast path did not take."""
         d = self.__dict__
         if not args and not kwargs and type(self).forward is HybridBlock.forward:
             raise TypeError(f"{user_location()}: {type(self).__name__} takes an array, and was called without one")
         if SCOPE.traces or not args or type(args[0]) is not NDArray and isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
-            return super()._careful_call(*args, **kwargs)
+            return super()._slow_call(*args, **kwargs)
         if d["_form"] is None:
             d["_form"] = _form_of(args, kwargs)
         if not d["_active"] or SCOPE.plain:
             self._told_shapes(*args, **kwargs)
-            return super()._careful_call(*args, **kwargs)
+            return super()._slow_call(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
-            return d["_engine"].careful(*args, **kwargs)
+            return d["_engine"].slow_path(*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
             hook(self, args)
         out = self._watched_call(*args, **kwargs) if d["_op_hooks"] else d["_engine"](*args, **kwargs)
@@ -213,7 +214,7 @@ class HybridBlock(Block[Result]):
         if clear or d["_engine"] is None:
             self._new_engine()
         d["_seen_key"] = -1
-        self._set_quick()
+        self._set_fast_path()
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
@@ -224,25 +225,26 @@ class HybridBlock(Block[Result]):
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all but the compiled programs, which a copy makes anew."""
-        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1,
+        return {**self.__dict__, "_engine": None, "_fast_path_on": False, "_fast_path": NO_FAST_PATH, "_seen_key": -1,
                 "_contents": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if state["_active"]:
             self._new_engine()
-            self._set_quick()
+            self._set_fast_path()
 
-    def _set_quick(self) -> None:
-        """Whether calls may go the shortest way: compiled, and no hooks of its own."""
+    def _set_fast_path(self) -> None:
+        """Whether calls may take the fast path: compiled, and no hooks of its own."""
         d = self.__dict__
-        d["_quick_on"] = d["_active"] and not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]
-        d["_shortest"] = d["_engine"].shortest if d["_quick_on"] else NO_WAY
+        hooks = d["_forward_hooks"] or d["_forward_pre_hooks"] or d["_op_hooks"]
+        d["_fast_path_on"] = d["_active"] and not hooks
+        d["_fast_path"] = d["_engine"].fast_path if d["_fast_path_on"] else NO_FAST_PATH
 
     def _touched(self) -> None:
         super()._touched()
-        if "_quick_on" in self.__dict__:
-            self._set_quick()
+        if "_fast_path_on" in self.__dict__:
+            self._set_fast_path()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         # the newest kind of call is what is exported
@@ -259,7 +261,7 @@ class HybridBlock(Block[Result]):
                                   tuple((p._shape, p._dtype) for p in self._all_parameters()))
             watched = self._watched()
             d["_seen_key"], d["_contents"] = key, Contents(watched) if watched else None
-            # counters do not see a change inside a list: no shortest way then
+            # counters do not see a change inside a list: no fast path then
             if d["_engine"] is not None:
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
         return (d["_seen_version"], d["_contents"].stamp()) if d["_contents"] else d["_seen_version"]
@@ -272,7 +274,7 @@ class HybridBlock(Block[Result]):
         """
         super().register_op_hook(callback, monitor_all)
         self.__dict__["_op_hooks"] = [(callback, bool(monitor_all))]      # the newest alone, as in MXNet
-        self._set_quick()
+        self._set_fast_path()
 
     def _watched_call(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__

@@ -76,9 +76,9 @@ class Loss(HybridBlock):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_axis={self._batch_axis}, w={self._weight})"
 
-    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
+    def _slow_call(self, *args: Any, **kwargs: Any) -> Any:
         def ordinary() -> Any:
-            return HybridBlock._careful_call(self, *args, **kwargs)
+            return HybridBlock._slow_call(self, *args, **kwargs)
         d = self.__dict__
         ours = type(self).__module__.rpartition(".")[0] == __package__
         if (pending.WATCHED[0] and ours and not d["_active"] and not SCOPE.traces

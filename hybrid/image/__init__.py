@@ -1,4 +1,4 @@
-"""Pictures: reading, resizing, cropping, augmenting, as arrays (height, width, channels)."""
+"""Images: reading, resizing, cropping, augmenting, as arrays (height, width, channels)."""
 from __future__ import annotations
 
 from . import image

@@ -1,4 +1,4 @@
-"""Augmenters: callables that change one picture, at random by Python's ``random`` (lighting: ``numpy.random``)."""
+"""Augmenters: callables that change one image, at random by Python's ``random`` (lighting: ``numpy.random``)."""
 from __future__ import annotations
 
 import json
@@ -17,7 +17,7 @@ from .image import (_get_interp_method, center_crop, color_normalize, imresize, 
 
 
 class Augmenter:
-    """Base class: ``augmenter(picture)`` gives a picture. ``dumps()`` describes it as JSON."""
+    """Base class: ``augmenter(picture)`` gives an image. ``dumps()`` describes it as JSON."""
 
     def __init__(self, **kwargs: Any):
         self._kwargs = {k: np.asarray(v.asnumpy() if isinstance(v, NDArray) else v).tolist()
@@ -117,7 +117,7 @@ class CenterCropAug(Augmenter):
 
 
 def _floats(src: Any) -> Any:
-    """The raw picture, in float32 if it holds integers."""
+    """The raw image, in float32 if it holds integers."""
     return src._data.astype(np.float32) if is_int(src._data.dtype) else src._data
 
 
@@ -272,7 +272,7 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
                     mean: Any = None, std: Any = None, brightness: float = 0, contrast: float = 0,
                     saturation: float = 0, hue: float = 0,
                     pca_noise: float = 0, rand_gray: float = 0, inter_method: int = 2) -> list[Augmenter]:
-    """The usual list of augmenters for pictures of ``data_shape`` (channels, height, width).
+    """The usual list of augmenters for images of ``data_shape`` (channels, height, width).
 
     resize: shorter edge first. rand_crop, rand_resize (needs rand_crop): how it is cut, else from the middle.
     rand_mirror:

@@ -1,4 +1,4 @@
-"""Hue, lightness and saturation of pictures changed by amounts in OpenCV's units."""
+"""Hue, lightness and saturation of images changed by amounts in OpenCV's units."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,7 +8,7 @@ HUES, LEVELS = 180, 255
 
 
 def shifted(pixels: np.ndarray, hue: float = 0, lightness: float = 0, saturation: float = 0) -> np.ndarray:
-    """A uint8 picture (height, width, 3), red first, with its hue (180 a circle), lightness and saturation (255 the
+    """A uint8 image (height, width, 3), red first, with its hue (180 a circle), lightness and saturation (255 the
     largest) moved and clipped.
 
     Conversion to and from hue, lightness and saturation: Joblove and Greenberg, "Color spaces for computer graphics",

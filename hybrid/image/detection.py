@@ -1,4 +1,4 @@
-"""Augmenters of pictures with boxes. A label is an array of rows (class, left, top, right, bottom, …), the sides from 0
+"""Augmenters of images with boxes. A label is an array of rows (class, left, top, right, bottom, …), the sides from 0
 to 1."""
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DetAugmenter:
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter of pictures that leaves boxes where they are."""
+    """An augmenter of images that leaves boxes where they are."""
 
     def __init__(self, augmenter: Augmenter):
         if not isinstance(augmenter, Augmenter):
@@ -104,10 +104,10 @@ def _range(value: Any, name: str, positive: bool = True) -> tuple[float, float]:
 
 
 class DetRandomCropAug(DetAugmenter):
-    """A random part of the picture that shows enough of the objects; after max_attempts the whole picture.
+    """A random part of the image that shows enough of the objects; after max_attempts the whole image.
 
     min_object_covered: the share of each object that it touches at least. aspect_ratio_range: width to height.
-    area_range: share of the picture. min_eject_coverage: objects of which less is left are dropped.
+    area_range: share of the image. min_eject_coverage: objects of which less is left are dropped.
     """
 
     def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
@@ -172,7 +172,7 @@ class DetRandomCropAug(DetAugmenter):
 
 
 class DetRandomPadAug(DetAugmenter):
-    """The picture at a random place of a larger one filled with pad_val; after max_attempts as it is."""
+    """The image at a random place of a larger one filled with pad_val; after max_attempts as it is."""
 
     def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0), max_attempts: int = 50,
                  pad_val: Any = (128, 128, 128)):
@@ -236,7 +236,7 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
                        aspect_ratio_range: Any = (0.75, 1.33),
                        area_range: Any = (0.05, 3.0), min_eject_coverage: Any = 0.3, max_attempts: Any = 50,
                        pad_val: Any = (127, 127, 127)) -> list[DetAugmenter]:
-    """The usual list of augmenters for detection in pictures of ``data_shape`` (channels, height, width).
+    """The usual list of augmenters for detection in images of ``data_shape`` (channels, height, width).
 
     resize: shorter edge first. rand_crop, rand_pad, rand_gray: probabilities. area_range: of the crop below 1, of the
     padding above. The rest:

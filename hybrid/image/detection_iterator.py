@@ -1,4 +1,4 @@
-"""ImageDetIter: batches of pictures with boxes."""
+"""ImageDetIter: batches of images with boxes."""
 from __future__ import annotations
 
 import inspect
@@ -17,7 +17,7 @@ from .iterator import ImageIter
 
 
 class ImageDetIter(ImageIter):
-    """Batches of pictures and their boxes, (batch, most objects of a picture, width of an object), filled up with -1.
+    """Batches of images and their boxes, (batch, most objects of an image, width of an object), filled up with -1.
 
     A raw label is: length of the head (itself included), width of an object, rest of the head, then the objects (class,
     left, top, right, bottom, …), their sides from 0 to 1. aug_list: DetAugmenters; by default
@@ -43,7 +43,7 @@ class ImageDetIter(ImageIter):
         self.provide_label = [DataDesc(name, (self.batch_size, *self.label_shape))]
 
     def _estimate_label_shape(self) -> tuple[int, int]:
-        """The most objects of a picture, and the width of one."""
+        """The most objects of an image, and the width of one."""
         most, width = 0, 5
         self.reset()
         while True:
@@ -81,7 +81,7 @@ class ImageDetIter(ImageIter):
 
     def augmentation_transform(self, data: Any,  # type: ignore[override]
                                label: np.ndarray) -> tuple[Any, np.ndarray]:
-        """A picture and its boxes after all augmenters."""
+        """An image and its boxes after all augmenters."""
         for augmenter in self.auglist:
             data, label = augmenter(data, label)                   # type: ignore[call-arg]
         return data, label
@@ -96,14 +96,14 @@ class ImageDetIter(ImageIter):
     def draw_next(self, color: Any = None, thickness: int = 2, mean: Any = None, std: Any = None, clip: bool = True,
                   waitKey: int | None = None,  # noqa: N803
                   window_name: str = "draw_next", id2labels: Any = None) -> Iterator[np.ndarray]:
-        """The augmented pictures one after another with their boxes drawn: uint8 arrays (height, width, 3), red first.
+        """The augmented images one after another with their boxes drawn: uint8 arrays (height, width, 3), red first.
 
         color: of all frames, random ones by default. mean, std: what normalizing took away (True: ImageNet's), to bring
         it back. clip: to 0 to 255. id2labels: names of the classes. waitKey would open a window, which is not
         supported: show the arrays, as with matplotlib's imshow.
 
-        >>> for picture in ImageDetIter(1, (3, 300, 300), path_imgrec="train.rec").draw_next():                            # doctest: +SKIP
-        ...     plt.imshow(picture)
+        >>> for image in ImageDetIter(1, (3, 300, 300), path_imgrec="train.rec").draw_next():                            # doctest: +SKIP
+        ...     plt.imshow(image)
         """  # noqa: E501
         if waitKey is not None:
             raise AttributeValueError("draw_next(waitKey=...): windows are not supported; leave it out and show the "
@@ -127,7 +127,7 @@ class ImageDetIter(ImageIter):
                               id2labels)
 
     def reshape(self, data_shape: Sequence[int] | None = None, label_shape: Sequence[int] | None = None) -> None:
-        """Batches of other pictures' or labels' shapes from here on. label_shape: (objects, width), not smaller than
+        """Batches of other images' or labels' shapes from here on. label_shape: (objects, width), not smaller than
         what the data need."""
         if data_shape is not None:
             self.check_data_shape(data_shape)

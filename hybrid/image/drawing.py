@@ -1,4 +1,4 @@
-"""Boxes drawn into pictures, through Pillow."""
+"""Boxes drawn into images, through Pillow."""
 from __future__ import annotations
 
 import random
@@ -11,7 +11,7 @@ from ..base import codec
 
 def boxes_drawn(pixels: np.ndarray, boxes: np.ndarray, color: Sequence[int] | None = None, thickness: int = 2,
                 names: Any = None) -> np.ndarray:
-    """A uint8 picture (height, width, 3) with rows (class, left, top, right, bottom, …), sides from 0 to 1, drawn as
+    """A uint8 image (height, width, 3) with rows (class, left, top, right, bottom, …), sides from 0 to 1, drawn as
     frames.
 
     color: red, green and blue; a random one for each box by default. names: by class, written beside the frames.

@@ -1,4 +1,4 @@
-"""Pictures as arrays (height, width, channels): reading, resizing, cropping. Reading needs Pillow (the extra
+"""Images as arrays (height, width, channels): reading, resizing, cropping. Reading needs Pillow (the extra
 ``image``)."""
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _shape(src: Any) -> tuple[int, int]:
 
 
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
-    """A picture file as a uint8 array on the CPU; see ``imdecode``. MissingFileError (a FileNotFoundError) when it is
+    """An image file as a uint8 array on the CPU; see ``imdecode``. MissingFileError (a FileNotFoundError) when it is
     not there.
 
     >>> imread("flower.jpg").shape                      # doctest: +SKIP
@@ -52,11 +52,11 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True,
 
 
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
-    """An encoded picture (JPEG, PNG, …) as a uint8 array (height, width, channels) on the CPU.
+    """An encoded image (JPEG, PNG, …) as a uint8 array (height, width, channels) on the CPU.
 
     buf: bytes, bytearray, or an array of bytes. flag: 1 for three channels, 0 for one (gray), -1 for those it has.
     to_rgb:
-    red first, else blue first. FileFormatError when the data are cut off or no picture.
+    red first, else blue first. FileFormatError when the data are cut off or no image.
     """
     if isinstance(buf, NDArray):
         buf = buf.asnumpy()
@@ -71,7 +71,7 @@ def _decoded(data: Any, flag: int, to_rgb: bool, name: str) -> Any:
 
 
 def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
-    """A picture in the size w x h, as OpenCV resizes (no smoothing but by method 3).
+    """An image in the size w x h, as OpenCV resizes (no smoothing but by method 3).
 
     interp: 0 nearest, 1 bilinear, 2 bicubic, 3 area, 4 Lanczos, 9 bicubic to grow, area to shrink, else bilinear, 10 a
     random one. Keeps the dtype.
@@ -82,7 +82,7 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
 
 
 def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
-    """A crop size (width, height) made smaller, in proportion, until it fits into the picture's.
+    """A crop size (width, height) made smaller, in proportion, until it fits into the image's.
 
     >>> scale_down((640, 480), (720, 120))
     (640, 106)
@@ -102,7 +102,7 @@ _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0,
                    value: float = 0.0,  # noqa: A002, N802
                    values: Sequence[float] = ()) -> Any:
-    """A picture with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 the edge,
+    """An image with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 the edge,
     2 reflected with the edge repeated, 3 wrapped around, 4 reflected without.
     """
     _shape(src)
@@ -133,14 +133,14 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
 
 
 def resize_short(src: Any, size: int, interp: int = 2) -> Any:
-    """The picture resized in proportion so that its shorter edge is ``size``."""
+    """The image resized in proportion so that its shorter edge is ``size``."""
     h, w = _shape(src)
     new_h, new_w = (size * h // w, size) if h > w else (size, size * w // h)
     return imresize(src, new_w, new_h, _get_interp_method(interp, (h, w, new_h, new_w)))
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Sequence[int] | None = None, interp: int = 2) -> Any:
-    """The part of a picture from column x0 and row y0, w wide and h high, then resized to ``size`` (width, height) if
+    """The part of an image from column x0 and row y0, w wide and h high, then resized to ``size`` (width, height) if
     given."""
     height, width = _shape(src)
     if not (0 <= x0 < width and 0 <= y0 < height and w > 0 and h > 0):
@@ -152,7 +152,7 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Sequence[int] |
 
 
 def random_crop(src: Any, size: Sequence[int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
-    """A part of ``size`` (width, height) from anywhere, by Python's ``random``; a smaller picture is enlarged.
+    """A part of ``size`` (width, height) from anywhere, by Python's ``random``; a smaller image is enlarged.
 
     The crop, and (x, y, width, height) of where it came from.
     """
@@ -163,7 +163,7 @@ def random_crop(src: Any, size: Sequence[int], interp: int = 2) -> tuple[Any, tu
 
 
 def center_crop(src: Any, size: Sequence[int], interp: int = 2) -> tuple[Any, tuple[int, int, int, int]]:
-    """The middle part of ``size`` (width, height); a smaller picture is enlarged. The crop, and where it came from."""
+    """The middle part of ``size`` (width, height); a smaller image is enlarged. The crop, and where it came from."""
     h, w = _shape(src)
     new_w, new_h = scale_down((w, h), size)
     x0, y0 = (w - new_w) // 2, (h - new_h) // 2
@@ -174,8 +174,8 @@ def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[f
                      **kwargs: Any) -> tuple[Any, tuple[int, int, int, int]]:
     """A part of random area and aspect ratio, resized to ``size`` (width, height).
 
-    area: smallest and largest share of the picture, or the smallest alone. ratio: smallest and largest width to height.
-    After ten draws that do not fit, the middle of the picture.
+    area: smallest and largest share of the image, or the smallest alone. ratio: smallest and largest width to height.
+    After ten draws that do not fit, the middle of the image.
     """
     if "min_area" in kwargs:
         warnings.warn("min_area is deprecated, use area", DeprecationWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""ImageIter: batches of pictures from a record file, a list file or a list, augmented."""
+"""ImageIter: batches of images from a record file, a list file or a list, augmented."""
 from __future__ import annotations
 
 import inspect
@@ -40,13 +40,13 @@ def read_list(path: str | os.PathLike[str]) -> dict[int, tuple[np.ndarray, str]]
 
 
 class ImageIter(DataIter):
-    """Batches (batch, channels, height, width) of pictures with their labels.
+    """Batches (batch, channels, height, width) of images with their labels.
 
     data_shape: (channels, height, width). One of: path_imgrec (a record file, with path_imgidx for shuffling and
     parts), path_imglist (a ``.lst`` file) or imglist (``[label or labels, path]`` each), the last two with path_root
-    before the paths; path_imglist beside path_imgrec gives the labels. label_width: labels a picture. aug_list:
+    before the paths; path_imglist beside path_imgrec gives the labels. label_width: labels an image. aug_list:
     augmenters; by default those of ``CreateAugmenter(data_shape, **kwargs)``. part_index, num_parts: the part of the
-    pictures that is read. last_batch_handle: as for NDArrayIter.
+    images that is read. last_batch_handle: as for NDArrayIter.
 
     >>> it = ImageIter(32, (3, 224, 224), path_imgrec="train.rec", path_imgidx="train.idx", shuffle=True, rand_crop=True)     # doctest: +SKIP
     """  # noqa: E501
@@ -101,7 +101,7 @@ class ImageIter(DataIter):
 
     # ---- order
     def reset(self) -> None:
-        """Back to the first picture, in a new order with shuffle; with ``roll_over`` what the last epoch left comes
+        """Back to the first image, in a new order with shuffle; with ``roll_over`` what the last epoch left comes
         first."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
@@ -111,7 +111,7 @@ class ImageIter(DataIter):
         self._ended = False
 
     def hard_reset(self) -> None:
-        """Back to the first picture, forgetting what was to be rolled over."""
+        """Back to the first image, forgetting what was to be rolled over."""
         self._carry = []
         self.reset()
 
@@ -121,7 +121,7 @@ class ImageIter(DataIter):
             self.imgrec.reset()
 
     def next_sample(self) -> tuple[Any, bytes]:
-        """(label, encoded picture) of the next one, or StopIteration."""
+        """(label, encoded image) of the next one, or StopIteration."""
         if self.seq is None:
             record = self.imgrec.read()
             if record is None:
@@ -160,7 +160,7 @@ class ImageIter(DataIter):
         return self._batch(rows, pad)
 
     def iter_next(self) -> bool:
-        """Not known before the pictures are read: use ``next``."""
+        """Not known before the images are read: use ``next``."""
         raise NotImplementedError(f"{type(self).__name__} gives batches by next()")
 
     def _fill(self, rows: list[Any]) -> None:
@@ -184,7 +184,7 @@ class ImageIter(DataIter):
         return self._values(picture), np.asarray(label, np.float32).ravel()
 
     def _values(self, picture: Any) -> np.ndarray:
-        """The numbers of an augmented picture, channels first."""
+        """The numbers of an augmented image, channels first."""
         values = self.postprocess_data(picture).asnumpy()
         if values.shape != self.data_shape:
             raise ShapeError(f"the augmenters made a picture of shape {values.shape}, data_shape is {self.data_shape}")
@@ -206,20 +206,20 @@ class ImageIter(DataIter):
             raise ShapeError(f"data_shape must be (3, height, width), got {tuple(data_shape)}")
 
     def check_valid_image(self, data: Any) -> None:
-        """FileFormatError for an empty picture."""
+        """FileFormatError for an empty image."""
         if not data[0].ndim:
             raise FileFormatError("Data shape is wrong")
 
     def imdecode(self, s: bytes) -> Any:
-        """The picture of encoded bytes."""
+        """The image of encoded bytes."""
         return imdecode(s)
 
     def read_image(self, fname: str) -> bytes:
-        """The bytes of a picture's file."""
+        """The bytes of an image's file."""
         return Path(self.path_root or "", fname).read_bytes()
 
     def augmentation_transform(self, data: Any) -> Any:
-        """A picture after all augmenters."""
+        """An image after all augmenters."""
         for augmenter in self.auglist:
             data = augmenter(data)
         return data

@@ -1,4 +1,4 @@
-"""Pictures turned about their middle: tensors (channels, height, width) as ``ToTensor`` gives them, or batches of
+"""Images turned about their middle: tensors (channels, height, width) as ``ToTensor`` gives them, or batches of
 them."""
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..base.errors import AttributeValueError, DTypeError, ShapeError
 
 
 def _angles(src: NDArray, degrees: Any) -> np.ndarray:
-    """An angle in radians for each picture of a batch."""
+    """An angle in radians for each image of a batch."""
     count = src.shape[0] if src.ndim == 4 else 1
     if isinstance(degrees, numeric_types):
         return np.full(count, np.deg2rad(degrees))
@@ -33,7 +33,7 @@ def _grid(angles: np.ndarray, height: int, width: int, zoom_in: bool, zoom_out: 
     outermost pixels."""
     c, s = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
     scale = np.ones_like(c)
-    # how much of the turned frame's extent fits into the picture, in the tighter direction
+    # how much of the turned frame's extent fits into the image, in the tighter direction
     if zoom_in or zoom_out:
         extents = width * abs(c) + height * abs(s), width * abs(s) + height * abs(c)
         scale = np.minimum(width / extents[0], height / extents[1])
@@ -45,12 +45,12 @@ def _grid(angles: np.ndarray, height: int, width: int, zoom_in: bool, zoom_out: 
 
 
 def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> Any:
-    """A float32 picture (channels, height, width), or a batch of them, turned about its middle; the shape stays, empty
+    """A float32 image (channels, height, width), or a batch of them, turned about its middle; the shape stays, empty
     corners are 0.
 
-    rotation_degrees: one number, or for a batch also an array with a number for each picture; positive turns
-    counterclockwise. zoom_in: enlarged until no corner is empty. zoom_out: made smaller until the whole picture is
-    shown. TypeError for other dtypes and for several angles of one picture, ValueError for other shapes and for both
+    rotation_degrees: one number, or for a batch also an array with a number for each image; positive turns
+    counterclockwise. zoom_in: enlarged until no corner is empty. zoom_out: made smaller until the whole image is
+    shown. TypeError for other dtypes and for several angles of one image, ValueError for other shapes and for both
     zooms. Interpolates linearly.
 
     >>> imrotate(hybrid.nd.ones((3, 4, 4)), 45, zoom_in=True).shape               # doctest: +SKIP
@@ -76,7 +76,7 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
 
 def random_rotate(src: Any, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False) -> Any:
     """``imrotate`` by an angle from NumPy's generator, uniformly between the two limits in degrees; in a batch each
-    picture by its own."""
+    image by its own."""
     low, high = angle_limits
     angles = np.random.uniform(low, high, src.shape[0] if src.ndim == 4 else None)
     return imrotate(src, angles if src.ndim == 4 else float(angles), zoom_in, zoom_out)

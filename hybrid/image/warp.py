@@ -1,4 +1,4 @@
-"""Pictures turned, sheared and scaled by one affine map."""
+"""Images turned, sheared and scaled by one affine map."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ OPTIONS: dict[str, Any] = {"max_rotate_angle": 0, "rotate": -1, "max_shear_ratio
 
 def affine(pixels: np.ndarray, matrix: np.ndarray, size: tuple[int, int], fill: int,
            nearest: bool = False) -> np.ndarray:
-    """A uint8 picture (height, width, channels) mapped by ``matrix`` (2, 3), (x, y) to (x, y), onto one of ``size``,
+    """A uint8 image (height, width, channels) mapped by ``matrix`` (2, 3), (x, y) to (x, y), onto one of ``size``,
     the rest filled.
 
     Interpolated linearly at steps of 1/32 pixel, as OpenCV does, or with the nearest pixel. Other methods of
@@ -36,7 +36,7 @@ def affine(pixels: np.ndarray, matrix: np.ndarray, size: tuple[int, int], fill: 
 
 
 def warped(pixels: np.ndarray, o: dict[str, Any], rng: random.Random) -> np.ndarray:
-    """A picture under the map that the options draw (``OPTIONS``, fill_value and inter_method); itself where they ask
+    """An image under the map that the options draw (``OPTIONS``, fill_value and inter_method); itself where they ask
     for nothing.
 
     The map turns by ``rotate`` degrees, or up to max_rotate_angle to either side, shears by up to max_shear_ratio, and

@@ -1,4 +1,4 @@
-"""Data iterators of MXNet's older interface: over arrays in memory, text files, MNIST's files and pictures in RecordIO
+"""Data iterators of MXNet's older interface: over arrays in memory, text files, MNIST's files and images in RecordIO
 files."""
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ImageDetRecordIter: batches of pictures with boxes from a record file, changed by several threads."""
+"""ImageDetRecordIter: batches of images with boxes from a record file, changed by several threads."""
 from __future__ import annotations
 
 import random
@@ -33,7 +33,7 @@ _HEADER = 4                                                               # chan
 
 
 class ImageDetRecordIter(RecordPictures):
-    """Batches (batch, channels, height, width) of the pictures of a record file, and of their boxes.
+    """Batches (batch, channels, height, width) of the images of a record file, and of their boxes.
 
     A label is (channels, height, width, length of the raw label, raw label …), filled up with label_pad_value to 4 +
     label_pad_width numbers (by default the longest raw label). A raw label, as im2rec packs it, is: length of the head
@@ -41,7 +41,7 @@ class ImageDetRecordIter(RecordPictures):
     their sides from 0 to 1.
 
     In this order: resize (shorter edge); hue, saturation, illumination and contrast, each with its probability;
-    rand_mirror_prob; rand_pad_prob (a larger picture, up to max_pad_scale, of fill_value); rand_crop_prob (a part that
+    rand_mirror_prob; rand_pad_prob (a larger image, up to max_pad_scale, of fill_value); rand_crop_prob (a part that
     one of the samplers allows: its area and aspect ratio, and for one object at least overlap, share of the part and
     share of the object; boxes whose centre, or emit_overlap_thresh of whose area, is not in it are left out);
     data_shape (``resize_mode``: force, or fit and shrink, which keep the aspect ratio and leave the rest black); then
@@ -155,7 +155,7 @@ class ImageDetRecordIter(RecordPictures):
         return out
 
     def _fitted(self, pixels: np.ndarray) -> tuple[np.ndarray, tuple[int, int]]:
-        """The picture as normalized data, and the part (height, width) of the data that it takes."""
+        """The image as normalized data, and the part (height, width) of the data that it takes."""
         o, (channels, height, width), (h, w) = self._options, self._shape, pixels.shape[:2]
         size = height, width
         if o["resize_mode"] != "force":
@@ -202,7 +202,7 @@ def _samplers(o: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _draw(s: dict[str, Any], ratio: float, rng: random.Random) -> np.ndarray:
-    """A part (left, top, right, bottom) of a picture with this width to height; sides from 0 to 1."""
+    """A part (left, top, right, bottom) of an image with this width to height; sides from 0 to 1."""
     scale = rng.uniform(s["min_crop_scales"], s["max_crop_scales"]) + 1e-12
     aspect = rng.uniform(max(s["min_crop_aspect_ratios"] / ratio, scale**2),
                          min(s["max_crop_aspect_ratios"] / ratio, scale**-2))

@@ -1,4 +1,4 @@
-"""ImageRecordIter: batches of pictures from a record file, decoded by several threads."""
+"""ImageRecordIter: batches of images from a record file, decoded by several threads."""
 from __future__ import annotations
 
 import math
@@ -56,8 +56,8 @@ class _Records:
 
 
 class RecordPictures(MXDataIter):
-    """Batches of the pictures of a record file, made by several threads. A subclass defines ``_sample(record, seed)``,
-    a picture and its label."""
+    """Batches of the images of a record file, made by several threads. A subclass defines ``_sample(record, seed)``,
+    an image and its label."""
 
     def _open(self, path: str, index: str, listed: str, data_shape: Sequence[int], part: tuple[int, int],
               options: dict[str, Any], seed: int, threads: int) -> None:
@@ -109,16 +109,16 @@ class RecordPictures(MXDataIter):
         return array(self._labels(self._rows), dtype="float32")
 
     def getindex(self) -> Any:
-        """The numbers of this batch's pictures in the file."""
+        """The numbers of this batch's images in the file."""
         return self._numbers[self._rows]
 
     def _label(self, header: Any) -> np.ndarray:
-        """What the list says of a picture, else the record."""
+        """What the list says of an image, else the record."""
         return np.asarray(self._list[header.id][0] if self._list is not None and header.id in self._list
                           else header.label, np.float32).ravel()
 
     def _pixels(self, header: Any, encoded: bytes) -> np.ndarray:
-        """A picture (height, width, channels), with its shorter edge resized where that is wanted."""
+        """An image (height, width, channels), with its shorter edge resized where that is wanted."""
         x = codec.decode(encoded, 1 if self._shape[0] == 3 else 0, True, f"{self._records.file}: picture {header.id}")
         x, short = x if x.ndim == 3 else x[..., None], self._options["resize"]
         if short <= 0:
@@ -129,13 +129,13 @@ class RecordPictures(MXDataIter):
 
 
 class ImageRecordIter(RecordPictures):
-    """Batches (batch, channels, height, width) of the pictures of a record file, cut and changed on the way.
+    """Batches (batch, channels, height, width) of the images of a record file, cut and changed on the way.
 
     path_imgrec: the file; path_imgidx: its index (found by reading through the file where it is absent); path_imglist:
-    a ``.lst`` file whose labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture.
+    a ``.lst`` file whose labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels an image.
     shuffle, seed; num_parts, part_index: the part that is read. preprocess_threads: for decoding.
 
-    In this order: resize (shorter edge; a smaller picture is enlarged); turned, sheared and scaled (rotate or
+    In this order: resize (shorter edge; a smaller image is enlarged); turned, sheared and scaled (rotate or
     max_rotate_angle, max_shear_ratio, max_random_scale and min_random_scale, max_aspect_ratio; see ``image.warp``); pad
     (border of fill_value); random_resized_crop (of min_random_area to max_random_area and min_aspect_ratio to
     max_aspect_ratio), or, also where no such part fits, a crop from anywhere (rand_crop) or the middle, of
@@ -174,7 +174,7 @@ class ImageRecordIter(RecordPictures):
         return self._finished(pixels, random.Random(-seed)), label[:self._width]
 
     def _cut(self, pixels: np.ndarray, rng: random.Random) -> np.ndarray:
-        """A part of a picture in the wanted size."""
+        """A part of an image in the wanted size."""
         o, (_, height, width) = self._options, self._shape
         method, pixels = int(o["inter_method"]), warp.warped(pixels, o, rng)
         if o["pad"] > 0:
@@ -220,7 +220,7 @@ class ImageRecordIter(RecordPictures):
 
 
 def resized(pixels: np.ndarray, size: tuple[int, int], method: int) -> np.ndarray:
-    """A picture of another (height, width)."""
+    """An image of another (height, width)."""
     return pictures.imresize(array(pixels, dtype=pixels.dtype), size[1], size[0], method).asnumpy()
 
 

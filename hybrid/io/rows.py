@@ -239,7 +239,7 @@ def _libsvm(path: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
 
 
 class MNISTIter(_InMemory):
-    """MNIST's files (also compressed with gzip): pictures (1, 28, 28) of numbers from 0 to 1, or rows of 784 with
+    """MNIST's files (also compressed with gzip): images (1, 28, 28) of numbers from 0 to 1, or rows of 784 with
     flat=True.
 
     A last batch that is shorter is dropped. seed: of the order, with shuffle.

@@ -1,4 +1,4 @@
-"""Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), picture b L + l in lane l
+"""Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), image b L + l in lane l
 of block b. What small nets of few channels become (``passes/pictures.py``); ``packed_batch_in_lanes.py`` of
 codegen/printers/convolutions prints
 it.

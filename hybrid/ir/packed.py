@@ -140,7 +140,7 @@ def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[in
     """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first
     plane, line and column (those behind follow from out).
 
-    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels,
+    pool: of how many lines and columns of results the greatest is taken (forms of images alone). groups: of channels,
     each with filters of its own (``direct`` and forms of words). zero: what padding holds (forms of words alone).
     together: how many groups each of those stands for, with zeros between their weights (``direct`` and Winograd's).
     """

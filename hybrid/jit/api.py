@@ -16,7 +16,7 @@ from ..buffers.array import NDArray
 from ..base.dtype import as_dtype
 from ..base.errors import TraceError, shortened
 from .dims import checked
-from .fast_path import NO_WAY
+from .fast_path import NO_FAST_PATH
 from .programs import ProgramInfo
 from .trace import Hybridized
 
@@ -132,16 +132,16 @@ class HybridFunction:
         self._fn, self._options = fn, options
         self._engine = Hybridized(fn, getattr(fn, "__qualname__", "function"), options=options)
         self._active = True
-        self._shortest = self._engine.shortest
+        self._fast_path = self._engine.fast_path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        quick = self._shortest[0]
-        if quick is not None:
-            out = quick(*args, **kwargs) if kwargs else quick(*args)
+        fast = self._fast_path[0]
+        if fast is not None:
+            out = fast(*args, **kwargs) if kwargs else fast(*args)
             if out is not None:
                 return out
         try:
-            return self._engine.careful(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
+            return self._engine.slow_path(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
         except Exception as err:
             shortened(err)
             raise
@@ -149,7 +149,7 @@ class HybridFunction:
     def hybridize(self, active: bool = True, **options: Any) -> None:
         """Switch compilation on or off."""
         check_options(options)
-        self._active, self._shortest = active, self._engine.shortest if active else NO_WAY
+        self._active, self._fast_path = active, self._engine.fast_path if active else NO_FAST_PATH
 
     def report(self) -> Any:
         """The compile report of the newest signature."""

@@ -22,8 +22,8 @@ _NUMBERS = (int, float, bool, str, type(None))
 _SLOTS = (MemberDescriptorType,)
 _OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
                         "_flags", "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
-                        "_loose", "_name", "_op_hooks", "_params", "_prefix", "_quick_on", "_reg_params", "_scope",
-                        "_seen_key", "_seen_version", "_shortest", "_version"})
+                        "_loose", "_name", "_op_hooks", "_params", "_prefix", "_fast_path_on", "_reg_params", "_scope",
+                        "_seen_key", "_seen_version", "_fast_path", "_version"})
 
 
 class Holder:

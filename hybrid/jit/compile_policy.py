@@ -1,7 +1,7 @@
 """Which calls get a program at once, and which run as plain Python first.
 
 A program costs a second or so of compiling, and many a function meets sizes that never come again: the steps of a
-decoder, pictures of any size. Signatures are compiled when they come, until there are many programs that were used
+decoder, images of any size. Signatures are compiled when they come, until there are many programs that were used
 once; from then on what is new runs eagerly once and is compiled when it comes again.
 """
 from __future__ import annotations

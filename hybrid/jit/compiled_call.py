@@ -90,7 +90,7 @@ class Entry:
         # what the traced code read of Python's objects (free_variables.py)
         self.stamp: Any = None
         self.prepared = False                           # whether ``before`` was done for the next call already
-        self.missed = 0                                 # calls that no shortest way took
+        self.missed = 0                                 # calls that no fast path took
         self.bound: Any = None
         self.changes = 0
         self.seen = self.checked = self.collected = self.marked = -1
@@ -134,8 +134,8 @@ class Entry:
         if parts is None:
             report = self.exe.report
             report.watched = [str(w) for w in self.watches]
-            report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound,
-                    "given_up") else 0
+            report.evicted_bytes = self.bound.evicted() if self.bound is not None and hasattr(self.bound,
+                    "evicted") else 0
             return report
         report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
         report.watched = [str(w) for w in self.watches]
@@ -376,7 +376,7 @@ class Entry:
         return fewer != lasting
 
     def fast(self, raw: Sequence[Any]) -> Any:
-        """Raw outputs the quick way, or None."""
+        """Raw outputs the fast path, or None."""
         if self.seen != REBINDS[0] and self.bind() is None:
             return None
         return self.bound(*raw)

@@ -34,4 +34,4 @@ def deterministic(on: bool = True) -> None:
     runtime.SETTINGS_CHANGED[0] += 1
     CASTS_VERSION[0] += 1                               # of which signatures are made
     LAST_CHANGE[0] = "hybrid.deterministic"             # what the reports of cache misses name
-    REBINDS[0] += 1                                     # calls that go the shortest way look at this
+    REBINDS[0] += 1                                     # calls that take the fast path look at this

@@ -1,7 +1,7 @@
-"""The shortest way into a compiled CPU program of array arguments and results: the C launcher, or without Python's
+"""The fast path into a compiled CPU program of array arguments and results: the C launcher, or without Python's
 headers, for one result, a closure over all it needs.
 
-It answers None whenever anything is not as it was (then the careful way is taken): versions, buffers, scopes, the
+It answers None whenever anything is not as it was (then the slow path is taken): versions, buffers, scopes, the
 arguments' class, device, shape, dtype or layout.
 """
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .free_variables import Guard
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
-NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
+NO_FAST_PATH: list[Any] = [None]             # of what cannot be called the fast path
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
+def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
                guard: Guard,
                form: Any = None, step: Any = None) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
@@ -36,8 +36,8 @@ def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[l
     if launched is not None or step is not None or form is not None or structure != LEAF or len(
             bound._checks) != 1 or not bound.program._simple or bound.program.patience.left:
         return launched
-    quick = _closure(bound, ctx, cls, train, counters)
-    return (lambda *args, **named: quick(*args, **named) if guard.same() else None) if guard.places else quick
+    fast = _closure(bound, ctx, cls, train, counters)
+    return (lambda *args, **named: fast(*args, **named) if guard.same() else None) if guard.places else fast
 
 
 def form_of(structure: Any) -> Any:
@@ -73,7 +73,7 @@ def _known(form: Any) -> bool:
 
 
 class Ways:
-    """The shortest ways into some compiled signatures of one function: the one that was made last comes first."""
+    """the fast paths into some compiled signatures of one function: the one that was made last comes first."""
     MOST = 4
 
     def __init__(self) -> None:
@@ -102,20 +102,20 @@ def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:
     if len(ways) < 2:
         return ways[0] if ways else None
 
-    def quick(*args: Any, **kwargs: Any) -> Any:
+    def fast(*args: Any, **kwargs: Any) -> Any:
         for way in ways:
             out = way(*args, **kwargs)
             if out is not None:
                 return out
         return None
-    return quick
+    return fast
 
 
 def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:
-    def quick(*args: Any, **kwargs: Any) -> Any:
+    def fast(*args: Any, **kwargs: Any) -> Any:
         out = launched(*args, **kwargs)
         return unflatten(structure, iter(out)) if out is not None else None
-    return quick
+    return fast
 
 
 def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:
@@ -127,7 +127,7 @@ def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[lis
     counted = (REBINDS, PUT_OFF, *counters)
     seen = [c[0] for c in counted]
 
-    def quick(a: Any, *more: Any, **named: Any) -> Any:
+    def fast(a: Any, *more: Any, **named: Any) -> Any:
         if (more or named or [c[0] for c in counted] != seen or type(a) is not cls or a._ctx != ctx
                 or scope.recording or scope.training != train or scope.traces):
             return None
@@ -150,6 +150,6 @@ def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[lis
         result: Any = new(cls)
         result._data, result._ctx, result._ag, result._version = out, ctx, None, 0
         return result
-    return quick
+    return fast
 
 

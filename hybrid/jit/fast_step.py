@@ -2,7 +2,7 @@
 after it.
 
 The launcher (kernels/c/launcher.c) does it in C, from the tuple that ``step_call`` makes; ``Entry.run`` does the same
-the careful way.
+the slow path.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Holds = Callable[[], bool]
 
 def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]) -> tuple[Any, ...] | None:
     """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called
-    the careful way."""
+    the slow path."""
     now, fixed = REBINDS[0], entry.fixed(arguments)
     inputs = [*arguments, *fixed]
     if entry.written and entry.overlaps(arguments):
@@ -47,7 +47,7 @@ def _prepare(entry: Entry, holds: Sequence[Holds], seen: int) -> Callable[[], bo
             do()
         if rebinds[0] == seen:
             return True
-        entry.prepared = True                            # arrays are elsewhere now: the careful way goes on from here
+        entry.prepared = True                            # arrays are elsewhere now: the slow path goes on from here
         return False
     return prepare
 

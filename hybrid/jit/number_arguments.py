@@ -235,7 +235,7 @@ class NumberInputs:
         if self._now is not None:
             self._now.update(zip(self.wanted, values))
 
-    # ---- the shortest way
+    # ---- the fast path
     def form(self, structure: Any, numbers: GivenNumbers, arrays: int) -> Any:
         """A structure as the launcher knows it: in the place of a number ("number", its input or -1, class, least,
         greatest), and those that are computed after the arguments by position. arrays: how many there are."""
@@ -252,7 +252,7 @@ class NumberInputs:
         return ("number", arrays + i, self.types[k], *(self.bounds[i] or (None, None)))
 
     def computing(self, launched: Callable[..., Any]) -> Callable[..., Any] | None:
-        """A shortest way that computes what the program is given beside the arguments; None where there is none."""
+        """A fast path that computes what the program is given beside the arguments; None where there is none."""
         if all(k < self.given for k in self.wanted) and self._now is None:
             return launched
         if self.paths is None:
@@ -260,7 +260,7 @@ class NumberInputs:
         paths, values, tell = list(self.paths), self.values, self._tell
         direct = sum(k < self.given for k in self.wanted)         # which the launcher takes from the arguments
 
-        def quick(*args: Any, **kwargs: Any) -> Any:
+        def fast(*args: Any, **kwargs: Any) -> Any:
             try:
                 numbers = values([(kwargs if kind else args)[where] for kind, where in paths])   # type: ignore[index]
             except LookupError:
@@ -269,7 +269,7 @@ class NumberInputs:
                 return None
             tell(numbers)
             return launched(*args, *numbers[direct:], **kwargs) if kwargs else launched(*args, *numbers[direct:])
-        return quick
+        return fast
 
 
 def paths_of(structure: Any, places: Sequence[int]) -> list[tuple[int, Any]] | None:

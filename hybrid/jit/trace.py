@@ -21,7 +21,7 @@ from ..autograd.dispatch import common_context
 from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
-from .fast_path import Ways, form_of, make_quick
+from .fast_path import Ways, form_of, make_fast_path
 from ..graph.size_numbers import Computed, SizeNumbers
 from ..graph.traced_number import TracedNumber
 from ..ir import Program
@@ -387,7 +387,7 @@ class Hybridized:
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
         self.rounds: Any = None                          # of training loops that begin with it (jit/deferred)
         self._ways = Ways()
-        self.shortest = self._ways.call                  # a call that sees by itself whether anything has changed
+        self.fast_path = self._ways.call                  # a call that sees by itself whether anything has changed
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
@@ -423,15 +423,15 @@ class Hybridized:
 
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        quick = self.shortest[0]
-        if quick is not None:
-            out = quick(*args, **kwargs)
+        fast = self.fast_path[0]
+        if fast is not None:
+            out = fast(*args, **kwargs)
             if out is not None:
                 return out
-        return self.careful(*args, **kwargs)
+        return self.slow_path(*args, **kwargs)
 
-    def careful(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that the shortest way did not take."""
+    def slow_path(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that the fast path did not take."""
         if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
             pending.settle(f"{self.name} was called")
         last = self._last
@@ -585,7 +585,7 @@ class Hybridized:
             return self.fn(*args, **kwargs)
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
-        """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
+        """Lay the fast path for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
         if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
@@ -595,7 +595,7 @@ class Hybridized:
             entry.missed += 1
 
     def shorten(self, entry: Entry, arguments: Sequence[NDArray]) -> None:
-        """Lay the shortest way for calls with such arrays by position, where there may be one."""
+        """Lay the fast path for calls with such arrays by position, where there may be one."""
         if _repeats(arguments) is None:
             self._lay_way(entry, arguments, None)
 
@@ -610,9 +610,9 @@ class Hybridized:
         step = step_call(entry, arguments, holds) if entry.is_step else None
         if step is None and (entry.is_step or holds) or entry.cls is None:
             return None
-        quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
+        fast = make_fast_path(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
                            form, step)
-        return quick if entry.numbers is None or quick is None else entry.numbers.computing(quick)
+        return fast if entry.numbers is None or fast is None else entry.numbers.computing(fast)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         return flatten(value, lambda v: isinstance(v, NDArray) or is_numeric(v) or is_foreign_array(v), leaves,

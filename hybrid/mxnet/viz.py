@@ -1,4 +1,4 @@
-"""Pictures of a Symbol: ``print_summary``, a table of layers, and ``plot_network``, a drawing by graphviz."""
+"""Images of a Symbol: ``print_summary``, a table of layers, and ``plot_network``, a drawing by graphviz."""
 from __future__ import annotations
 
 import json
@@ -59,7 +59,7 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_l
 
     shape: of the inputs, by name; without it only what the Symbol says itself is known. positions: where the columns
     end, as parts of the line or in characters. Parameters are counted by their shapes, also where MXNet's own table
-    miscounts them (a dense layer on pictures, a transposed convolution); auxiliary states are no parameters.
+    miscounts them (a dense layer on images, a transposed convolution); auxiliary states are no parameters.
 
     >>> x = sym.FullyConnected(sym.var('data'), num_hidden=3, name='fc')
     >>> print_summary(x, {'data': (1, 4)}, 40)              # doctest: +SKIP

@@ -111,7 +111,7 @@ def _with_bias(out: Node, bias: Node | None, a: Attrs) -> Node:
     json=("_npx_deformable_convolution",), params=_params, takes={"bias": lambda a: not a.no_bias}, **_ATTRS)
 def deformable_convolution(data: Node, offset: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """Convolution whose taps are moved by offset (N, 2 * num_deformable_group * taps, out h, out w): for each tap its
-    move down, then right, in pixels. Between pixels it reads bilinearly; beyond the picture 0, past the last pixel's
+    move down, then right, in pixels. Between pixels it reads bilinearly; beyond the image 0, past the last pixel's
     centre that pixel."""
     size = _Geometry(data, offset, weight, a)
     places = size.places(offset)
@@ -136,7 +136,7 @@ def deformable_convolution(data: Node, offset: Node, weight: Node, bias: Node | 
 def modulated_deformable_convolution(data: Node, offset: Node, mask: Node, weight: Node, bias: Node | None,
                                      a: Attrs) -> Node:
     """Deformable convolution with a factor for each tap: mask (N, num_deformable_group * taps, out h, out w). What is
-    read fades to 0 within one pixel beyond the picture."""
+    read fades to 0 within one pixel beyond the image."""
     size = _Geometry(data, offset, weight, a)
     taps = size.kernel[0] * size.kernel[1]
     size.check("mask", mask, (size.n, size.parts * taps, *size.out))

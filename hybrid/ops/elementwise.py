@@ -1,6 +1,7 @@
 """Elementwise operators. A family is one table: MXNet's name, the scalar function, further names."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -271,12 +272,20 @@ def logical_not(data: Node, a: Attrs) -> Node:
     return _as_input(ir.map("logical_not", data), data)
 
 
+@functools.cache
+def _clip_keeps_signs() -> bool:
+    """Whether NumPy's clip leaves -0.0 as it is where 0 is a limit: versions around 1.23 do not."""
+    return bool(np.signbit(np.clip(np.array([-0.0], "float32"), 0, 1))[0])
+
+
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, low, high = arrays[0], a.a_min, a.a_max
     if x.dtype not in (dt.float32, dt.float64) or low is high is None:
         return None
     if low is not None and high is not None and not low <= high:
         return None                                           # NumPy gives a_max for all; the program, as MXNet
+    if 0 in (low, high) and not _clip_keeps_signs():
+        return None
     return [xp.clip(x, low, high)]
 
 

@@ -1,7 +1,7 @@
-"""Operators on pictures, (height, width, channels) or a batch of them: colours, flips, tensors.
+"""Operators on images, (height, width, channels) or a batch of them: colours, flips, tensors.
 
 Colour arithmetic is float32; a result in an integer dtype is cut to its range and then truncated, as MXNet does
-(src/operator/image/image_random-inl.h). Each picture of a batch draws its own random numbers.
+(src/operator/image/image_random-inl.h). Each image of a batch draws its own random numbers.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def image_op(name: str, **kwargs: Any) -> Any:
 
 
 def check_image(x: Node, colour: bool = False) -> None:
-    """A picture or a batch; with ``colour`` of one or three channels."""
+    """An image or a batch; with ``colour`` of one or three channels."""
     if x.ndim not in (3, 4):
         raise ShapeError(f"a picture has the shape (height, width, channels), a batch (N, height, width, channels); "
                          f"got {x.shape}")
@@ -92,17 +92,17 @@ def brightness(x: Node, factor: Node) -> Node:
 
 
 def contrast(x: Node, factor: Node) -> Node:
-    """Away from the mean brightness of the picture."""
+    """Away from the mean brightness of the image."""
     return x * factor + _mean(_gray(x)) * (1.0 - factor)
 
 
 def saturation(x: Node, factor: Node) -> Node:
-    """Away from each pixel's own brightness. A gray picture has none to change."""
+    """Away from each pixel's own brightness. A gray image has none to change."""
     return x if x.shape[-1] == 1 else x * factor + _gray(x) * (1.0 - factor)
 
 
 def hue(x: Node, turn: Node) -> Node:
-    """The hue turned by a share of the full circle; lightness and saturation (HLS) stay. A gray picture stays."""
+    """The hue turned by a share of the full circle; lightness and saturation (HLS) stay. A gray image stays."""
     if x.shape[-1] == 1:
         return x
     r, g, b = (_channel(x, i) for i in range(3))
@@ -157,7 +157,7 @@ def _linear_step(x: Node, which: Node, active: Node | bool, factors: list[tuple[
         f = ir.map("where", ir.map("logical_and", ir.map("eq", which, i), active), factor, f)
     assert isinstance(f, Node)
     own, mean = (ir.cast(ir.map("eq", which, i), wide.dtype) for i in (2, 1))
-    if x.shape[-1] == 1:                                         # a gray picture has no saturation
+    if x.shape[-1] == 1:                                         # a gray image has no saturation
         f, own = ir.map("where", ir.map("eq", which, 2), 1.0, f), own * 0.0
     return saturate(wide * f + (gray * own + _mean(gray) * mean) * (1.0 - f), x.dtype)
 

@@ -1,4 +1,4 @@
-"""Patches of pictures as columns (im2col, col2im), and patches of two pictures compared (Correlation)."""
+"""Patches of images as columns (im2col, col2im), and patches of two images compared (Correlation)."""
 from __future__ import annotations
 
 import math

@@ -75,7 +75,7 @@ def psroi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
 
 
 def _bilinear(flat: Node, base: Node, y: Node, x: Node, h: int, w: int) -> Node:
-    """Values between pixels, for places within the picture. base: where a plane begins."""
+    """Values between pixels, for places within the image. base: where a plane begins."""
     out: Node | None = None
     parts = []
     for place, length in ((y, h), (x, w)):
@@ -102,7 +102,7 @@ def _within(x: Node, low: float, high: float) -> Node:
 def deformable_psroi_pooling(data: Node, rois: Node, trans: Node | None, a: Attrs) -> tuple[Node, Node]:
     """PSROIPooling whose bins are moved by trans (R, 2 * classes, parts, parts), in shares trans_std of a region's
     size, and hold the mean of sample_per_part² places. Dai et al., "Deformable convolutional networks" (2017). The
-    hidden second output counts places within the picture."""
+    hidden second output counts places within the image."""
     group = a.group_size
     _check(data, a, group)
     if a.sample_per_part < 1:

@@ -61,7 +61,7 @@ def _propose(cls_prob: Node, bbox_pred: Node, im_info: Node, a: Attrs) -> tuple[
     box = _moved(anchors, moves, a.iou_loss)
     box = [ir.map("maximum", ir.map("minimum", x, limit - 1.0), 0) for x,
            limit in zip(box, (width, height, width, height))]
-    # places beyond the picture, which was padded, and boxes that are too small come last
+    # places beyond the image, which was padded, and boxes that are too small come last
     row = ir.data(np.repeat(np.arange(h, dtype=np.float32), w * kinds)[None])
     column = ir.data(np.tile(np.repeat(np.arange(w, dtype=np.float32), kinds), h)[None])
     beyond = ir.map("logical_or", ir.map("ge", row, ir.map("floor", height / a.feature_stride)),

@@ -1,4 +1,4 @@
-"""Reading pictures at computed places: regions of interest, grids, spatial transformers. data is (N, C, H, W)."""
+"""Reading images at computed places: regions of interest, grids, spatial transformers. data is (N, C, H, W)."""
 from __future__ import annotations
 
 from typing import Any
@@ -84,7 +84,7 @@ PRODUCTS = 16                   # multiplications that cost as much as reading a
 
 def _samples(low: Node, high: Node, a: Attrs, bins: int, length: int) -> tuple[Node, Node]:
     """Where bilinear samples of each bin lie, (R, bins, S) within 0 … length - 1, and their share of the bin's average
-    (0 for those outside the picture). Without sample_ratio a region four times as large as the picture still gets a
+    (0 for those outside the image). Without sample_ratio a region four times as large as the image still gets a
     sample a pixel.
     """
     shift = 0.5 if a.aligned else 0.0

@@ -83,7 +83,7 @@ def _area(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=512)
 def taps(method: int, old: int, new: int, shrinks: bool, vertical: bool) -> Taps:
-    """Taps along an axis of ``old`` pixels that becomes ``new``. shrinks: no axis of the picture grows."""
+    """Taps along an axis of ``old`` pixels that becomes ``new``. shrinks: no axis of the image grows."""
     if method == NEAREST:
         index = np.floor(np.arange(new) * (old / new)).astype(np.int64)[:, None]
         weight = np.ones((new, 1), np.float32)

@@ -1,4 +1,4 @@
-"""Operators that cut and resize pictures, (height, width, channels) or a batch of them, as OpenCV resizes."""
+"""Operators that cut and resize images, (height, width, channels) or a batch of them, as OpenCV resizes."""
 from __future__ import annotations
 
 from typing import Any
@@ -31,7 +31,7 @@ def _prepare(shape: tuple[int, ...], new: tuple[int, int], interp: int) -> tuple
 
 
 def resize_array(xp: Any, x: Any, new: tuple[int, int], interp: int) -> Any:
-    """A NumPy or CuPy picture (…, height, width, channels) resized to ``new`` = (height, width)."""
+    """A NumPy or CuPy image (…, height, width, channels) resized to ``new`` = (height, width)."""
     if new == _sizes(x.shape):
         return x.copy()
     method, rows, columns = _prepare(x.shape, new, interp)
@@ -141,7 +141,7 @@ def wanted_size(shape: tuple[int, ...], size: tuple[int, ...], keep_ratio: bool)
     eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], wanted_size(arrays[0].shape, a.size, a.keep_ratio),
                                               a.interp)])
 def resize(data: Node, a: Attrs) -> Node:
-    """A picture in another size: ``size`` is (width, height), or one number. interp: 0 nearest, 1 bilinear, 2 bicubic,
+    """An image in another size: ``size`` is (width, height), or one number. interp: 0 nearest, 1 bilinear, 2 bicubic,
     3 area, 4 Lanczos, 9 by the sizes. Equal to OpenCV's within 1 for bicubic and exactly otherwise (uint8).
     """
     check_image(data)
@@ -151,14 +151,14 @@ def resize(data: Node, a: Attrs) -> Node:
 @op("_cvimresize", "src", mx=("imresize",), w=Int(), h=Int(), interp=Int(1),
     eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], (a.h, a.w), a.interp)])
 def imresize(src: Node, a: Attrs) -> Node:
-    """A picture in the size w x h."""
+    """An image in the size w x h."""
     check_image(src)
     return resize_node(src, (a.h, a.w), a.interp)
 
 
 @image_op("crop", x=Int(), y=Int(), width=Int(), height=Int())
 def crop(data: Node, a: Attrs) -> Node:
-    """The part of a picture from column x and row y, of a width and a height."""
+    """The part of an image from column x and row y, of a width and a height."""
     check_image(data)
     rows, columns = _sizes(data.shape)
     if a.x < 0 or a.y < 0 or a.width < 1 or a.height < 1 or a.x + a.width > columns or a.y + a.height > rows:

@@ -276,7 +276,7 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
 
 def plane_by_plane(n: Node) -> Node | None:
     """The gradient of a volume's filters, a sum over all places of a gradient times windows with a border in depth: for
-    each tap of the depth the sum over those planes that it meets, as of pictures. These have a form without gathered
+    each tap of the depth the sum over those planes that it meets, as of images. These have a form without gathered
     windows (codegen/printers/convolutions/weight_gradient.py).
     """
     if n.prim != "dot" or n.attrs["batch"] != ((), ()):

@@ -60,7 +60,7 @@ class Window:
                     self.shape[-1], groups=groups, zero=zero, together=together)
 
     def flat(self) -> Window:
-        """The convolution of a volume as one of pictures where its taps lie in a plane, of planes of one line where
+        """The convolution of a volume as one of images where its taps lie in a plane, of planes of one line where
         they lie in a column; else itself."""
         n, depth, *plane, channels = self.x.shape
         out = self.shape[1:-1]

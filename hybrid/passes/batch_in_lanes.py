@@ -1,4 +1,4 @@
-"""Layout of small nets over many pictures: blocks (B, C, H, W, L) of L pictures, one pixel of each in a vector.
+"""Layout of small nets over many pictures: blocks (B, C, H, W, L) of L images, one pixel of each in a vector.
 
 Nets of few channels leave vectors of channels half empty, and their lines are too short for vectors of pixels. Blocks
 have neither: convolutions, pools and dense layers read them as they are, broadcast their weights, and become ``conv``
@@ -276,7 +276,7 @@ class Pictures(Conversion):
 
     # ---- what follows
     def _moved_block(self, n: Node) -> Node | None:
-        """Functions and movement that leave the pictures apart."""
+        """Functions and movement that leave the images apart."""
         a = n.attrs
         if n.prim == "map":
             args = [self._operand(x, n) for x in n.args]
@@ -321,6 +321,6 @@ class Pictures(Conversion):
 
 
 def pictures(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout | None:
-    """The program over blocks of pictures and the program that packs its weights, where that takes less; else None."""
+    """The program over blocks of images and the program that packs its weights, where that takes less; else None."""
     run = Pictures(program, lasting, blocking)
     return run.split(run.run()) if run.pays() else None

@@ -84,8 +84,8 @@ def before_reshape(n: Node) -> Node | None:
 
 
 def one_window(n: Node) -> Node | None:
-    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and
-    (filters, C h w); what meets only zeros around the picture is left out.
+    """A convolution whose filters are as large as the image is a product of two matrices, (images, C h w) and
+    (filters, C h w); what meets only zeros around the image is left out.
     """
     d = n.args[0]
     if (n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5))

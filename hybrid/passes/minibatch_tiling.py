@@ -1,7 +1,7 @@
 """A batch in blocks: where values between the layers of a whole batch are too large for the caches, a program for some
-of its pictures runs once for each block of them. It needs less memory, too: that of one block.
+of its images runs once for each block of them. It needs less memory, too: that of one block.
 
-Taken where each result of a picture depends on that picture and on parameters alone, which is followed from node to
+Taken where each result of an image depends on that image and on parameters alone, which is followed from node to
 node.
 """
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOVED = ("window", "pad", "reshape", "permute", "slice", "detach", "with_grad")
 
 
 class Whole(Exception):
-    """A program that is not computed picture by picture."""
+    """A program that is not computed image by image."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Blocks:
 
 
 class Division:
-    """A program for ``size`` of the ``batch`` pictures. axis: where each value has them; nothing where it has none."""
+    """A program for ``size`` of the ``batch`` images. axis: where each value has them; nothing where it has none."""
 
     def __init__(self, program: Program, lasting: frozenset[int], size: int):
         self.size = size
@@ -55,7 +55,7 @@ class Division:
             raise Whole
 
     def narrow(self, n: Node, axis: int) -> Node:
-        """A value of parameters that is the same for all pictures, for fewer of them."""
+        """A value of parameters that is the same for all images, for fewer of them."""
         if n in self.axis:
             if self.axis[n] != axis:
                 raise Whole
@@ -97,7 +97,7 @@ class Division:
         return n.attrs["axes"].index(self.axis[n.args[0]]), ir.permute(self.new[n.args[0]], n.attrs["axes"])
 
     def reshaped(self, n: Node) -> tuple[int, Node]:
-        """The pictures' axis stays one."""
+        """The images' axis stays one."""
         x = n.args[0]
         axis = same_axis(x.shape, n.shape, self.axis[x])
         if axis is None:
@@ -115,7 +115,7 @@ class Division:
         return axis - sum(a < axis for a in n.attrs["axes"]), make("reduce", (self.new[n.args[0]],), **n.attrs)
 
     def product(self, n: Node) -> tuple[int, Node]:
-        """A product of pictures with parameters."""
+        """A product of images with parameters."""
         side = int(n.args[1] in self.axis)
         axis, (summed, shared) = self.axis[n.args[side]], (n.attrs["contract"], n.attrs["batch"])
         if n.args[1 - side] in self.axis or axis in summed[side] or axis in shared[side]:
@@ -140,7 +140,7 @@ def _source(n: Node) -> Node:
 
 
 def _size(program: Program, whole: Division, threads: int) -> int:
-    """Pictures of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the
+    """Images of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the
     cache, and of parameters that are read again."""
     each = [(n.nbytes + _source(a).nbytes) / whole.batch for n in program.order() if n.prim == "dot"
             and n in whole.axis for a in n.args if a in whole.axis]

@@ -123,7 +123,7 @@ class Transposed:
         return ir.reshape(y, (*y.shape[:-1], *(a.stride for a in axes), g * f))
 
     def spread(self) -> Node:
-        """Pictures of one pixel: a product with a matrix."""
+        """Images of one pixel: a product with a matrix."""
         w, rest, rank = self.w, [a.size for a in self.axes], len(self.axes)
         w = ir.reshape(ir.slice(w, (0, 0, 0, *(a.first for a in self.axes)), (*w.shape[:3], *rest)),
                        (*w.shape[1:3], *rest))

@@ -295,7 +295,7 @@ class Bound:
         return None if self.changed() else found
 
     def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
-        """What a launcher, made at the first call, gives; None where the careful way must be taken."""
+        """What a launcher, made at the first call, gives; None where the slow path must be taken."""
         if self._launched is launcher.later:
             self._launched = self.launcher(cls, ctx, scope, scope.training, (), kind)
         found = self._launched
@@ -309,12 +309,12 @@ class Bound:
         """Whether values that were prepared are of parameters as they were before a change."""
         return self._prepared is not None and self._prepared.token.stale
 
-    def given_up(self) -> int:
-        """Bytes of parameters whose buffers are given up now, because prepared values hold them."""
-        return self._prepared.given_up() if self._prepared is not None else 0
+    def evicted(self) -> int:
+        """Bytes of parameters whose buffers are evicted now, because prepared values hold them."""
+        return self._prepared.evicted() if self._prepared is not None else 0
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
-        """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
+        """Outputs; None when an array does not fit (shape, dtype, layout) and the slow path must be taken."""
         tables = self._tables
         self.calls += 1
         try:

@@ -125,5 +125,5 @@ def coming() -> bool:
 
 
 def later(*_: Any, **__: Any) -> None:
-    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid
+    """Takes the launcher's place while that is built: it takes no call, and after some of them the fast path is laid
     again (hybrid/jit/trace.py)."""

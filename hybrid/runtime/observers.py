@@ -1,6 +1,6 @@
 """Who looks at the calls of programs: the profiler, and the search for the first NaN.
 
-While there is an observer, calls go the careful way, one program at a time; without one, nothing is looked at.
+While there is an observer, calls go the slow path, one program at a time; without one, nothing is looked at.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def observe(observer: Observer, on: bool = True) -> None:
     """Have an observer called from now on, or (on=False) no more."""
     if on and observer not in OBSERVERS:
         OBSERVERS.append(observer)
-        REBINDS[0] += 1                                  # ends the shortest ways, which call programs by themselves
+        REBINDS[0] += 1                                  # ends the fast paths, which call programs by themselves
     elif not on and observer in OBSERVERS:
         OBSERVERS.remove(observer)
 

@@ -1,6 +1,6 @@
 """Values that a compiled CPU program takes beside its inputs, computed from parameters by a program of their own: once,
 and again only when a parameter was written or replaced. Programs share values of the same parameters in the same form.
-Buffers of parameters that nobody else reads are given up where the values hold the same numbers
+Buffers of parameters that nobody else reads are evicted where the values hold the same numbers
 (hybrid/buffers/evict.py).
 """
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..passes.unpack import Way
 from . import buffers
 from .recipe import Part, Recipe, Spec
 
-AT_ONCE = 1 << 22                  # bytes that are prepared before buffers are given up
+AT_ONCE = 1 << 22                  # bytes that are prepared before buffers are evicted
 _every: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
 
 
@@ -82,7 +82,7 @@ class Prepared:
 
     # ---- values of its own
     def _compute(self, parts: Sequence[Part]) -> None:
-        """Values of some parts; buffers that they stand for are given up afterwards."""
+        """Values of some parts; buffers that they stand for are evicted afterwards."""
         slots = dict.fromkeys(s for part in parts for s in part[1])
         once = Counter(map(id, self.sources))
         for s in slots:
@@ -116,7 +116,7 @@ class Prepared:
         return (not self.token.stale and len(sources) == len(self.sources)
                 and all(a is b for a, b in zip(sources, self.sources)))
 
-    def given_up(self) -> int:
+    def evicted(self) -> int:
         """Bytes of buffers that these values stand for now."""
         mine = set(map(id, self.values))
         records = [r for s in self.sources if not isinstance(s, np.ndarray) and (r := evict.of(s)) is not None]

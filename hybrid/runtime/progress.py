@@ -3,6 +3,7 @@ line about those that take more than half a second."""
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -58,6 +59,14 @@ def _is_terminal() -> bool:
         return False
 
 
+def _size(stream: Any) -> dict[str, int]:
+    """The size that tqdm is told of a terminal which does not know its own and says 0; tqdm would show nothing."""
+    try:
+        return {} if all(os.get_terminal_size(stream.fileno())) else {"ncols": 80, "nrows": 24}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
 class _Shown(threading.Thread):
     """A line on standard error from the first half second to the end: tqdm's clock, or plain text without tqdm."""
 
@@ -77,7 +86,8 @@ class _Shown(threading.Thread):
             self._plain()
             return
         with contextlib.suppress(OSError, ValueError), tqdm(
-                desc=f"hybrid: compiling {self._what}", bar_format="{desc} {elapsed}", file=self._stream) as bar:
+                desc=f"hybrid: compiling {self._what}", bar_format="{desc} {elapsed}", file=self._stream,
+                **_size(self._stream)) as bar:
             while not self._ended.wait(SECONDS):
                 bar.refresh()
             bar.bar_format = "{desc}"

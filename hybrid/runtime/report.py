@@ -76,7 +76,7 @@ class Report:
     source_bytes: int = 0                                # of the parameters that prepared values come from,
     # of those that the prepared values hold bit for bit and nothing else reads,
     movable_bytes: int = 0
-    given_up_bytes: int = 0                              # and of those whose buffers are given up just now
+    evicted_bytes: int = 0                              # and of those whose buffers are evicted now
 
     # of a block that is trained: whether its loop runs as one program, else why not
     loop: str = ""
@@ -111,7 +111,7 @@ class Report:
             lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of "
                          f"the parameters' {self.source_bytes} bytes "
                          f"{self.movable_bytes} stand in them unchanged and need no other place, "
-                         f"{self.given_up_bytes} given up now")
+                         f"{self.evicted_bytes} evicted now")
         if self.written_in_place:
             lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:

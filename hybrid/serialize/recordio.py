@@ -259,7 +259,7 @@ _IR = struct.Struct("<IfQQ")
 
 
 def pack(header: Any, s: bytes) -> bytes:
-    """An image record: the header (an IRHeader or a tuple of four) before the bytes of a picture.
+    """An image record: the header (an IRHeader or a tuple of four) before the bytes of an image.
 
     >>> pack(IRHeader(0, 3, 7, 0), b"...")[:4]
     b'\\x00\\x00\\x00\\x00'
@@ -276,7 +276,7 @@ def pack(header: Any, s: bytes) -> bytes:
 
 
 def unpack(s: bytes) -> tuple[Any, bytes]:
-    """Header and picture bytes of an image record. FileFormatError when it is too short to be one."""
+    """Header and image bytes of an image record. FileFormatError when it is too short to be one."""
     if len(s) < _IR.size:
         raise FileFormatError(f"an image record begins with a header of {_IR.size} bytes, this one has {len(s)} bytes "
                               f"in all")
@@ -290,7 +290,7 @@ def unpack(s: bytes) -> tuple[Any, bytes]:
 
 
 def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg") -> bytes:
-    """An image record of a picture in OpenCV's layout: uint8, (height, width) or (height, width, 3), blue first.
+    """An image record of an image in OpenCV's layout: uint8, (height, width) or (height, width, 3), blue first.
 
     quality: 1 to 100 for JPEG, compression 0 to 9 for PNG. Needs Pillow.
     """
@@ -298,7 +298,7 @@ def pack_img(header: Any, img: np.ndarray, quality: int = 95, img_fmt: str = ".j
 
 
 def unpack_img(s: bytes, iscolor: int = -1) -> tuple[Any, np.ndarray]:
-    """Header and picture of an image record, as OpenCV gives it: uint8, blue first.
+    """Header and image of an image record, as OpenCV gives it: uint8, blue first.
 
     iscolor: 1 (height, width, 3); 0 gray, (height, width); -1 as stored. Needs Pillow.
     """

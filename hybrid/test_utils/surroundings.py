@@ -121,7 +121,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def get_mnist(path: str | None = None) -> dict[str, np.ndarray]:
-    """MNIST as ``train_data``, ``train_label``, ``test_data``, ``test_label``: pictures (N, 1, 28, 28) in [0, 1],
+    """MNIST as ``train_data``, ``train_label``, ``test_data``, ``test_label``: images (N, 1, 28, 28) in [0, 1],
     labels int32.
 
     path: the folder of its files, as of gluon.data.vision.MNIST.
@@ -136,7 +136,7 @@ def get_mnist(path: str | None = None) -> dict[str, np.ndarray]:
 
 def get_mnist_iterator(batch_size: int, input_shape: Any, num_parts: int = 1, part_index: int = 0,
                        path: str | None = None) -> tuple[NDArrayIter, NDArrayIter]:
-    """Iterators over MNIST for training (shuffled) and testing; ``input_shape`` of one axis: flat pictures."""
+    """Iterators over MNIST for training (shuffled) and testing; ``input_shape`` of one axis: flat images."""
     data = get_mnist(path)
     flat = len(input_shape) == 1
     iters = []

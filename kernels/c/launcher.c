@@ -1,8 +1,8 @@
-/* The shortest way from Python into a compiled program: an object that is called with NDArrays, checks that they are what
+/* The fast path from Python into a compiled program: an object that is called with NDArrays, checks that they are what
  * the program was compiled for, allocates the results, calls the program without the GIL and wraps the results: one array, a tuple or a list.
  *
  * Whenever anything is not as it was when the launcher was made (argument class, device, shape, dtype, layout, scopes,
- * counters), it returns None and the caller takes the careful way. Built once for each Python and NumPy, cached on disk.
+ * counters), it returns None and the caller takes the slow path. Built once for each Python and NumPy, cached on disk.
  */
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -21,7 +21,7 @@
 #include "launcher_arguments.h"
 #include "launcher_eager.h"
 
-/* The program on a table that has all but the arena, and what belongs to a step: 1; 0: the careful way; -1: an error. */
+/* The program on a table that has all but the arena, and what belongs to a step: 1; 0: the slow path; -1: an error. */
 static int run(Launcher *self, void **table, void *stream) {
   if (self->device) {
     int go = self->step ? prepared(self->step) : 1;

@@ -8,7 +8,7 @@ enum { ONE, TUPLE, LIST };                     /* what the results come in */
 typedef struct { PyObject *slot, *fresh, *lost; } Gradient;
 typedef struct {
   PyObject *all;                               /* the tuple that it was read from: keeps every object here */
-  PyObject *prepare;                           /* counts the update and fills in its numbers; false: the careful way, and nothing was done */
+  PyObject *prepare;                           /* counts the update and fills in its numbers; false: the slow path, and nothing was done */
   PyObject *noted;                             /* called where more is to be done about what was written */
   PyObject *watched, *clock, *group;           /* as in hybrid/buffers/derived.py and hybrid/buffers/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
   PyObject *updated;                           /* a tuple of the arrays that the program writes */

@@ -109,7 +109,7 @@ static PyObject *arena_for(Device *device, void *stream, void **at) {
   return both;
 }
 
-/* 1 and CuPy's current stream; 0: the careful way (another device is current, or the stream is captured). */
+/* 1 and CuPy's current stream; 0: the slow path (another device is current, or the stream is captured). */
 static int stream_now(const Device *device, void **stream) {
   PyObject *number = PyObject_CallNoArgs(device->stream_of);
   if (!number) return 0;

@@ -16,7 +16,7 @@ static int overlaps(const Step *step, const void *at, size_t bytes) {
   return low && step->stop[low - 1] > first;
 }
 
-/* 1: the update is counted; 0: the careful way; -1: an error. */
+/* 1: the update is counted; 0: the slow path; -1: an error. */
 static int prepared(const Step *step) {
   PyObject *answer = PyObject_CallNoArgs(step->prepare);
   int yes = answer ? PyObject_IsTrue(answer) : -1;

@@ -9,12 +9,12 @@ import numpy as np
 
 
 def picture(i):
-    """A small picture of its own size."""
+    """A small image of its own size."""
     return ((np.indices((20 + i, 24)).sum(0) * 5 + i)[..., None] * np.array([1, 2, 3]) % 256).astype("uint8")
 
 
 def write(folder, recordio):
-    """Tables, MNIST's format, pictures as PNG, a record file and a list."""
+    """Tables, MNIST's format, images as PNG, a record file and a list."""
     table = np.arange(28).reshape(7, 4) * 0.5
     (folder / "data.csv").write_text("".join(",".join(f"{v:g}" for v in row) + "\n" for row in table))
     (folder / "label.csv").write_text("".join(f"{i},{2 * i}\n" for i in range(7)))

@@ -1,7 +1,7 @@
-"""Record files, pictures and data iterators as MXNet 1.9.1 treats them.
+"""Record files, images and data iterators as MXNet 1.9.1 treats them.
 
 Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON tests/oracle/record_data.py`` into data/recordio.* and
-data/pictures.npz. Each case is an expression that the tests evaluate too, with ``mx`` and ``nd`` of the library under
+data/images.npz. Each case is an expression that the tests evaluate too, with ``mx`` and ``nd`` of the library under
 test.
 """
 from __future__ import annotations
@@ -122,7 +122,7 @@ def inputs(array):
 
 
 def resize_input(kind, h, w):
-    """A picture of RESIZE."""
+    """An image of RESIZE."""
     u = np.random.RandomState(h * w).randint(0, 256, (h, w, 3))
     return u.astype("uint8") if kind == "uint8" else (u / np.float32(255)).astype("float32")
 

@@ -1,7 +1,7 @@
 """Records what MXNet 1.9.1's iterators give for file_iterators.py, into tests/data/file_iterators.json:
 MXNET_MKLDNN_ENABLED=0 python record_file_iterators.py FOLDER
 
-FOLDER holds the files of ``file_iterators.write``, made with this library, whose pictures are encoded by Pillow.
+FOLDER holds the files of ``file_iterators.write``, made with this library, whose images are encoded by Pillow.
 """
 import json
 import random

@@ -3,7 +3,7 @@ tests/oracle/record_zoo.py
 
 For every model: names and shapes of its parameters (by collect_params, without the network's own prefix, and by
 structure, as save_parameters writes them), and the outputs of a small variant of 10 classes on seeded parameters and a
-seeded picture.
+seeded image.
 """
 import gzip
 import json
@@ -29,12 +29,12 @@ def fill(net, array):
 
 
 def size_of(name):
-    """Height and width of a model's pictures."""
+    """Height and width of a model's images."""
     return 299 if name == "inceptionv3" else 224
 
 
 def picture(size):
-    """A seeded picture (1, 3, size, size)."""
+    """A seeded image (1, 3, size, size)."""
     return np.random.RandomState(8).standard_normal((1, 3, size, size)).astype("float32")
 
 

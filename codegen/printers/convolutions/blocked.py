@@ -67,7 +67,7 @@ class Packed(Anchored):
         self.deep, self.each = self.c // self.groups, self.filters // self.groups
 
     def _window(self, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> None:
-        """The window over pictures or volumes."""
+        """The window over images or volumes."""
         self.volume = len(kernel) == 3
         (self.kd, self.kh, self.kw), (self.sz, self.sy, self.sx) = (1, *kernel)[-3:], (1, *stride)[-3:]
         (self.dz, self.dy, self.dx), (self.pz, self.py, self.px) = (1, *dilate)[-3:], (0, *pads)[-3:]

@@ -1,7 +1,7 @@
-"""Convolutions in C whose vectors hold filters: pixels are broadcast from the picture, sums are turned before they are
-stored.
+"""Convolutions in C whose vectors hold filters: pixels are broadcast from the image, sums are transposed before
+they are stored.
 
-For pictures whose lines do not fill vectors. A panel of filters is packed, depth by depth, turned in registers; the
+For images whose lines do not fill vectors. A panel of filters is packed, depth by depth, transposed in registers; the
 depth goes in parts where a panel would not stay in the second cache.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.lanes import Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 
-PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the picture
+PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the image
 
 
 @dataclass
@@ -149,7 +149,7 @@ class Turned(Direct):
         return [*self.before, *out, "}"]
 
     def _pack(self, width: int, inner: int) -> list[str]:
-        """The panel's filters: turned in registers where the depth is contiguous in memory."""
+        """The panel's filters: transposed in registers where the depth is contiguous in memory."""
         m, L = self.m, self.lanes
         assert m.a.address is not None and m.a.base is not None
         zero = {v: Ix() for v in [*m.depth, self.rows]}

@@ -33,8 +33,8 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "depthwise": lambda: packed_depthwise.Depthwise,
     "pictures": lambda: packed_batch_in_lanes.Pictures,
     "pictures_winograd": lambda: packed_batch_in_lanes.Pictures}
-FEW = 16                        # lines and columns of results, above which few taps are beyond a picture
-SUMS = (10, 24)                 # of pictures, in registers: few registers, many
+FEW = 16                        # lines and columns of results, above which few taps are beyond an image
+SUMS = (10, 24)                 # of images, in registers: few registers, many
 
 
 def print_packed(k: Kernel, name: str, target: Target) -> Printed:

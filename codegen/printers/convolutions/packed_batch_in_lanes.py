@@ -1,9 +1,9 @@
-"""Convolutions and dense layers in C over blocks of pictures (hybrid/ir/batch_in_lanes.py): a vector holds one pixel of
-several pictures, weights are broadcast from memory.
+"""Convolutions and dense layers in C over blocks of images (hybrid/ir/batch_in_lanes.py): a vector holds one pixel of
+several images, weights are broadcast from memory.
 
 The lines that a tile of results reads stand in a ring: transformed for F(m, r) along lines
 (hybrid/ir/winograd.py), or copied with their border, or, without a border, where they are. A tile is some filters times
-some pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the greatest of a pool.
+some pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the largest of a pool.
 """
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Pictures(Packed):
         self.sums = self.r * (self.points or self.tx)
 
     def epilogue(self) -> tuple[list[str], list[str], list[str]]:
-        """Statements for the kernel, for filter ``ch``, and for a result of all pictures of block ``bk`` at ``oy``,
+        """Statements for the kernel, for filter ``ch``, and for a result of all images of block ``bk`` at ``oy``,
         ``ox`` from the sums ``sum@``."""
         b, f, *out, lanes = self.dot.shape
         lane = Var("l", lanes)

@@ -1,6 +1,6 @@
-"""Convolutions of several small pictures in C (the ``direct`` form of hybrid/ir/packed.py): a tile is one place of some
-pictures times a panel of filters, so that only those taps are multiplied that meet the picture at this place. Of 2x2
-pictures and filters 3x3 with a border, 20 of 36 products are with zeros.
+"""Convolutions of several small images in C (the ``direct`` form of hybrid/ir/packed.py): a tile is one place of some
+images times a panel of filters, so that only those taps are multiplied that meet the image at this place. Of 2x2
+images and filters 3x3 with a border, 20 of 36 products are with zeros.
 """
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def pays(dot: Node, lanes: int, pixels: dict[int, int]) -> bool:
 
 
 class Images(Direct):
-    """Prints one convolution. Pictures are put together so that neighbours in memory are the same place of all of
+    """Prints one convolution. Images are put together so that neighbours in memory are the same place of all of
     them."""
 
     def print(self) -> Printed:
         """The kernel."""
         self.begin()
-        # numbers from picture to picture
+        # numbers from image to image
         self.step = self.c + 16 if self.c % CONFLICT == 0 else self.c
         self.rows, self.columns = 1, self.batch
         self.ty, self.tx = (1, 1, 0), split(self.batch, self.most)
-        # taps that meet the picture
+        # taps that meet the image
         self.more = ["rows", "columns"]
-        # runs of pictures that are put together at a time
+        # runs of images that are put together at a time
         self.runs = self.together(self.batch * self.h * self.wide * self.step * 4, self.tx[0])
         self.room = min(self.runs * (self.tx[1] + (self.tx[2] > 0)), self.batch)
         self.scratch = 4 * self.room * self.h * self.wide * self.step + 256
         return self.printed([*self.micros(), self.head(), *self.body(), "}"])
 
     def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[str]:
-        """The function of a tile of so many pictures."""
+        """The function of a tile of so many images."""
         # numbers from place to place, from tap to tap
         place, weights = self.room * self.step, self.deep * self.width
         loops = [f"  for (long i = 0; i < rows; i++, X += {self.dy * self.wide * place}l, W += ({self.kw} - columns) "
@@ -67,7 +67,7 @@ class Images(Direct):
                          [f"px0_ + {i * self.oh * self.ow}" for i in range(columns)], partial)
 
     def body(self) -> list[str]:
-        """Runs of pictures put together; of these, all places and panels."""
+        """Runs of images put together; of these, all places and panels."""
         tiles, place, c, out = self.tx[0], self.h * self.wide, self.c, self.oh * self.ow
         omp = [f"    {self.parallel}"] if self.parallel else []
         small = math.prod(self.weights) * 4 <= SMALL_WEIGHTS

@@ -1,4 +1,4 @@
-"""Operands of contractions that are not read from memory as they are: padded pictures and values computed on the way
+"""Operands of contractions that are not read from memory as they are: padded images and values computed on the way
 are written to working memory once, so that windows of them are addresses without conditions.
 """
 from __future__ import annotations

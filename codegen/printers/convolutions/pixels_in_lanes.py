@@ -1,7 +1,7 @@
 """Convolutions in C without gathering windows: tiles of filters times neighbouring pixels, which are read where they
 are.
 
-A vector holds neighbouring pixels of a line; filters are broadcast from memory. The picture is padded in working memory
+A vector holds neighbouring pixels of a line; filters are broadcast from memory. The image is padded in working memory
 first. Depthwise convolutions, few channels and filters of one pixel are this form too.
 """
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hybrid.codegen.printers.products.operand import Matmul, matmul, root_index
 from hybrid.codegen.lanes import Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 
-OWN_IMAGE = 1 << 18            # bytes of a picture that each thread has for itself
+OWN_IMAGE = 1 << 18            # bytes of an image that each thread has for itself
 UNROLL = 32                     # depth up to which a filter is written out
 
 
@@ -68,7 +68,7 @@ class Direct(Anchored):
 
     # ---- what is convolved
     def _roles(self) -> tuple[Matmul, padded_operand.Image | None]:
-        """Filters as rows, pixels as columns; the picture is in memory, or will be."""
+        """Filters as rows, pixels as columns; the image is in memory, or will be."""
         for swap in (False, True):
             side = self.dot.args[0] if swap else self.dot.args[1]
             if not _windows(side):
@@ -95,7 +95,7 @@ class Direct(Anchored):
         self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in fixed else None
         outer = [*m.batch, *m.columns[:-2 if self.y else -1]]
         around = fixed if self.image is not None else set(outer)
-        self.outer = [v for v in outer if v in around]              # loops around the picture, and those that share one
+        self.outer = [v for v in outer if v in around]              # loops around the image, and those that share one
         self.rest = [v for v in outer if v not in around]
         self.rows = m.rows[0] if m.rows else Var("m0", 1)
         at = root_index(self.k, m.dot_index)
@@ -200,7 +200,7 @@ class Direct(Anchored):
                                  for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y
                 else 1) * self.depth
         parallel = work >= PARALLEL_WORK
-        # each thread its own pictures
+        # each thread its own images
         own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)
         head = [self.head()]
         loop, before = self._outer_loops(own)
@@ -214,7 +214,7 @@ class Direct(Anchored):
         return [*head, *("  " + s for s in body), *["  }"] * self.closing, "}"]
 
     def _outer_loops(self, parallel: bool) -> tuple[list[str], list[str]]:
-        """The loop over pictures and groups, and what stands before it."""
+        """The loop over images and groups, and what stands before it."""
         self.closing = 0
         count = math.prod(v.extent for v in self.outer)
         if count == 1:
@@ -229,7 +229,7 @@ class Direct(Anchored):
         return out, []
 
     def _memory(self, before: list[str], border: list[str]) -> list[str]:
-        """Where the picture is: a thread's own, where it is small and there are several, else in working memory."""
+        """Where the image is: a thread's own, where it is small and there are several, else in working memory."""
         assert self.image is not None
         size = self.image.nbytes
         if before or math.prod(v.extent for v in self.outer) > 1 and size <= OWN_IMAGE:
@@ -241,14 +241,14 @@ class Direct(Anchored):
         return f"({base} + ({text(substitute(address, names))}))"
 
     def pixels(self, zero: dict[Var, Ix]) -> str:
-        """Address of the first pixel of a picture."""
+        """Address of the first pixel of an image."""
         img, m = self.image, self.m
         assert m.b.address is not None and m.b.base is not None
         return self.base(linear(img.shape, img.at[img.fixed:]), "image",
                          zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
 
     def tiles(self, parallel: bool) -> list[str]:
-        """All tiles of a picture."""
+        """All tiles of an image."""
         m, t, L = self.m, self.tile, self.lanes
         rt, yt, xt = -(-self.rows.extent // t.mr), -(-(self.y.extent if self.y else 1) // t.r), -(-self.x.extent // t.c)
         assert m.a.address is not None and m.b.address is not None and m.a.base is not None and m.b.base is not None

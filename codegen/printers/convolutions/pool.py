@@ -1,4 +1,4 @@
-"""Pooling in C: windows of a picture that is copied, with its border, to a thread's stack first. A vector holds
+"""Pooling in C: windows of an image that is copied, with its border, to a thread's stack first. A vector holds
 neighbouring results of a line; with a step of two, every second element of two vectors is taken.
 """
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Pool:
         self._windows()
 
     def _windows(self) -> None:
-        """The picture and the address of a window's element in it."""
+        """The image and the address of a window's element in it."""
         x, axes = self.reduce.args[0], self.reduce.attrs["axes"]
         sizes = [x.shape[a] for a in axes]
         chain, n = False, x
@@ -89,7 +89,7 @@ class _Pool:
         return Printed(self.name, source, self.args, self.k.kind, vectors=True)
 
     def _lines(self) -> list[str]:
-        """All lines of a picture's results."""
+        """All lines of an image's results."""
         x = self.loops[-1]
         c = min(x.extent, self.width)
         q = Var("q_", c)

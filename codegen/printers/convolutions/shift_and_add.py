@@ -1,7 +1,7 @@
-"""Convolutions of padded pictures in C without multiplying the padding: each pixel's products with all filters are
-added where they belong (the data gradient of a convolution, small pictures with a border).
+"""Convolutions of padded images in C without multiplying the padding: each pixel's products with all filters are
+added where they belong (the data gradient of a convolution, small images with a border).
 
-Vectors hold pixels of the picture, numbered through; a tile is the filters of one line of the kernel. Its sums are
+Vectors hold pixels of the image, numbered through; a tile is the filters of one line of the kernel. Its sums are
 moved by 0, 1, … places and added to the lines of the result, which stays in a thread's memory until it is whole.
 """
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hybrid.codegen.vector import VectorEmitter
 
 @dataclass
 class SpreadTile:
-    """``group`` filters together, ``nv`` vectors of pixels, ``tiles`` of them in a picture."""
+    """``group`` filters together, ``nv`` vectors of pixels, ``tiles`` of them in an image."""
     group: int
     nv: int
     tiles: int
@@ -34,7 +34,7 @@ class SpreadTile:
 
 @dataclass
 class Axis:
-    """A spatial axis: the loop over results, the kernel's loop, sizes of picture, kernel, result; how results are
+    """A spatial axis: the loop over results, the kernel's loop, sizes of image, kernel, result; how results are
     shifted."""
     out: Var | None
     tap: Var | None
@@ -150,7 +150,7 @@ class Spread(Direct):
                                                        j in acc), "}"])
 
     def _in_place(self) -> Ix | None:
-        """The address of the picture's elements where a channel's pixels are read in memory as they are."""
+        """The address of the image's elements where a channel's pixels are read in memory as they are."""
         if self.source not in self.reads:
             return None
         at = linear(self.source.shape, self.at)
@@ -168,7 +168,7 @@ class Spread(Direct):
                 for v in self.channels]
 
     def _pixels(self) -> tuple[list[str], str]:
-        """Statements that put the picture's pixels together, and where they are."""
+        """Statements that put the image's pixels together, and where they are."""
         at = self._in_place()
         if at is not None:
             gone = {*self.channels, *(Var(f"s{n}", self.spatial[n].source) for n in "yx")}
@@ -207,7 +207,7 @@ class Spread(Direct):
         return blocks, e.value(self.source, tuple(self.at), blocks[-1])
 
     def body(self) -> list[str]:
-        """The loop over pictures, and within it filters, lines of the kernel, tiles of pixels."""
+        """The loop over images, and within it filters, lines of the kernel, tiles of pixels."""
         t, x, y, rows = self.tile, self.spatial["x"], self.spatial["y"], self.rows.extent
         count = math.prod(v.extent for v in self.around)
         work = count * rows * x.taps * y.taps * x.source * y.source * math.prod(v.extent for v in self.channels)

@@ -1,7 +1,7 @@
-"""Weight gradients of convolutions in C: sums over pictures, lines and pixels of a gradient times the picture, moved by
+"""Weight gradients of convolutions in C: sums over images, lines and pixels of a gradient times the image, moved by
 the place in the kernel. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line, lanes
-beyond the picture are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in
-vectors until all pictures are done; then the lanes are added up and the kernel's root is computed.
+beyond the image are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in
+vectors until all images are done; then the lanes are added up and the kernel's root is computed.
 """
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ USED = 0.4                     # of a vector's lanes, at least
 FIRST_CACHE = 24 << 10         # bytes of lines that a tile reads again and again
 LINES = 4                       # short lines that one vector may hold
 LINE = 16                      # vectors in a line up to which it is written out
-STEPS = 64                      # vectors of pixels a tile takes at least, if there are so many pictures
+STEPS = 64                      # vectors of pixels a tile takes at least, if there are so many images
 SUMS = 8 << 20                  # bytes of working memory for sums
 
 
 @dataclass
 class Axis:
-    """A spatial axis: loop over pixels, loop over the kernel, steps of both, size of the picture, border before it."""
+    """A spatial axis: loop over pixels, loop over the kernel, steps of both, size of the image, border before it."""
     pixel: Var | None
     tap: Var | None
     stride: int
@@ -50,7 +50,7 @@ class Axis:
         return self.tap.extent if self.tap else 1
 
     def range(self, tap: int) -> tuple[int, int]:
-        """The pixels whose place in the picture lies inside for this place in the kernel."""
+        """The pixels whose place in the image lies inside for this place in the kernel."""
         move = tap * self.dilation - self.border
         first = max(0, -(move // self.stride))
         return first, max(first, min(self.pixels, (self.size - 1 - move) // self.stride + 1))
@@ -187,7 +187,7 @@ class Correlation:
                                       if v not in keep})
 
     def micro(self) -> str:
-        """The tile: lines first to last of some pictures."""
+        """The tile: lines first to last of some images."""
         x, L, pixels = self.x, self.lanes, self.x.pixels
         sums = [(i, c, t) for i in range(self.mr) for c in range(self.cg) for t in range(x.taps)]
         a_row, b_channel = self._steps(self.m.a.address, self.row), self._steps(self.place, self.channel)
@@ -229,7 +229,7 @@ class Correlation:
         return out
 
     def _pixels(self, at: int, tap: int, x0: int) -> str:
-        """A vector of the picture's pixels for one place of the kernel, zero beyond the picture and beyond the line."""
+        """A vector of the image's pixels for one place of the kernel, zero beyond the image and beyond the line."""
         x, L = self.x, self.lanes
         if self.lines > 1:
             out, step = "", self._steps(self.place, self.y.pixel)
@@ -265,7 +265,7 @@ class Correlation:
                        self.count * self.tile * self.lanes * 4 + self.dot.size * 4, True, vectors=True)
 
     def body(self) -> list[str]:
-        """Blocks of pictures, tiles; then all sums of lanes; then the root."""
+        """Blocks of images, tiles; then all sums of lanes; then the root."""
         m, y, L = self.m, self.y, self.lanes
         n = self.pictures[-1] if self.pictures else None
         outer = self.pictures[:-1]

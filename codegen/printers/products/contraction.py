@@ -115,7 +115,7 @@ class Contraction(Zeros):
         rows, columns, depth = m.sizes
         last = m.columns[-1] if m.columns else None
         unit = last is None or m.b.stride(last) == 1
-        # turned in registers
+        # transposed in registers
         across = last is not None and len(m.depth) == 1 and m.b.stride(last) is not None and m.b.stride(m.depth[0]) == 1
         x, y = last or Var("n0", 1), m.columns[-2] if len(m.columns) > 1 else None
         tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators)

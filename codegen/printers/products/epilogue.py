@@ -73,7 +73,7 @@ class Epilogue:
     def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
         """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in
         memory:
-        then the tile is turned first. Nothing where it is not of float32 neighbours.
+        then the tile is transposed first. Nothing where it is not of float32 neighbours.
         """
         if not self._in_vectors():
             return []

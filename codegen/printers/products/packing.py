@@ -112,7 +112,7 @@ class Panels(Epilogue):
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
         """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their
-        order along the depth, which is copied faster than turned, and begin at different places of the first cache.
+        order along the depth, which is copied faster than transposed, and begin at different places of the first cache.
         """
         line = 64 // self.d.itemsize
         return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-self.steps // line) | 1) * line, 1)

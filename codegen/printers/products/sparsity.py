@@ -32,7 +32,7 @@ from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, Tile, in_one_s
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
-VALUES, SUMS = 64 << 10, 32 << 10      # bytes of turned factors, and of sums, that a thread has on its stack
+VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
 TOGETHER = 8                    # rows whose sums are kept until something follows from them
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH = 1024
@@ -86,14 +86,14 @@ def widest(target: Target, depth: int) -> int:
     return min(target.accumulators - 2, LINES // (min(depth, STEPS) * target.lanes(F32) * 4))
 
 
-def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, turned: bool = False,
+def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, transposed: bool = False,
          packed: bool = False) -> float:
     """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for
-    blocks of so many rows. vectors: of all columns; turned: whether factors are; packed: whether lines are packed at
+    blocks of so many rows. vectors: of all columns; transposed: whether factors are; packed: whether rows are packed at
     each call.
     """
     steps = depth / -(-depth // STEPS)                     # of a word
-    beside = BEGUN + nv + BITS[turned] / panels + LINE[packed] * steps * nv / rows
+    beside = BEGUN + nv + BITS[transposed] / panels + LINE[packed] * steps * nv / rows
     return (vectors / panels * steps / 2 * DENSE - beside) / (steps * max((nv + 1) / 2 * SLOWER, 4))
 
 
@@ -227,15 +227,15 @@ class Zeros(Dots):
     def _blocks(self, s: Skipping) -> list[str]:
         """Threads take blocks of rows: their bits, then one panel after another."""
         rows, columns, depth = s.m.sizes
-        lanes, turned, width = self.lanes, s.factors[1] != 1, s.tile.nv * self.lanes
+        lanes, transposed, width = self.lanes, s.factors[1] != 1, s.tile.nv * self.lanes
         padded, words = -(-depth // lanes) * lanes, -(-depth // STEPS)
-        most = max(lanes, min(VALUES // 4 // (padded if turned else 1),
+        most = max(lanes, min(VALUES // 4 // (padded if transposed else 1),
                               SUMS // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
         least = min(-(-rows // most), rows // lanes)
-        block, apart = -(-rows // least), padded if turned else s.factors[0]
+        block, apart = -(-rows // least), padded if transposed else s.factors[0]
         body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
                 local.array("unsigned long", "some", block * words, 8)]
-        if turned:
+        if transposed:
             body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
         else:
             body.append(f"const float *values = A + rb * {apart}l;")

@@ -1,4 +1,4 @@
-"""Kernels in C whose results come in blocks: the gradient of pooling, a picture made larger. An axis whose index is
+"""Kernels in C whose results come in blocks: the gradient of pooling, an image made larger. An axis whose index is
 divided by a constant becomes a loop over blocks, written out inside; of the innermost axis, neighbouring pairs are read
 and written as two vectors, one of their first elements and one of their second.
 """

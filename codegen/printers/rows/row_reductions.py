@@ -1,4 +1,4 @@
-"""Reductions along the innermost axis to one number, with vectors of partial results: sums, products, greatest, least
+"""Reductions along the innermost axis to one number, with vectors of partial results: sums, products, largest, least
 and their places."""
 from __future__ import annotations
 

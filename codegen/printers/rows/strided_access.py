@@ -1,4 +1,4 @@
-"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are turned in
+"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are transposed in
 registers, so that all arrays are read and written by whole cache lines. The rest of the kernel is printed as vectors
 along the result.
 """

@@ -191,4 +191,4 @@ def switch(policy: Policy | None) -> None:
     CASTS[:] = [] if policy is None else [policy]
     CASTS_VERSION[0] += 1
     LAST_CHANGE[0] = "the switch of mixed precision (contrib.amp)"      # what the reports of cache misses name
-    REBINDS[0] += 1                                             # calls that go the shortest way look at this
+    REBINDS[0] += 1                                             # calls that take the fast path look at this

@@ -17,7 +17,7 @@ from .reader import Reader
 from .scalars import READ
 
 LENGTHS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17))           # for the first open length, the second, …
-# of pictures and volumes this many times as much
+# of images and volumes this many times as much
 PICTURE = 64
 SHAPES = {"Reshape": "shape", "_np_reshape": "newshape", "broadcast_to": "shape"}
 BROADCAST = {row[0] for row in READ.values() if row[0].startswith(("broadcast_", "_npi_"))}

@@ -13,7 +13,7 @@ from .reader import OnnxNode, reads
 @reads("Resize", "Upsample")
 def resize(n: OnnxNode) -> Symbol:
     """Along each axis a product with a matrix of weights; nearest by whole factors is UpSampling, most linear ones of
-    pictures BilinearResize2D."""
+    images BilinearResize2D."""
     found, target, scales = n.shape(), *_target(n)
     mode, where = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode",
                                                     "half_pixel" if n.kind == "Resize" and n.opset > 10

@@ -105,7 +105,7 @@ class _TransformFirst:
 
 
 class _DownloadedDataset(Dataset):
-    """Pictures and labels that fit into memory: the base of datasets from files. Subclasses set ``_data`` and
+    """Images and labels that fit into memory: the base of datasets from files. Subclasses set ``_data`` and
     ``_label`` in ``_get_data``.
 
     root: the folder of the files, made when it is not there. transform: called with (data, label) of a sample.

@@ -24,7 +24,7 @@ class Call(NamedTuple):
         args, kwargs = unflatten(structure, iter(values))
         if SCOPE.traces:
             SCOPE.traces[-1].blocks.append(self.engine.owner)        # what the trace depends on
-        return self.engine.careful(*args, **kwargs)
+        return self.engine.slow_path(*args, **kwargs)
 
 
 class Loss(NamedTuple):

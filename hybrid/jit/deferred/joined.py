@@ -87,7 +87,7 @@ class Plan:
         the round."""
         recording, SCOPE.recording = SCOPE.recording, False
         try:
-            out = self._quick(outside)
+            out = self._fast(outside)
             if out is None:
                 entry = self._entry(outside)
                 if entry is None:
@@ -97,8 +97,8 @@ class Plan:
                     return None
                 self._begin(path)
                 self.engine.shorten(entry, outside)
-                out = self._quick(outside)               # with its own working memory, and no other way's
-            return out if out is not None else self.engine.careful(*outside)
+                out = self._fast(outside)               # with its own working memory, and no other way's
+            return out if out is not None else self.engine.slow_path(*outside)
         finally:
             SCOPE.recording = recording
 
@@ -110,9 +110,9 @@ class Plan:
                 if place.entry is not None:
                     place.entry.rest()
 
-    def _quick(self, outside: Sequence[Any]) -> Any:
-        quick = self.engine.shortest[0]
-        return quick(*outside) if quick is not None else None
+    def _fast(self, outside: Sequence[Any]) -> Any:
+        fast = self.engine.fast_path[0]
+        return fast(*outside) if fast is not None else None
 
     def _entry(self, outside: Sequence[Any]) -> Any:
         """The compiled signature; None where there can be no program."""

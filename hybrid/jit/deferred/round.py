@@ -54,7 +54,7 @@ class Round:
         return tuple(out)
 
     def match(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> bool:
-        """Whether arrays are what an event takes, as ``refs`` would say: the quick way for a round that puts off."""
+        """Whether arrays are what an event takes, as ``refs`` would say: the fast path for a round that puts off."""
         outside, known = self.outside, len(self.outside)
         fresh: list[tuple[NDArray, Any, Any]] = []
         for ref, x in zip(inputs, leaves):

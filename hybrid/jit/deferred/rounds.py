@@ -222,7 +222,7 @@ def put_off(r: Round, node: Node) -> Any:
         r.deferred = True
         ROUNDS.append(r)
         pending.PUT_OFF[0] += 1
-        evict.GIVEN_UP[0] = True
+        evict.EVICTED[0] = True
     hidden = r.hidden
     for x, raw, old in r.fresh:
         r.arguments.append(x)

@@ -139,7 +139,7 @@ class Bound:
         return made
 
     def __call__(self, *arrays: Any) -> list[Any] | None:
-        """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
+        """Outputs; None when an array does not fit (shape, dtype, layout) and the slow path must be taken."""
         program, self.calls = self.program, self.calls + 1
         with program.driver.active(), program.enough_memory():
             table = [0] * self._entries
@@ -204,7 +204,7 @@ class Bound:
         raise self.plan.error(code, failed, self.program.report.source_path)
 
     def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
-        """What a launcher, made at the first call, gives; None where the careful way must be taken."""
+        """What a launcher, made at the first call, gives; None where the slow path must be taken."""
         if self._launched is launcher.later:
             self._launched = self.launcher(cls, ctx, scope, scope.training, (), kind)
         return self._launched(*arguments) if self._launched is not None else None
@@ -217,6 +217,6 @@ class Bound:
         """Never: nothing is prepared from parameters."""
         return False
 
-    def given_up(self) -> int:
+    def evicted(self) -> int:
         """Bytes of parameters that are held in another form alone: none on a GPU."""
         return 0

@@ -1,4 +1,4 @@
-"""Picture datasets and transforms."""
+"""Image datasets and transforms."""
 from __future__ import annotations
 
 from . import transforms

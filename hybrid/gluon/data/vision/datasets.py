@@ -1,4 +1,4 @@
-"""Picture datasets, read from the files their makers publish: MNIST, FashionMNIST, CIFAR10, CIFAR100, folders,
+"""Image datasets, read from the files their makers publish: MNIST, FashionMNIST, CIFAR10, CIFAR100, folders,
 records."""
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def default_root(name: str) -> str:
 
 
 class _FileDataset(dataset._DownloadedDataset):
-    """Pictures and labels that fit into memory. ``root`` holds the files; those that are not there are fetched into it,
+    """Images and labels that fit into memory. ``root`` holds the files; those that are not there are fetched into it,
     as MXNet does, from the address in ``MXNET_GLUON_REPO`` or MXNet's own, and checked by their SHA-1 sums.
     """
 
@@ -46,7 +46,7 @@ class _FileDataset(dataset._DownloadedDataset):
             raise FileFormatError(f"{self._root}: {len(pixels)} pictures, but {len(labels)} labels; the files do not "
                                   f"belong together")
         cls = NP_CLASS[0] if is_np_array() and NP_CLASS else NDArray
-        # on the CPU whatever the default device: single pictures are picked out and changed there, in worker processes
+        # on the CPU whatever the default device: single images are picked out and changed there, in worker processes
         # too
         self._data, self._label = wrap(np.ascontiguousarray(pixels), cpu(), cls), labels.astype(np.int32)
 
@@ -90,10 +90,10 @@ def read_idx(path: str) -> np.ndarray:
 
 
 class MNIST(_FileDataset):
-    """Handwritten digits: 60000 (``train``) or 10000 pictures (28, 28, 1) of uint8, labels 0 to 9 (int32).
+    """Handwritten digits: 60000 (``train``) or 10000 images (28, 28, 1) of uint8, labels 0 to 9 (int32).
 
     root: the folder of ``train-images-idx3-ubyte.gz`` and the three other files, gzipped or not. transform: called with
-    (picture, label).
+    (image, label).
     """
     folder, source = "mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/"
     sums = {"train-images-idx3-ubyte.gz": "6c95f4b05d2bf285e1bfb0e7960c31bd3b3f8a7d",
@@ -128,9 +128,9 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(_FileDataset):
-    """50000 (``train``) or 10000 colour pictures (32, 32, 3) of uint8 in 10 classes, labels int32.
+    """50000 (``train``) or 10000 colour images (32, 32, 3) of uint8 in 10 classes, labels int32.
 
-    root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (picture,
+    root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (image,
     label).
     """
     folder, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -185,7 +185,7 @@ class CIFAR100(CIFAR10):
 
 
 class ImageRecordDataset(dataset.RecordFileDataset):
-    """Pictures and labels of a ``.rec`` file (with its ``.idx``): ``recordio.pack`` made its records.
+    """Images and labels of a ``.rec`` file (with its ``.idx``): ``recordio.pack`` made its records.
 
     flag: 1 for three channels, 0 for gray. The label is a float, or an array if the record has several.
     """
@@ -204,10 +204,10 @@ class ImageRecordDataset(dataset.RecordFileDataset):
 
 
 class ImageFolderDataset(dataset.Dataset):
-    """Picture files in one folder a class: ``root/car/0001.jpg``. The label is the class's place in ``synsets``, sorted
+    """Image files in one folder a class: ``root/car/0001.jpg``. The label is the class's place in ``synsets``, sorted
     names.
 
-    items: (file, label) pairs. flag: 1 for three channels, 0 for gray. transform: called with (picture, label).
+    items: (file, label) pairs. flag: 1 for three channels, 0 for gray. transform: called with (image, label).
     """
 
     def __init__(self, root: str, flag: int = 1, transform: Transform | None = None):

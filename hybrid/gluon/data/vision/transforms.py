@@ -1,4 +1,4 @@
-"""Transforms: blocks that change one picture (height, width, channels), or what ``ToTensor`` made of it.
+"""Transforms: blocks that change one image (height, width, channels), or what ``ToTensor`` made of it.
 
 Those on pixel values are HybridBlocks and can be part of a hybridized network; those that cut by Python's ``random``
 are plain Blocks.
@@ -32,12 +32,12 @@ def _pair(size: Any) -> tuple[int, int]:
     return int(width), int(height)
 
 
-# pictures of one shape and dtype before a run is compiled for them; and for how many shapes
+# images of one shape and dtype before a run is compiled for them; and for how many shapes
 _OFTEN, _KINDS = 32, 4
 
 
 class _Run(HybridSequential):
-    """Neighbouring HybridBlocks of a Compose: eager for pictures of ever new sizes, compiled for a kind that comes
+    """Neighbouring HybridBlocks of a Compose: eager for images of ever new sizes, compiled for a kind that comes
     often."""
 
     def __init__(self, transforms: Sequence[HybridBlock]):
@@ -59,7 +59,7 @@ class _Run(HybridSequential):
             return super().__call__(x)
         if d["_program"] is None:
             d["_program"] = self._compiled()
-        # a picture is small, and the other cores have work of their own
+        # an image is small, and the other cores have work of their own
         old, config.LIMIT.threads = config.LIMIT.threads, 1
         try:
             return d["_program"](x)
@@ -70,7 +70,7 @@ class _Run(HybridSequential):
         program = HybridSequential()
         program.add(*self._children.values())
         program.hybridize()
-        # they stay as they are: pictures of other sizes still come eagerly
+        # they stay as they are: images of other sizes still come eagerly
         for child in self._children.values():
             child.hybridize(False)
         return program
@@ -82,7 +82,7 @@ class _Run(HybridSequential):
 class Compose(Sequential):
     """Transforms one after another. Functions may stand among the blocks.
 
-    Neighbouring HybridBlocks are compiled into one program for pictures of a shape that comes again and again.
+    Neighbouring HybridBlocks are compiled into one program for images of a shape that comes again and again.
 
     >>> Compose([Resize(8), ToTensor()])(hybrid.nd.zeros((4, 4, 3), dtype="uint8")).shape        # doctest: +SKIP
     (3, 8, 8)
@@ -100,7 +100,7 @@ class Compose(Sequential):
 
 
 class HybridCompose(HybridSequential):
-    """Transforms that are HybridBlocks, compiled as one program for each shape of picture."""
+    """Transforms that are HybridBlocks, compiled as one program for each shape of image."""
 
     def __init__(self, transforms: Sequence[HybridBlock]):
         super().__init__()
@@ -165,7 +165,7 @@ class CropResize(HybridBlock):
 
 
 class CenterCrop(Block):
-    """The middle part of ``size``, (width, height) or one number; a smaller picture is enlarged."""
+    """The middle part of ``size``, (width, height) or one number; a smaller image is enlarged."""
 
     def __init__(self, size: Any, interpolation: int = 1):
         super().__init__()
@@ -176,7 +176,7 @@ class CenterCrop(Block):
 
 
 class RandomResizedCrop(Block):
-    """A part of random area (``scale``: shares of the picture) and aspect ratio, resized to ``size``."""
+    """A part of random area (``scale``: shares of the image) and aspect ratio, resized to ``size``."""
 
     def __init__(self, size: Any, scale: tuple[float, float] = (0.08, 1.0),
                  ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1):

@@ -5,7 +5,7 @@
 >>> net(nd.zeros((1, 3, 224, 224))).shape
 (1, 10)
 
-The trained parameters expect pictures in RGB with values in [0, 1], normalized by the mean [0.485, 0.456, 0.406] and
+The trained parameters expect images in RGB with values in [0, 1], normalized by the mean [0.485, 0.456, 0.406] and
 the standard deviation [0.229, 0.224, 0.225].
 """
 from __future__ import annotations

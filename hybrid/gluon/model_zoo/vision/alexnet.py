@@ -11,7 +11,7 @@ __all__ = ["AlexNet", "alexnet"]
 
 
 class AlexNet(HybridBlock):
-    """Five convolutions and three dense layers: pictures (N, 3, 224, 224) to (N, classes)."""
+    """Five convolutions and three dense layers: images (N, 3, 224, 224) to (N, classes)."""
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -35,7 +35,7 @@ class AlexNet(HybridBlock):
 
 
 def alexnet(pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> AlexNet:
-    """AlexNet for pictures (N, 3, height, width).
+    """AlexNet for images (N, 3, height, width).
 
     classes: number of outputs (1000). pretrained: load trained parameters, from the folder ``root`` onto the device
     ``ctx``.

@@ -91,7 +91,7 @@ def make_aux(classes: int) -> nn.HybridSequential:
 
 
 class Inception3(HybridBlock):
-    """Pictures (N, 3, 299, 299) to (N, classes)."""
+    """Images (N, 3, 299, 299) to (N, classes)."""
 
     def __init__(self, classes: int = 1000, **kwargs: Any):
         super().__init__(**kwargs)
@@ -110,7 +110,7 @@ class Inception3(HybridBlock):
 
 
 def inception_v3(pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> Inception3:
-    """Inception, version 3, for pictures (N, 3, 299, 299).
+    """Inception, version 3, for images (N, 3, 299, 299).
 
     classes: number of outputs (1000). pretrained: load trained parameters, from the folder ``root`` onto the device
     ``ctx``.

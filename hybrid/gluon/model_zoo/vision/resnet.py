@@ -106,7 +106,7 @@ class BottleneckV2(_BlockV2):
 
 class _ResNet(HybridBlock):
     def _stages(self, block: Any, layers: Sequence[int], channels: Sequence[int]) -> None:
-        """Four stages; all but the first halve the picture."""
+        """Four stages; all but the first halve the image."""
         if len(layers) != len(channels) - 1:
             raise ValueError(f"{type(self).__name__}: channels must have one more entry than layers, got "
                              f"{len(channels)} and {len(layers)}")
@@ -120,7 +120,7 @@ class _ResNet(HybridBlock):
             self.features.add(stage)
 
     def _stem(self, channels: int, thumbnail: bool) -> None:
-        """thumbnail: for pictures of 32x32, which are not made smaller here."""
+        """thumbnail: for images of 32x32, which are not made smaller here."""
         if thumbnail:
             self.features.add(_conv3x3(channels, 1, 0))
         else:
@@ -132,10 +132,10 @@ class _ResNet(HybridBlock):
 
 
 class ResNetV1(_ResNet):
-    """Stages of residual blocks: pictures (N, 3, height, width) to (N, classes).
+    """Stages of residual blocks: images (N, 3, height, width) to (N, classes).
 
     block: BasicBlockV1 or BottleneckV1. layers: blocks of each stage. channels: of the stem and of each stage.
-    thumbnail: for small pictures, which the stem does not make smaller.
+    thumbnail: for small images, which the stem does not make smaller.
     """
 
     def __init__(self, block: Any, layers: Sequence[int], channels: Sequence[int], classes: int = 1000,
