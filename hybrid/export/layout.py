@@ -11,7 +11,7 @@ from ..base.errors import HybridError
 from ..ir.size import fixed
 from ..runtime.build import Listing
 from .specialized import Array, Specialized
-from .training import COUNT, RANDOM
+from .training import COUNT, RANDOM, Training
 
 CACHE_LINE = 64
 
@@ -83,12 +83,7 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
         out.places.append((kept, offset))
         places.append(f"{'m->arrays' if kept else 'once'} + {offset}")
     if training is not None:
-        out.counter = out.arrays.take(8)
-        out.weights.append(Array(COUNT, (), np.dtype(np.int64), training.counter()))
-        out.places.append((True, out.counter))
-    if training is not None and training.draws:
-        out.random = out.places[[a.name for a in out.weights].index(RANDOM)][1]
-        out.after.append(f"((uint32_t *)(void *)(m->arrays + {out.random}))[1] += {training.draws}u;")
+        _count_steps(out, training)
     made = [out.arrays.take(_nbytes(shape, d)) for shape, d in main.inputs[main.given:]]
     for slot, a in enumerate(what.inputs):
         given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[
@@ -105,6 +100,16 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
     if prepared is not None:
         _prepare(listing, out, at, places[len(own_constants):], made)
     return out
+
+
+def _count_steps(out: Layout, training: Training) -> None:
+    """Places for the count of steps, and of random draws."""
+    out.counter = out.arrays.take(8)
+    out.weights.append(Array(COUNT, (), np.dtype(np.int64), training.counter()))
+    out.places.append((True, out.counter))
+    if training.draws:
+        out.random = out.places[[a.name for a in out.weights].index(RANDOM)][1]
+        out.after.append(f"((uint32_t *)(void *)(m->arrays + {out.random}))[1] += {training.draws}u;")
 
 
 def lay_out_constants(what: Specialized, listing: Listing) -> Layout:
