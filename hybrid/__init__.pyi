@@ -2,6 +2,7 @@
 from .debug import explain as explain
 from .base.names import AttrScope as AttrScope
 from .base.device import Context as Context
+from .jit.dims import Dim as Dim
 from .base.errors import HybridError as HybridError
 from .base.errors import HybridError as MXNetError
 from .buffers.array import NDArray as NDArray
@@ -87,11 +88,11 @@ from .transforms.batch import vmap as vmap
 from .nd import waitall as waitall
 
 __version__: str
-__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "__version__", "as_mxnet",
-    "attribute", "autograd", "base", "callback", "checkpoint", "context", "contrib", "cpu", "cpu_pinned",
-    "current_context", "debug", "deterministic", "distributed", "engine", "errors", "executor", "explain",
-    "features", "gluon", "gpu", "gpu_memory_info", "grad", "hessian", "hybridize", "image", "img", "init",
-    "initializer", "io", "is_np_array", "is_np_shape", "jacobian", "jvp", "kv", "kvstore", "libinfo", "log",
+__all__ = ["AttrScope", "Context", "Dim", "HybridError", "MXNetError", "NDArray", "Symbol", "__version__",
+    "as_mxnet", "attribute", "autograd", "base", "callback", "checkpoint", "context", "contrib", "cpu",
+    "cpu_pinned", "current_context", "debug", "deterministic", "distributed", "engine", "errors", "executor",
+    "explain", "features", "gluon", "gpu", "gpu_memory_info", "grad", "hessian", "hybridize", "image", "img",
+    "init", "initializer", "io", "is_np_array", "is_np_shape", "jacobian", "jvp", "kv", "kvstore", "libinfo", "log",
     "lr_scheduler", "metric", "mod", "model", "module", "mon", "monitor", "name", "nd", "ndarray", "np", "np_array",
     "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "onnx", "operator", "optimizer", "profiler",
     "random", "recordio", "register_pytree", "registry", "rnd", "rnn", "runtime", "set_np_shape", "sym", "symbol",

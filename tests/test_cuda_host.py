@@ -15,6 +15,8 @@ import hybrid as mx
 from hybrid import autograd, device, gluon, ir, nd, runtime
 from hybrid.base.errors import DeviceError, DTypeError, OutOfMemoryError
 from hybrid.runtime import cuda, launcher
+from hybrid.ir.parse import parse
+from hybrid.ir.stmt import text_of
 from hybrid.runtime.cuda import bound, cupy_driver, driver_api, emulator, native, texts
 
 from . import fake_cupy
@@ -281,11 +283,12 @@ def test_equal_kernels_are_one_function() -> None:
     np.testing.assert_allclose(f(x).asnumpy(), layers(x).asnumpy(), rtol=1e-4, atol=1e-5)
     source = f.report().source
     names = [n for n in emulator.re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)]
-    shared, stands = texts.share_functions(source, names)
-    assert len(names) == 4 and len(set(stands)) < 4 and shared.count("__global__") == len(set(stands))
+    shared, stands = texts.share_functions(parse(source), names)
+    assert len(names) == 4 and len(set(stands)) < 4 and text_of(shared).count("__global__") == len(set(stands))
     helper = 'static __device__ int two() {\n  return 2;\n}\n'
     kernel = 'extern "C" __global__ void %s(int *x) {\n  x[0] = two();\n}\n'
-    text, stands = texts.share_functions(helper + kernel % "a" + helper + kernel % "b", ["b", "a"])
+    code, stands = texts.share_functions(parse(helper + kernel % "a" + helper + kernel % "b"), ["b", "a"])
+    text = text_of(code)
     assert stands == ["a", "a"] and text.count("two() {") == 2 and "void b(" not in text
 
 

@@ -21,10 +21,10 @@ TWO = Program((X, Input("x1", (4,), "float32", "ties", 2)),
               ("v0 = x0 * 2", "v1 = nd.exp(v0)", "v2 = v1 + x0", "v3 = v2.sum(axis=0)"), ("v3", "v1"))
 
 
-@pytest.mark.parametrize("kind", ["graph", "casts", "network"])
-def test_random_programs(kind: str) -> None:
+@pytest.mark.parametrize("kind,count", [("graph", 8), ("casts", 8), ("network", 8), ("sized", 2)])
+def test_random_programs(kind: str, count: int) -> None:
     for k, program in programs(20, (getattr(generate, kind),)):
-        if k == 8:
+        if k == count:
             break
         found = oracle.fault(program)
         assert not found, f"{found}\n{minimise.smaller(program).alone()}"

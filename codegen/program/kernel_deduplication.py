@@ -125,8 +125,9 @@ def _with_arguments(p: Printed, t: Template, columns: Sequence[tuple[str, ...]],
     lines = t.filled([names.get(c, own) for c, own in zip(columns, t.numbers)])
     code = parsed(tuple(p.name + w[1:] if w[:1] == "@" else w for w in line) for line in lines)
     added = "".join(f", const {_TYPES[_kind(column[0])]} {name}" for column, name in names.items())
-    return replace(p, code=tuple(replace(s, parameters=(*s.parameters, *words(added)))
-                                 if isinstance(s, Function) and s.name == p.name else s for s in code))
+    def named(s: Stmt) -> Stmt:
+        return replace(s, parameters=s.parameters + words(added)) if isinstance(s, Function) and s.name == p.name else s
+    return replace(p, code=tuple(map(named, code)))
 
 
 def _joined(kernels: list[Printed], templates: list[Template]) -> list[Printed]:
@@ -147,8 +148,9 @@ def declaration(f: Function, *more: str) -> Code:
 
 def _apart(p: Printed) -> Printed:
     """A function that is not written into its callers: where there are many, that would take the compiler long."""
-    return replace(p, code=tuple(t for s in p.code for t in (
-        [declaration(s, *NOINLINE), s] if isinstance(s, Function) and s.name == p.name else [s])))
+    def apart(s: Stmt) -> list[Stmt]:
+        return [declaration(s, *NOINLINE), s] if isinstance(s, Function) and s.name == p.name else [s]
+    return replace(p, code=tuple(t for s in p.code for t in apart(s)))
 
 
 def units(kernels: Sequence[Printed], net: Sequence[Stmt]) -> tuple[Stmt, ...]:

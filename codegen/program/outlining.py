@@ -186,15 +186,18 @@ def _divided(loop: Sequence[Stmt], said: Pragma) -> Scope:
     """A loop of which each thread does its share: the first iterations by the first thread, as OpenMP's static
     schedule."""
     s, = loop
+    body: tuple[Stmt, ...] = s.body if isinstance(s, Block) else ()
+    end: Words = s.end if isinstance(s, Block) else ()
     if isinstance(s, For):
-        head, body, end = Counted(s.var, words(spelled(s.first)), words(spelled(s.last)),
-                                  str(s.step) if s.step != 1 else "", (" ", "{")), s.body, ("}",)
+        body, end = s.body, ("}",)
+        head = Counted(s.var, words(spelled(s.first)), words(spelled(s.last)), str(s.step) if s.step != 1 else "",
+                       (" ", "{"))
     else:
         line = s.words if isinstance(s, Code) else s.head if isinstance(s, Block) else ()
         found = counted(line)
         if found is None:
             raise ValueError(f"a parallel loop of a printed program has another form: {''.join(line)!r}")
-        head, body, end = found, *((s.body, s.end) if isinstance(s, Block) else ((), ()))
+        head = found
     v, first, bound, step = head.var, "".join(head.first), "".join(head.last), head.step
     start = "" if first == "0" else f"({first}) + "
     count = bound if not start else f"({bound}) - ({first})"
@@ -205,7 +208,7 @@ def _divided(loop: Sequence[Stmt], said: Pragma) -> Scope:
     opened = (*words(f"for (long {v} = {begin}; {last}; {advance})"), *head.rest)
     return Scope((Code(words("long hy_begin, hy_end;")),
                   Code(words(f"hy_divide({count}, hy, &hy_begin, &hy_end);")), *said.simd,
-                  Block(opened, tuple(body), end)))
+                  Block(opened, body, end)))
 
 
 def _first(body: Iterable[Stmt]) -> Block:

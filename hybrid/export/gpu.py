@@ -12,6 +12,8 @@ from hybrid.codegen import cuda as printer
 from ..base.atomic import write_bytes
 from ..base.errors import AttributeValueError, HybridError
 from ..ir import Node
+from ..ir.parse import parse
+from ..ir.stmt import text_of
 from ..passes.pipeline import Planned, plan
 from ..runtime.cuda import nvrtc, sources
 from ..runtime.cuda.program import JOINING
@@ -94,8 +96,8 @@ def write_cuda(folder: Path, name: str, what: Specialized, architectures: Sequen
     planned = plan(what.program, JOINING)
     text = printer.print_program(planned.groups)
     places = _places(what, planned, text.scratch)
-    kernels, names = share_functions(text.source, [launch.name for launch in text.launches])
-    whole = "\n".join([f"// The kernels of {name}, written by hybrid.", _inlined(kernels)])
+    kernels, names = share_functions(parse(text.source), [launch.name for launch in text.launches])
+    whole = "\n".join([f"// The kernels of {name}, written by hybrid.", _inlined(text_of(kernels))])
     program = _program(name, what, places, text.launches, names)
     mark = fingerprint(what, places.layout, program + whole)
     contents = {f"{name}.c": program, f"{name}.h": header_text(name, what, mark), f"{name}.hpp": cpp_text(name, what),

@@ -55,9 +55,9 @@ def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]])
             slot = int(line[i - 1]) if w == "]" and line[i - 3:i - 1] == ("b", "[") else len(slots)
             out += [" ", f"/* {slots[slot][1]} */", w] if slot < len(slots) - 1 else [w]
         return tuple(out)
-    return [replace(s, body=nested(map(said, flat(s.body))), **(
-        {"name": name, "before": lexed("HY_APART static void ")} if s.name == "net" else {}))
-        if isinstance(s, Function) else s for s in net]
+    code = [replace(s, body=nested(map(said, flat(s.body)))) if isinstance(s, Function) else s for s in net]
+    return [replace(s, name=name, before=lexed("HY_APART static void "))
+            if isinstance(s, Function) and s.name == "net" else s for s in code]
 
 
 def _of_any_type(line: Words) -> Words:

@@ -9,15 +9,16 @@ from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping
 
 from .index import Atom, Ix, Quot, Rem, Var, substitute
-from .stmt import (Assign, Code, Do, Expr, For, Keep, Let, Literal, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store,
-                   When, vector_macro)
+from .parse import is_name
+from .stmt import (Assign, Block, Code, Do, Expr, For, Function, Keep, Let, Literal, Load, Local, Name, Op, Prefetch,
+                   Scope, Stmt, Store, When, vector_macro)
 
 
 def inside(s: Stmt) -> tuple[Stmt, ...]:
     """The statements that a statement holds."""
     if isinstance(s, When):
         return (*s.body, *s.other)
-    return s.body if isinstance(s, (For, Scope)) else ()
+    return s.body if isinstance(s, (For, Scope, Block, Function)) else ()
 
 
 def walk(body: Iterable[Stmt]) -> Iterator[Stmt]:
@@ -79,11 +80,15 @@ def used(s: Stmt) -> set[str]:
             out.add(t.name)
         if isinstance(t, str):
             raise Unstructured(t)
+        if isinstance(t, Code):
+            out |= set(filter(is_name, t.words))
         for e in expressions(t):
             for x in parts(e):
                 if isinstance(x, str) and not isinstance(x, (Name, Literal)):
                     raise Unstructured(x)
-                if isinstance(x, Name):
+                if isinstance(x, Code):
+                    out |= set(filter(is_name, x.words))
+                elif isinstance(x, Name):
                     out.add(x)
                 elif isinstance(x, Ix):
                     out |= _named(x)

@@ -71,7 +71,8 @@ class Keep:
         return f"{vector_macro('KEEP', self.how)}{spelled(self.value)}, {spelled(self.other)})"
 
 
-Expr = Union[str, Ix, Op, Load, Keep]       # a text that is neither Name nor Literal is not structured yet
+# a text that is neither Name nor Literal is not structured yet
+Expr = Union[str, Ix, Op, Load, Keep, "Code"]
 
 
 def spelled(x: Expr) -> str:

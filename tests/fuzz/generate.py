@@ -1,4 +1,5 @@
-"""Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts."""
+"""Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts; graphs and
+networks at several lengths."""
 from __future__ import annotations
 
 import dataclasses
@@ -179,4 +180,4 @@ def _runs(program: Program, rows: int) -> bool:
     return True
 
 
-KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network)
+KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized)

@@ -1,7 +1,6 @@
 """The GPU through CuPy: its memory, streams and module loader; compiled by our own NVRTC wrapper."""
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,8 @@ from hybrid.base import config
 
 from . import driver_api, native, nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
+from ...ir.parse import parse
+from ...ir.stmt import Function, text_of
 from .texts import split
 
 KERNELS = 4                                                # that are worth a thread to compile them
@@ -166,8 +167,9 @@ class CuPyDriver(Driver):
 
     def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
         """See ``Driver.load``; compiled with NVRTC, many kernels in several threads."""
-        texts = split(source, min(config.usable_cores(), len(kernels) // KERNELS))
-        names = [[k for k in kernels if re.search(rf"__global__[^(]*?(?:\(\d+\) )?\b{k}\(", text)] for text in texts]
+        modules = split(parse(source), min(config.usable_cores(), len(kernels) // KERNELS))
+        names = [[s.name for s in code if isinstance(s, Function) and s.name in kernels] for code in modules]
+        texts = [text_of(code) for code in modules]
         if len(texts) == 1:
             compiled = [nvrtc.compile(source, self.arch)]
         else:

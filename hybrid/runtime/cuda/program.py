@@ -14,6 +14,8 @@ from hybrid.codegen import cuda as printer
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import DeviceError, OutOfMemoryError
 from ...ir import Node, Program
+from ...ir.parse import parse
+from ...ir.stmt import text_of
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
@@ -68,8 +70,8 @@ class CudaProgram:
         self._plan: Any = None
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
         if text.launches:
-            source, names = share_functions(text.source, [launch.name for launch in text.launches])
-            self._module: Any = self.driver.load(source, list(dict.fromkeys(names)))
+            code, names = share_functions(parse(text.source), [launch.name for launch in text.launches])
+            self._module: Any = self.driver.load(text_of(code), list(dict.fromkeys(names)))
             self._launches = [Launch(name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
                                      tuple(self._place(n) for n in launch.args))
                               for name, launch in zip(names, text.launches)]
