@@ -34,8 +34,9 @@ from .lanes import F32, Refused
 from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import Later
-from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, function,
-                    group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of)
+from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, close_planes, crosses, down_columns,
+                    function, group_loops, loop_pragma, merged_axes, planes, pointer_names, rename,
+                    signature, store_side, work_of)
 
 if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
@@ -94,6 +95,8 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):
         body = close_blocks(blocks, loops, pragma)
+    elif planes(k, loops, idx):
+        body = close_planes(blocks, loops, loop_pragma(loops[:-1], work_of(k), team))
     else:
         body = close(blocks, loops, pragma, down_columns(k, loops, idx, blocks[-1].body))
     if team and (not loops or loops[0].extent == 1):

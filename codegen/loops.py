@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
 from hybrid.ir.parse import Words, flat, parse
 from hybrid.ir.rewriting import Unstructured, renamed, used, walk
-from hybrid.ir.stmt import Assign, For, Let, Local, Name, Op, Stmt, Store, When, lines
+from hybrid.ir.stmt import Assign, For, Let, Literal, Local, Name, Op, Scope, Stmt, Store, When, lines
 
 from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
 from .block import Block, loop
@@ -24,6 +24,7 @@ PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking thre
 TALL, WIDE = 64, 8             # turns of the last two loops that are done together where an array is read across
 LINES = 256                    # cache lines that stay in a core's first cache from one turn to the next
 NEAR = 1 << 16                 # bytes of an array that may be read in any order
+PLANES = 4                     # turns of a last loop that are done one after another in the loop before
 COLUMNS = 256                  # results that are computed beside each other, their reduction going from line to line
 TEAM = "#pragma omp for schedule(static) nowait"      # a loop of which each of a team of threads does a part
 Pragma = Callable[[int, Sequence[Stmt]], str]          # what stands before the loop at a depth, around statements
@@ -132,6 +133,27 @@ def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
                                                              or hint(step) * n.dtype.itemsize % 2048 == 0):
                 return True
     return False
+
+
+def planes(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
+    """Whether the last loop goes over a few planes of a large array, as where a picture's channels become the last
+    axis: neighbours of an array are turns of the loop before."""
+    if k.kind != "elementwise" or len(loops) < 2 or not all(fixed(v.extent) for v in loops[-2:]):
+        return False
+    at = [linear(n.shape, rename(u.idx, k.loops, idx)) for n, uses in k.reads.items() for u in uses]
+    return 1 < loops[-1].extent <= PLANES and loops[-2].extent >= TALL and any(
+        coefficient(i, loops[-2]) == 1 and coefficient(i, loops[-1]) not in (None, 0, 1) for i in at)
+
+
+def close_planes(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> list[Stmt]:
+    """As ``close``, with the turns of the last loop one after another in the loop before. pragma: of the loops but the
+    last."""
+    last = loops[-1]
+    turns = [Scope((Let("long", Name(last.name), Literal(str(q)), True), *blocks[-1].body)) for q in range(last.extent)]
+    body: list[Stmt] = [*blocks[-2].body, *turns]
+    for depth in reversed(range(len(loops) - 1)):
+        body = [*blocks[depth].body, loop(loops[depth], body, pragma(depth, body))]
+    return body
 
 
 def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> list[Stmt]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+os.environ.setdefault("HYBRID_COMPILE", "now")           # what tutorials show is compiled
 
 import hybrid                                            # noqa: E402
 

@@ -16,6 +16,7 @@ from hybrid.gluon import nn
 
 # nets as small as these gain little from threads, and lose much where other work waits
 os.environ.setdefault("HYBRID_NUM_THREADS", "1")
+os.environ.setdefault("HYBRID_COMPILE", "now")                 # the times shown are those of compiled code
 DATA = Path(__file__).resolve().parent / "data"
 TEST = 360                                     # the last digits of the file, by other writers than the first
 COLORS = ("#1f6f8b", "#e07a1f", "#7a9e3b", "#8c3b5e")

@@ -150,3 +150,47 @@ def test_networks_of_bfloat16_and_mixed_precision() -> None:
     net.cast("bfloat16")
     np.testing.assert_allclose(net(x.astype("bfloat16")).asnumpy().astype("f4"), exact, rtol=2**-7, atol=2**-7)
     assert used(net)
+
+
+def stored(net: Any) -> list[str]:
+    """What kernels of a network's program store."""
+    return [line.split("writes ")[1].split("[")[0] for line in str(net.report()).split("\n") if "writes " in line]
+
+
+@needs_words
+def test_values_between_are_stored_as_bfloat16_once() -> None:
+    """Also where a sum reads them as float32 beside a product, and below a pool."""
+    class Residual(nn.HybridSequential):
+        def forward(self, x: Any) -> Any:
+            return nd.relu(x + super().forward(x))
+
+    def part() -> Any:
+        inner = Residual()
+        inner.add(nn.Conv2D(32, 3, padding=1, in_channels=32, activation="relu"), nn.Conv2D(32, 1, in_channels=32))
+        return inner
+
+    def make() -> Any:
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(32, 3, padding=1, in_channels=16), nn.MaxPool2D(3, 2, 1), part(), part(),
+                nn.Conv2D(16, 1, in_channels=32))
+        return net
+    net, x = layer(make), rounded(np.random.default_rng(1).standard_normal((1, 16, 32, 32)))
+    step = net[0](x)
+    near = rounded(net[1](step).asnumpy())
+    for block in net[2], net[3]:
+        inner = rounded(block[0](near).asnumpy())
+        near = rounded(nd.relu(near + block[1](inner)).asnumpy())
+    near = net[4](near).asnumpy()
+    net.hybridize(precision="bf16")
+    np.testing.assert_allclose(net(x).asnumpy(), near, rtol=1e-3, atol=2e-3 * np.abs(near).max())
+    assert set(stored(net)[1:-2]) == {"cast"} and len(stored(net)) == 9, net.report()
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_few_channels_become_the_last_axis(channels: int) -> None:
+    x = nd.random.normal(shape=(2, channels, 23, 29))
+    turned = mx.hybridize(lambda x: nd.pad(nd.transpose(x * 2, (0, 2, 3, 1)), mode="constant", constant_value=3,
+                                           pad_width=(0, 0, 0, 0, 0, 0, 0, 1)))
+    y = turned(x).asnumpy()
+    np.testing.assert_array_equal(y[..., :channels], np.moveaxis(x.asnumpy() * 2, 1, -1))
+    assert (y[..., channels:] == 3).all()

@@ -3,6 +3,7 @@ could not hand over what it planned. Calls of each size run primitive by primiti
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import time
 from functools import lru_cache
@@ -15,6 +16,7 @@ from ..ir.at_sizes import AtSizes
 from .background import CALLS, SILENCE, Job
 from .pending import PendingProgram
 
+SWITCH = 2e-4                            # seconds for which it keeps Python from another thread that wants it
 CALLS_BEFORE = 8                         # calls of a program after which it is built, or silence
 _lock = forking.lock()
 _waiting: list["ComingSized"] = []
@@ -43,13 +45,16 @@ class ComingSized:
         return self.job.hurry or self.job.calls >= CALLS_BEFORE or self.job.is_silent()
 
     def build(self) -> None:
-        """Build it."""
+        """Build it. Calls, which let other threads run at each of NumPy's functions, go on soon after it meanwhile."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(min(before, SWITCH))
         try:
             with CALLS.beside(), self.asked.answering(False):
                 self.made = self._build(self._program)
         except Exception as err:                         # noqa: BLE001  each size has a program of its own then
             self.why = str(err)
         finally:
+            sys.setswitchinterval(before)
             self.job.end(failed=self.made is None)
 
     def at(self, values: Mapping[str, int]) -> Any:
