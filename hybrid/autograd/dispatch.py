@@ -143,7 +143,7 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
         else:
             found = repeated.of_arrays(program, raws)
             if found is None and eager is not None:
-                found = _own_way(eager, program, np, raws, attrs)
+                found = eager(np, raws, attrs)
             if found is None:
                 found, _ = reference.run(program, raws, np)
             results = [wrap(own(r, raws, np), inputs[0]._ctx, cls or type(inputs[0])) for r in found]
@@ -158,12 +158,11 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
 
 def _own_way(eager: Callable[..., Any], program: Program, xp: Any, raws: Sequence[Any], a: Attrs) -> Any:
     """What an operator's faster way gives; None where it gives none, or other dtypes than the operator has compiled:
-    inputs of several dtypes meet by NumPy's rule there."""
+    inputs of several dtypes meet by NumPy's rule there. Calls that are known then (``known_calls``) do without it."""
     found = eager(xp, raws, a)
-    if found is not None:
-        for x, n in zip(found, program.outputs):
-            if x.dtype is not n.dtype and x.dtype != n.dtype:
-                return None
+    if found is not None and any(x.dtype != n.dtype for x, n in zip(found, program.outputs)):
+        program.memo[known_calls.OTHER_DTYPES] = True
+        return None
     return found
 
 

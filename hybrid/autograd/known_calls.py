@@ -17,6 +17,7 @@ from ..ops.registry import Attrs, OpDef
 from ..runtime import launcher
 
 MOST = 4096                                             # calls that are remembered of an operator
+OTHER_DTYPES = "other dtypes"                           # noted of programs whose dtypes its own way does not give
 # calls that go through Python before it is asked again whether C can do them
 PATIENCE = 500
 # at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
@@ -78,7 +79,8 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
         return
     if len(d.known) >= MOST:
         d.known.clear()
-    d.known[key] = Known(program, attrs, d.eager, single(program) if d.eager is None else None, d.num_visible(attrs))
+    eager = None if OTHER_DTYPES in program.memo else d.eager
+    d.known[key] = Known(program, attrs, eager, single(program) if eager is None else None, d.num_visible(attrs))
 
 
 def counted() -> None:
