@@ -100,7 +100,7 @@ def test_in_place() -> None:
     check(CpuProgram(planned), planned.source, arrays)
 
 
-def test_bound_program_and_careful_way() -> None:
+def test_bound_program_and_slow_path() -> None:
     program, arrays = CASES["dense"]
     exe = CpuProgram(plan(program))
     bound = exe.bind((1, 2), arrays[1:])
