@@ -315,6 +315,9 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     yield "packed chain with pools", (chain, arrays), 3e-5           # Winograd's rounding, and sums of both signs
     yield "packed nothing, short lines", program(lambda x, w: [ir.map("relu", conv(x, w, 1))], random(1, 64, 7, 7),
                                                  random(48, 64, 3, 3)), 1e-5
+    yield "packed nothing, results kept beside an update", program(
+        lambda a, b, w: [g := ir.dot(a, b, ((0,), (0,))), w - g * 0.5], random(64, 160), random(64, 272),
+        random(160, 272)), 2e-5
     yield "packed nothing, large", program(lambda a, b: [ir.dot(a, b, ((1,), (0,)))], random(131, 1021),
                                            random(1021, 140)), 1e-5
 
