@@ -54,20 +54,28 @@ def lines_of(text: str) -> list[Words]:
 def flat(body: Iterable[Stmt]) -> list[Words]:
     """The words of each line of some statements."""
     out: list[Words] = []
-    for s in body:
-        if isinstance(s, Code):
-            out.append(s.words)
-        elif isinstance(s, (Block, Function)):
-            out += [*([s.head] if s.head else []), *map(_indented, flat(s.body)), *([s.end] if s.end else [])]
-        else:
-            out += lines_of("\n".join(lines([s])))
+    _flatten(body, "", out)
     return out
 
 
-def _indented(line: Words) -> Words:
-    if not line:
+def _flatten(body: Iterable[Stmt], indent: str, out: list[Words]) -> None:
+    for s in body:
+        if isinstance(s, Code):
+            out.append(_indented(s.words, indent))
+        elif isinstance(s, (Block, Function)):
+            if s.head:
+                out.append(_indented(s.head, indent))
+            _flatten(s.body, f"{indent}  ", out)
+            if s.end:
+                out.append(_indented(s.end, indent))
+        else:
+            out += [_indented(line, indent) for line in lines_of("\n".join(lines([s])))]
+
+
+def _indented(line: Words, indent: str) -> Words:
+    if not line or not indent:
         return line
-    return (f"  {line[0]}", *line[1:]) if line[0].isspace() else ("  ", *line)
+    return (f"{indent}{line[0]}", *line[1:]) if line[0].isspace() else (indent, *line)
 
 
 def used_words(body: Iterable[Stmt]) -> set[str]:
@@ -134,8 +142,12 @@ def _braces(line: Words) -> tuple[int, int]:
         return 0, 0
     least = depth = 0
     for w in line:
-        depth += (w == "{") - (w == "}")
-        least = min(least, depth)
+        if w == "{":
+            depth += 1
+        elif w == "}":
+            depth -= 1
+            if depth < least:
+                least = depth
     return least, depth
 
 
