@@ -203,7 +203,7 @@ def test_a_hybridized_function_takes_a_promise() -> None:
 
 
 def test_a_round_of_a_thread_that_ended_is_not_watched() -> None:
-    pending.evicted()
+    pending.given_up()
     before = pending.WATCHED[0]
 
     def begun() -> None:

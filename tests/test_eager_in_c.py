@@ -22,7 +22,7 @@ def known_call() -> Iterator[Callable[..., Any]]:
     """The function in C, which ``invoke`` uses from now on."""
     if launcher.load() is None or known_calls.WARNINGS is None:
         pytest.skip("needs Python's headers, a compiler, and NumPy 2")
-    pending.evicted()                                   # a training loop of an earlier test
+    pending.given_up()                                   # a training loop of an earlier test
     found = launcher.known_call(known_calls.SCOPE, known_calls.NDArray, known_calls.NP_CLASS, *known_calls.WARNINGS)
     before = list(known_calls.IN_C)
     known_calls.IN_C[:] = [found]
