@@ -91,7 +91,7 @@ def recording(arch: str) -> Iterator[list[Recorded]]:
 
     def shared(source: str, given: Sequence[str]) -> Any:
         out = share(source, given)
-        names[out[0]] = list(given)
+        names[program.text_of(out[0])] = list(given)
         return out
 
     def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:

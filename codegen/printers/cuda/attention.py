@@ -221,9 +221,6 @@ class _Attention:
         width = 2 if self.column.extent % 2 == 0 else 1
         lines = self._stored(width) or self._stored(1)
         width = width if self._stored(width) else 1
-        total = "sums[c / 4][c % 4 / 2 * 2 + {0}]"
-        cell = total.format("j" if width == 2 else "c % 2")
-        out = f"({cell} == 0 ? {cell} : {cell} * part[c / 2 % 2])" if self.replaced else f"{cell} * part[c / 2 % 2]"
         assert lines is not None
         return ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
                 "  total[h] += __shfl_xor_sync(~0u, total[h], 1);", "  total[h] += __shfl_xor_sync(~0u, total[h], 2);",
@@ -234,8 +231,12 @@ class _Attention:
                 "lane % 4 * 2 + c % 2;",
                 "  HY_ASSUME(row >= 0 && column >= 0);",
                 f"  if (row < {self.row.extent} && column < {self.column.extent}) {{",
-                f"    const {self.kind} step = column / {width};",
-                f"    const float quotient = {out};", *("    " + s for s in lines), "  }", "}"]
+                f"    const {self.kind} step = column / {width};", *("    " + s for s in lines), "  }", "}"]
+
+    def _quotient(self, width: int) -> str:
+        """A result: its sum over the total of its row, where ``j`` counts the neighbours."""
+        cell = f"sums[c / 4][c % 4 / 2 * 2 + {'j' if width == 2 else 'c % 2'}]"
+        return f"({cell} == 0 ? {cell} : {cell} * part[c / 2 % 2])" if self.replaced else f"{cell} * part[c / 2 % 2]"
 
     def _stored(self, width: int) -> list[str] | None:
         lane, first = Var("j", width), Var("step", max(self.column.extent // width, 2))
@@ -245,7 +246,7 @@ class _Attention:
         e.count, e.given[self.dot] = 7000, lambda idx: "sum"
         outer = Block(None, frozenset([*self.found.batch, self.row, first]))
         block = outer.child([lane]) if width > 1 else outer
-        block.body.append(f"const float sum = {CUDA.rounded(self.dot.dtype, 'quotient')};")
+        block.body.append(f"const float sum = {CUDA.rounded(self.dot.dtype, self._quotient(width))};")
         index = tuple(substitute(i, names) for i in at)
         value = e.value(self.k.root, index, block)
         block.body.append(e.store(self.names[self.k.root], self.k.root, index, value))
