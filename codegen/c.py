@@ -13,7 +13,7 @@ from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised
-from hybrid.ir.parse import Words, flat, lines_of, parse
+from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store, text_of
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
@@ -376,6 +376,9 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     ``print_net``, as times. around: gives the function that runs all kernels, and is given what prints it under a head.
     """
     target = Target(vector_bytes, choose)
-    text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
-    own = max((thread_bytes(p.code) for p in text.functions), default=0)
-    return _whole(text.lines(), text.dtypes, target, text.vectors), own
+    try:
+        text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
+        own = max((thread_bytes(p.code) for p in text.functions), default=0)
+        return _whole(text.lines(), text.dtypes, target, text.vectors), own
+    finally:
+        forget()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .stmt import Block, Code, For, Function, Scope, Stmt, lines
@@ -69,7 +70,18 @@ def _flatten(body: Iterable[Stmt], indent: str, out: list[Words]) -> None:
             if s.end:
                 out.append(_indented(s.end, indent))
         else:
-            out += [_indented(line, indent) for line in lines_of("\n".join(lines([s])))]
+            out += [_indented(line, indent) for line in _lines_again("\n".join(lines([s])))]
+
+
+@lru_cache(maxsize=1024)
+def _lines_again(text: str) -> tuple[Words, ...]:
+    """What ``lines_of`` gives, of a text that several passes read until ``forget``."""
+    return tuple(lines_of(text))
+
+
+def forget() -> None:
+    """Drop what is kept while a program is printed."""
+    _lines_again.cache_clear()
 
 
 def _indented(line: Words, indent: str) -> Words:

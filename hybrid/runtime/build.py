@@ -253,10 +253,15 @@ def prepare_plan(whole: Planned) -> Planned:
     return plan(whole.prepare, JOINING)
 
 
+NARROW = ("bfloat16", "int8", "uint8")                    # types that processors multiply by words of 32 bits
+
+
 def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | None = None) -> Planned:
     """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
     words of 32 bits; None: all that the processor can."""
-    words = toolchain.words() if words is None else words
+    if words is None:                                     # the compiler is not asked where they cannot matter
+        narrow = any(n.dtype.name in NARROW for n in (*program.inputs, *program.order()))
+        words = toolchain.words() if narrow else frozenset()
     blocking, apart = (packed.blocking(toolchain.vector_bytes(), words) if not program.memo.get("plain") else None,
                        program.memo.get("apart", set()))
     if blocking is not None:

@@ -27,7 +27,7 @@ from ..ir import scalar
 from ..ir.build import Const
 from ..ir.scan import Body
 from ..ir.size import Size
-from . import cache, toolchain
+from . import cache, tiles, toolchain
 from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
@@ -119,9 +119,9 @@ def program_text(program: Program) -> str:
 
 @lru_cache(maxsize=8)
 def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int,
-            words: frozenset[str], target: tuple[str, str], added: str) -> str:
+            in_tiles: bool, target: tuple[str, str], added: str) -> str:
     return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags),
-                        toolchain.cpu_features(), str(vector), repr(sorted(words)), np.__version__,
+                        toolchain.cpu_features(), str(vector), str(in_tiles), np.__version__,
                         sys.version, repr(variables), *target, added)
 
 
@@ -130,7 +130,8 @@ def surroundings() -> str | None:
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(), toolchain.words(),
+    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(),
+                   tiles.wanted(toolchain.cpu_features().split()),
                    (toolchain.target().name, toolchain.target().before()), scalar.added() + registered.added())
 
 

@@ -342,10 +342,14 @@ def _words(cc: str, flags: tuple[str, ...], in_tiles: bool) -> frozenset[str]:
     there = [name for name, (feature, _) in WORDS.items() if feature in features]
 
     def known() -> str:
+        checks = {name: f"#ifndef {WORDS[name][1]}\n#error none\n#endif\n" for name in there}
+        if in_tiles and not tiles.flags() and _tried(cc, [*flags, *system.SHARED], "".join(checks.values())
+                                                     + tiles.TEXT, False) is None:
+            return " ".join([*WORDS, "tiles"])            # as a rule: one run of the compiler for all
         with scratch.work() as d:
             found = []
             for name in there:
-                Path(d, "w.c").write_text(f"#ifndef {WORDS[name][1]}\n#error none\n#endif\n")
+                Path(d, "w.c").write_text(checks[name])
                 if not _ask([*compilers.command(cc), *flags, "-fsyntax-only", f"{d}/w.c"], 2, d)[0]:
                     found.append(name)
         if in_tiles and (tiles.flags() or _tried(cc, [*flags, *system.SHARED], tiles.TEXT, False) is None):
