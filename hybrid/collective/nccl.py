@@ -5,18 +5,19 @@ It has run with a stand-in for NCCL alone, never on GPUs.
 from __future__ import annotations
 
 from typing import Any, Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..base import dtype as dt
 from ..base.device import Context, find_cupy, on
 from ..base.errors import HybridError
+from .order import in_one_call, sent_dtype, total_of
 from .world import World
 
 GET = ("NCCL comes with CuPy for Linux where the package nvidia-nccl-cu12 (or -cu13) is installed: pip install "
        "nvidia-nccl-cu12")
 _COMMUNICATORS: dict[tuple[int, ...], list[Any]] = {}         # of this process's GPUs, by their numbers
-_RANKS: dict[tuple[int, int], Any] = {}                       # of a job (its id) and a GPU
+_RANKS: "WeakKeyDictionary[World, dict[int, Any]]" = WeakKeyDictionary()      # of a job, by this rank's GPU
 
 
 def library() -> Any:
@@ -77,8 +78,8 @@ def reduce(work: Sequence[tuple[Sequence[Any], Any]], devices: Sequence[Context]
 # ---- a GPU of each of several processes
 def _joined(world: World, ctx: Context) -> Any:
     """The communicator of this rank with a GPU. HybridError where two ranks of a machine share one."""
-    key = id(world), ctx.device_id
-    if key not in _RANKS:
+    known = _RANKS.setdefault(world, {})
+    if ctx.device_id not in known:
         nccl, xp = needed("a sum over processes on GPUs"), find_cupy()
         bus = xp.cuda.runtime.deviceGetPCIBusId(ctx.device_id)                       # type: ignore[union-attr]
         places = world.gather_objects((world.host, bus), "joining NCCL")
@@ -88,8 +89,8 @@ def _joined(world: World, ctx: Context) -> Any:
                               f"mx.gpu(mx.distributed.local_rank()), or kvstore 'dist_sync', which adds up on the CPU")
         name = world.broadcast_object(nccl.get_unique_id() if world.rank == 0 else None, 0, "NCCL's id")
         with on(ctx):
-            _RANKS[key] = nccl.NcclCommunicator(world.size, name, world.rank)
-    return _RANKS[key]
+            known[ctx.device_id] = nccl.NcclCommunicator(world.size, name, world.rank)
+    return known[ctx.device_id]
 
 
 class DeviceSum:
@@ -102,11 +103,10 @@ class DeviceSum:
     def __init__(self, world: World, data: Any, wire: np.dtype | None, what: str, ctx: Context):
         nccl, self.world, self.data, self.what, self.ctx = needed(what), world, data, what, ctx
         self.comm, xp = _joined(world, ctx), find_cupy()
-        floating = dt.is_float(data.dtype)
-        sent = wire if wire is not None and floating and wire.itemsize < data.dtype.itemsize else data.dtype
+        sent = sent_dtype(data.dtype, wire)
         self._parts: Any = None
         with on(ctx):
-            if sent == data.dtype and not world.deterministic and not dt.is_half(data.dtype):
+            if in_one_call(data.dtype, sent, world.deterministic):
                 self.comm.allReduce(data.data.ptr, data.data.ptr, data.size, _type(nccl, data.dtype), nccl.NCCL_SUM,
                                     _stream().ptr)
             else:
@@ -130,9 +130,5 @@ class DeviceSum:
             raise
         if self._parts is not None:
             with on(self.ctx):
-                wide = np.dtype(np.float32) if dt.is_half(self._parts.dtype) else self._parts.dtype
-                total = self._parts[0].astype(wide)
-                for part in self._parts[1:]:
-                    total += part.astype(wide)
-                self.data[...] = total.astype(self._parts.dtype).astype(self.data.dtype)
+                self.data[...] = total_of(self._parts).astype(self.data.dtype)
             self._parts = None

@@ -11,6 +11,7 @@ from ..base import dtype as dt
 from ..base.device import Context, cpu, on, zeros
 from ..base.errors import AttributeValueError
 from .nccl import DeviceSum
+from .order import in_one_call, sent_dtype, total_of
 from .world import World
 
 BUCKET_BYTES = 4 << 20
@@ -42,14 +43,13 @@ class Sum:
 
     def __init__(self, world: World, data: np.ndarray, wire: np.dtype | None, what: str):
         self.world, self.data, self.what = world, data, what
-        floating = dt.is_float(data.dtype)
-        sent = wire if wire is not None and floating and wire.itemsize < data.dtype.itemsize else data.dtype
+        sent = sent_dtype(data.dtype, wire)
         self._parts: np.ndarray | None = None
         if world.size == 1:
             if sent != data.dtype:
                 data[...] = data.astype(sent).astype(data.dtype)
             self._requests: list[Any] = []
-        elif sent == data.dtype and not world.deterministic and not dt.is_half(data.dtype):
+        elif in_one_call(data.dtype, sent, world.deterministic):
             self._requests = [world.comm.Iallreduce(world.mpi.IN_PLACE, data)]
         else:
             each = -(-data.size // world.size)
@@ -67,11 +67,7 @@ class Sum:
         if self._requests:
             self.world.wait(self._requests, self.what)
         if self._parts is not None:
-            wide = np.dtype(np.float32) if dt.is_half(self._parts.dtype) else self._parts.dtype
-            total = self._parts[0].astype(np.float32 if dt.is_half(self._parts.dtype) else wide)
-            for part in self._parts[1:]:
-                total += part.astype(wide, copy=False)
-            own = np.ascontiguousarray(total.astype(self._given.dtype, copy=False))
+            own = np.ascontiguousarray(total_of(self._parts))
             self.world.wait([self.world.comm.Iallgather(own.view(np.uint8), self._given.view(np.uint8))], self.what)
             self.data[...] = self._given.ravel()[:self.data.size].astype(self.data.dtype, copy=False)
             self._parts = None
