@@ -1,4 +1,4 @@
-"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the slow path do, and end
+"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps on the slow path do, and end
 where those would differ."""
 from __future__ import annotations
 

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
     from .free_variables import Guard
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
-NO_FAST_PATH: list[Any] = [None]             # of what cannot be called the fast path
+NO_FAST_PATH: list[Any] = [None]             # of what has no fast path
 
 
 def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
-               guard: Guard,
-               form: Any = None, step: Any = None) -> Callable[..., Any] | None:
+                   guard: Guard, form: Any = None, step: Any = None) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
     structure: of its results (pytree.py). guard: of places that must hold what they held. form: of the arguments, as
     ``form_of`` gives it, None for arrays by position. step: what else a call of a training step does (fast_step.py).
@@ -73,7 +72,7 @@ def _known(form: Any) -> bool:
 
 
 class Ways:
-    """the fast paths into some compiled signatures of one function: the one that was made last comes first."""
+    """The fast paths into some compiled signatures of one function: the one that was made last comes first."""
     MOST = 4
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 after it.
 
 The launcher (kernels/c/launcher.c) does it in C, from the tuple that ``step_call`` makes; ``Entry.run`` does the same
-the slow path.
+on the slow path.
 """
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Holds = Callable[[], bool]
 
 
 def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]) -> tuple[Any, ...] | None:
-    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called
-    the slow path."""
+    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must take the
+    slow path."""
     now, fixed = REBINDS[0], entry.fixed(arguments)
     inputs = [*arguments, *fixed]
     if entry.written and entry.overlaps(arguments):

@@ -253,7 +253,7 @@ def prepare_plan(whole: Planned) -> Planned:
     return plan(whole.prepare, JOINING)
 
 
-NARROW = ("bfloat16", "int8", "uint8")                    # types that processors multiply by words of 32 bits
+NARROW = (*toolchain.WORDS, "int8")                       # of products by words of 32 bits: data, and weights of uint8
 
 
 def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | None = None) -> Planned:

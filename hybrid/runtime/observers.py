@@ -1,6 +1,6 @@
 """Who looks at the calls of programs: the profiler, and the search for the first NaN.
 
-While there is an observer, calls go the slow path, one program at a time; without one, nothing is looked at.
+While there is an observer, calls take the slow path, one program at a time; without one, nothing is looked at.
 """
 from __future__ import annotations
 

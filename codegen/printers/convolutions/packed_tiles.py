@@ -108,7 +108,7 @@ class Tiles(Words):
         return [*out, *["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))]
 
     def _lines_ahead(self, depth: int) -> int:
-        """Cache lines of the next panel that a step of a part fetches: all parts together fetch the panel. None where
+        """Cache lines of the next panel that a step of a part fetches: all parts together fetch the panel. 0 where
         weights stay in the second cache, or parts are so many that fetching it is little beside the products."""
         parts = self.batch // self.planes * self.ty[0] * self.tx[0]
         large = math.prod(self.weights) * 4 > LARGE_WEIGHTS and not self.volume
