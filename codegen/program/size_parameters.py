@@ -2,20 +2,16 @@
 ``const long``, after its pointers and working memory."""
 from __future__ import annotations
 
-import math
 import threading
 from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, Specialised, dims, fixed, hint
-
-SMALL = 1 << 15                  # multiplications of a product that loops without tiles may do
+from hybrid.ir.size import Dim, dims, fixed, hint
 
 
 class _Now(threading.local):
     names: tuple[str, ...] = ()
-    alone: bool = False              # whether there is no program for each size, which would be faster
 
 
 _now = _Now()
@@ -27,15 +23,14 @@ def dims_of(nodes: Iterable[Node]) -> list[Dim]:
 
 
 @contextmanager
-def parameters(names: Iterable[str], alone: bool = False) -> Iterator[None]:
-    """Scope in which functions are printed with these size parameters. alone: there will be no program for each size,
-    so what is slower for any size is printed, too."""
-    before = _now.names, _now.alone
-    _now.names, _now.alone = tuple(names), alone
+def parameters(names: Iterable[str]) -> Iterator[None]:
+    """Scope in which functions are printed with these size parameters."""
+    before = _now.names
+    _now.names = tuple(names)
     try:
         yield
     finally:
-        _now.names, _now.alone = before
+        _now.names = before
 
 
 def names() -> tuple[str, ...]:
@@ -61,14 +56,6 @@ def more_passed() -> str:
 def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
-
-
-def refuse_large(dot: Node) -> None:
-    """Raises Specialised for a large product of symbolic sizes, which has no tiles in registers: a program for each
-    size is many times faster. How large it may be is a guard of the program."""
-    work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
-    if not _now.alone and not work <= SMALL:
-        raise Specialised(f"a product of matrices of {hint(work)} multiplications")
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:
