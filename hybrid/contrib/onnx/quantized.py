@@ -1,5 +1,5 @@
-"""How 8-bit networks are written: QuantizeLinear and DequantizeLinear around products of real numbers, as runtimes expect
-them.
+"""How 8-bit networks are written: QuantizeLinear and DequantizeLinear around products of real numbers, as runtimes
+expect them.
 
 A product of 8-bit arrays gives int32 sums here. ONNX says the same by a DequantizeLinear before each operand of Conv or
 Gemm. So a product is written as real numbers where all that reads its sums are ``dequantize`` and ``requantize``; the
@@ -9,7 +9,7 @@ weights. Other quantized operators are written by their primitives.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 
@@ -29,8 +29,8 @@ QUANTIZED = ("_contrib_quantize", "_contrib_quantize_v2", "_contrib_requantize")
 
 @dataclass
 class Plan:
-    """What is written as real numbers: for each product (by the id of its node) the scales that multiply its result, and
-    the nodes whose value is then that of their first input."""
+    """What is written as real numbers: for each product (by the id of its node) the scales that multiply its result,
+    and the nodes whose value is then that of their first input."""
     scales: dict[int, np.ndarray] = field(default_factory=dict)
     passed: set[int] = field(default_factory=set)
 
