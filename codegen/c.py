@@ -165,6 +165,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE:
         raise Specialised(f"a kernel of kind {k.kind}")
+    if k.kind == "contraction" and k.dot is not None and any_size(k.dot) and _has_windows(k):
+        size_parameters.refuse_windows(k.dot)
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 

@@ -198,6 +198,17 @@ def test_large_products_are_one_program():
     close(*results, "losses and parameters")
 
 
+def test_large_convolutions_are_made_for_their_size():
+    """Where windows of images are many, forms that read them where they are are worth a program for each size."""
+    f = hybridize(lambda x, w: nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True))
+    w = nd.array(numpy.random.RandomState(0).randn(4, 3, 3, 3))
+    for n in (2, 3, 4, 40, 41):
+        x = nd.array(numpy.random.RandomState(n).randn(n, 3, 8, 8))
+        wanted = nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True).asnumpy()
+        numpy.testing.assert_allclose(f(x, w).asnumpy(), wanted, rtol=1e-4, atol=1e-4)
+    assert [p.sizes[0][8:].split(",")[0] for p in f.programs] == ["2", "n0", "40", "41"]
+
+
 def test_a_step_with_many_lengths_keeps_its_memory():
     """What a function keeps does not grow with sizes that come again and again, nor beyond its bound with new ones."""
     net = nn.Dense(3, in_units=4)

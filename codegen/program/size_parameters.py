@@ -2,16 +2,21 @@
 ``const long``, after its pointers and working memory."""
 from __future__ import annotations
 
+import math
 import threading
 from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, dims, fixed, hint
+from hybrid.ir.size import Dim, Specialised, dims, fixed, hint
+
+
+SMALL = 1 << 15                  # multiplications of a product of windows that one program does for all sizes
 
 
 class _Now(threading.local):
     names: tuple[str, ...] = ()
+    alone: bool = False              # whether there is no program for each size, which would be faster
 
 
 _now = _Now()
@@ -23,14 +28,15 @@ def dims_of(nodes: Iterable[Node]) -> list[Dim]:
 
 
 @contextmanager
-def parameters(names: Iterable[str]) -> Iterator[None]:
-    """Scope in which functions are printed with these size parameters."""
-    before = _now.names
-    _now.names = tuple(names)
+def parameters(names: Iterable[str], alone: bool = False) -> Iterator[None]:
+    """Scope in which functions are printed with these size parameters. alone: there will be no program for each size,
+    so what is slower for any size is printed, too."""
+    before = _now.names, _now.alone
+    _now.names, _now.alone = tuple(names), alone
     try:
         yield
     finally:
-        _now.names = before
+        _now.names, _now.alone = before
 
 
 def names() -> tuple[str, ...]:
@@ -56,6 +62,15 @@ def more_passed() -> str:
 def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
+
+
+def refuse_windows(dot: Node) -> None:
+    """Raises Specialised for a large product of windows, as those of convolutions whose weights change: the forms that
+    read images where they are take sizes that are known beforehand, and are many times faster. How large it may be is a
+    guard of the program."""
+    work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
+    if not _now.alone and not work <= SMALL:
+        raise Specialised(f"a product of windows of {hint(work)} multiplications")
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:

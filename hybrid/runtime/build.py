@@ -238,7 +238,7 @@ def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
     table = _Table(whole, make_report(whole, "C"))
     target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
                                                          tune.choose if config.tune_seconds() else None)
-    with size_parameters.parameters(d.name for d in table.dims):
+    with size_parameters.parameters((d.name for d in table.dims), alone=True):
         text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,
                                   around=table.around, sizes=table.sizes())
     prepare = _attempted(plan(whole.prepare, JOINING), functools.partial(

@@ -12,7 +12,7 @@ import math
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import Dim, Int, fixed, hint, product, quotient, same, size
+from hybrid.ir.size import Dim, Int, fixed, hint, may_exceed, product, quotient, same, size
 
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block, Emitter, loop_nest
@@ -27,6 +27,7 @@ LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has su
 STEPS = 256                     # of a depth that are packed and summed at once
 WHOLE = 512                     # steps of a constant depth that are
 TILES = 24                      # whose sums a thread keeps while it goes through the blocks of a depth
+FEW, DEEPER = 32, 8             # rows whose dot products take less time than to transpose columns: so many, and deep
 NEAR = 2                        # tiles up to which columns are read in place
 PIECES = 4                      # of work for each thread, where there are tiles enough
 
@@ -58,6 +59,7 @@ class SizedContraction(Contraction):
         count = size(Dim("cn", 2, self.width, self.width)) if self.ragged else min(extent, self.width)
         own = 1 if same(rows, 1) else size(Dim("m_rows", 2, self.most, self.most))
         self.tile = Tile(own, self.nv, 1, count)
+        self.dots = self._along_depth_too()
 
     def _plans(self) -> list[Matmul]:
         straight = {n: p for n, p in self.reads.items() if n.dtype == self.d}
@@ -70,7 +72,8 @@ class SizedContraction(Contraction):
         outer = math.prod(v.extent for v in self._outer(m, None))
         lines = [f"const long rows_ = {rows}, columns_ = {self.x.extent}, depth_ = {depth}, across_ = {panels};",
                  f"const long count_ = across_ * {outer};", "if (!rows_ || !count_) return;",
-                 f"const long tiles_ = (rows_ + {self.most - 1}) / {self.most}, each_ = (rows_ + tiles_ - 1) / tiles_;",
+                 *self._height(),
+                 "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                  f"const long full_ = rows_ - tiles_ * (each_ - 1), one_ = depth_ <= {self.block};"]
         strides = self._row_stride(m)
         if strides is None:
@@ -100,8 +103,7 @@ class SizedContraction(Contraction):
         tiles = -(-rows // any_rows.most_rows(self.target, 2))
         if not (tiles <= NEAR and self._in_reach(m, last)):
             unit = m.b.address is not None and same(m.b.stride(last), 1)
-            along = m.b.address is not None and len(m.depth) == 1 and same(m.b.stride(m.depth[0]), 1)
-            cost += columns * depth * (0.2 if unit else 0.4 if along else 2.0)
+            cost += columns * depth * (0.2 if unit else 0.4 if self._along(m) else 2.0)
         if self._row_stride(m) is None:
             cost += rows * depth * 1.5
         store = self._stored_at(m)
@@ -114,6 +116,25 @@ class SizedContraction(Contraction):
         """Whether columns are neighbours in memory."""
         return (m.b.address is not None and len(m.depth) == 1 and bool(m.columns) and same(m.b.stride(x), 1)
                 and m.b.stride(m.depth[0]) is not None)
+
+    def _along_depth_too(self) -> bool:
+        """Whether columns lie along the depth in memory, as rows do, so that dot products of vectors are possible."""
+        strides = self._row_stride(self.m)
+        return (self.lanes >= any_rows.LEAST and strides is not None and same(strides[1], 1) and self._along(self.m)
+                and may_exceed(self.depth, self.lanes - 1))
+
+    def _along(self, m: Matmul) -> bool:
+        """Whether columns lie along the depth in memory."""
+        return (m.b.address is not None and len(m.depth) == 1 and same(m.b.stride(m.depth[0]), 1) and bool(m.columns)
+                and m.b.stride(m.columns[-1]) is not None)
+
+    def _height(self) -> list[str]:
+        """Rows of the highest tile, which are fewer in tiles of dot products."""
+        if not self.dots:
+            return [f"const long high_ = {self.most};"]
+        least = any_rows.DOTS[self.target.accumulators]
+        return [f"const long few_ = rows_ <= {FEW} && rows_ * {DEEPER} <= depth_ && depth_ >= {self.lanes};",
+                f"const long high_ = few_ ? {least} : {self.most};"]
 
     # ---- rows
     def _packed_rows(self) -> tuple[list[str], tuple[Int, Int]]:
@@ -213,8 +234,13 @@ class SizedContraction(Contraction):
             to, apart = "to", "apart"
         given = f"({rows}, {at}, {sm}, {sk}, B, ldb, {to}, {apart}, {self.steps_at_once}, {more});"
         names = [any_rows.name(self.d, self.lanes, v) for v in (1, self.nv)]
-        wide = f"{names[1]}{given}"
-        body.append(f"if (cn <= {self.lanes}) {names[0]}{given} else {wide}" if self.ragged and self.nv == 2 else wide)
+        call = f"{names[1]}{given}"
+        if self.ragged and self.nv == 2:
+            call = f"if (cn <= {self.lanes}) {names[0]}{given} else {call}"
+        if self.dots:
+            columns = f"from, {self.m.b.stride(self.x)}, {to}, {apart}, {self.steps_at_once}, {self.tile.c}, {more}"
+            call = f"if (few_) {any_rows.dots(self.d, self.lanes)}({rows}, {at}, {sm}, {columns}); else {call}"
+        body.append(call)
         stop = ["plain"] * (plain is not None) + ["kb + kn < depth_"] * self.blocked
         if stop:
             body.append(f"if ({' || '.join(stop)}) continue;")
@@ -279,8 +305,7 @@ class SizedContraction(Contraction):
 
     def _packed_columns(self) -> list[str]:
         m, x = self.m, self.x
-        if (m.b.address is not None and len(m.depth) == 1 and same(m.b.stride(m.depth[0]), 1)
-                and m.b.stride(x) is not None and m.columns):
+        if self._along(m):
             return self._turned_columns()
         e = Emitter(C, self.reads, count=2000)
         outer = Block(None, frozenset([*m.batch, *m.columns]) - {x})
@@ -302,7 +327,8 @@ class SizedContraction(Contraction):
         m, count, run, steps = self.m, self.tile.c, self.lanes, self.steps_at_once
         step = m.b.stride(self.x)
         at = f"{self._base(m.b, {self.x: Ix()}, m)} + x0 * {step}" + (" + kb" if self.blocked else "")
-        return [f"const {self.T} *from = {at};",
+        lines = [f"const {self.T} *from = {at};"]
+        turned = [
                 f"const long whole_ = {steps} / {run} * {run}, turned_ = {count} / {run} * {run};",
                 f"for (long k = 0; k < whole_; k += {run}) for (long j = 0; j < turned_; j += {run})",
                 f"  turn_{self.V}(Bp + k * {self.width} + j, {self.width}, from + j * {step} + k, {step});",
@@ -312,3 +338,4 @@ class SizedContraction(Contraction):
                 f"Bp[k * {self.width} + j] = from[j * {step} + k];",
                 f"for (long k = 0; k < {steps}; k++) for (long j = {count}; j < {self.width}; j++) "
                 f"Bp[k * {self.width} + j] = 0;"]
+        return [*lines, "if (!few_) {", *("  " + s for s in turned), "}"] if self.dots else [*lines, *turned]
