@@ -104,6 +104,12 @@ def known_call(*surroundings: Any) -> Any:
     return _module[0].known_call
 
 
+def track() -> Any:
+    """The class of rounds of a training loop that are followed in C (kernels/c/launcher_rounds.h), or None where the
+    launcher is not there (yet)."""
+    return _module[0].Track if _module else None
+
+
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None:

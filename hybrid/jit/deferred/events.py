@@ -157,6 +157,10 @@ class Node:
         self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
 
+    def as_it_was(self) -> bool:
+        """Whether what a call's code reads of Python's objects is as it was."""
+        entry = self.entry
+        return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
     def waits(self) -> bool:
         """Whether rounds that begin with this event run as they are, since their program is being compiled."""
@@ -177,6 +181,10 @@ class Root(Node):
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
         self.why = ""                                    # why rounds are not joined
+        # a weak reference to the track of rounds that are followed in C (followed.py), or None; how many there were,
+        # and after how many rounds there may be another one
+        self.track: Any = None
+        self.laid = self.lay_again = 0
         self._counts = -1
         self._version: Any = None
         self._number = 0
