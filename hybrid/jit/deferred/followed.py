@@ -151,4 +151,5 @@ def _described(node: Node, outside: Sequence[NDArray]) -> tuple[Any, ...]:
     kind = NOTHING if node.made is None else ONE if structure == LEAF else TUPLE
     last = isinstance(e.what, Step)
     return (e.what, inputs, e.structure, e.training, e.recording, e.np_array, kind, made,
-            () if last else tuple(node.away), tuple(node.slots), node.entry.guard.pinned() if node.entry is not None else ())
+            () if last else tuple(node.away), tuple(node.slots),
+            node.entry.guard.pinned() if node.entry is not None else ())
