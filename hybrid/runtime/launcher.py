@@ -104,10 +104,10 @@ def known_call(*surroundings: Any) -> Any:
     return _module[0].known_call
 
 
-def track() -> Any:
-    """The class of rounds of a training loop that are followed in C (kernels/c/launcher_rounds.h), or None where the
-    launcher is not there (yet)."""
-    return _module[0].Track if _module else None
+def part(name: str) -> Any:
+    """Another class of the launcher's: Track (kernels/c/launcher_rounds.h), Front or Either (launcher_ways.h); None
+    where the launcher is not there (yet)."""
+    return getattr(_module[0], name) if _module else None
 
 
 def prepare() -> None:

@@ -119,6 +119,7 @@ static int check_places(PyObject *places) {
 
 #include "launcher_rounds.h"
 #include "launcher_track.h"
+#include "launcher_ways.h"
 
 /* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None,
    library of net: what is mapped while a call runs, and for a GPU what launcher_device.h reads: then the address of net is 0) */
@@ -201,7 +202,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_lau
 
 PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   import_array();
-  if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType)) return NULL;
+  if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType) || PyType_Ready(&FrontType) || PyType_Ready(&EitherType)) return NULL;
   str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
   str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces"), str_symbolic = PyUnicode_InternFromString("symbolic");
   str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
@@ -214,6 +215,7 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_np_array = PyUnicode_InternFromString("np_array"), str_plain = PyUnicode_InternFromString("plain");
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
-  if (m && PyModule_AddObject(m, "Launcher", Py_NewRef((PyObject *)&LauncherType)) | PyModule_AddObject(m, "Track", Py_NewRef((PyObject *)&TrackType))) { Py_DECREF(m); return NULL; }
+  PyTypeObject *types[] = {&LauncherType, &TrackType, &FrontType, &EitherType};
+  for (int i = 0; m && i < 4; i++) if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
   return m;
 }

@@ -10,19 +10,17 @@ import numpy as np
 
 from ...autograd.dispatch import TIMERS
 from ...base import config, pending
-from ...base.pytree import LEAF, flatten
+from ...base.pytree import flatten
 from ...base.scope import CASTS, SCOPE
 from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from . import rounds
-from .events import Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
+from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
 from .followed import STATE, current, is_promised, take
 from .joined import unfit
 from .rounds import event, give_up, settle, settle_all, strange
 
-# structures of so many arrays by position
-PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 LOOKED_INTO = "mixed precision, a profiler or a check of each operator is on"
 _STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
 

@@ -4,6 +4,7 @@ Round of what it has put off so far, and Python goes on from there.
 """
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from typing import Any, Sequence
@@ -20,7 +21,7 @@ from ...buffers.promise import Promise
 from ...buffers.tape import Slot
 from ...runtime import launcher
 from ...runtime.observers import OBSERVERS
-from .events import Node, Root, Step
+from .events import PLAIN, Node, Root, Step
 from .round import Round
 
 ONE, TUPLE, NOTHING = 0, 1, 3           # what the results of an event come in, for the launcher
@@ -127,7 +128,7 @@ def lay(r: Round, fast: list[Any], alive: Sequence[int]) -> Any:
     root, old = r.root, r.root.track() if r.root.track is not None else None
     if old is not None and old.rebinds == REBINDS[0] or root.joined < root.lay_again:
         return None
-    made, outside = launcher.track(), [ref() for ref in r.outside]
+    made, outside = launcher.part("Track"), [ref() for ref in r.outside]
     if made is None or any(x is None for x in outside) or any(node.seen != REBINDS[0] or not node.as_it_was()
                                                                   for node in r.trail[:-1]):
         return None
@@ -139,6 +140,11 @@ def lay(r: Round, fast: list[Any], alive: Sequence[int]) -> Any:
                  tuple(_described(node, outside) for node in r.trail))
     track.path = Path(root, r.trail, r.draws)
     root.track = weakref.ref(track)
+    front = launcher.part("Front")
+    for i, node in enumerate(r.trail):
+        e = node.event
+        if hasattr(e.what, "lead") and e.structure == PLAIN.get(len(e.inputs)) and node.made[0] == LEAF:
+            e.what.lead(functools.partial(front, track, i))
     return track
 
 
