@@ -53,7 +53,7 @@ def test_constant_sides(columns, depth, turned):
 
 
 def test_rows_that_would_put_one_another_out_of_the_cache():
-    check(dot(False, True), reference(False, True), ((None, 1024), (200, 1024)))
+    check(dot(False, True), reference(False, True), ((None, 1024), (200, 1024)), (100, 101, 7, 8, 15, 16, 24, 31, 32))
 
 
 def test_depths_of_several_blocks():

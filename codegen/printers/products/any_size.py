@@ -132,7 +132,7 @@ class SizedContraction(Contraction):
         """Rows of the highest tile, which are fewer in tiles of dot products."""
         if not self.dots:
             return [f"const long high_ = {self.most};"]
-        least = any_rows.DOTS[self.target.accumulators]
+        least = min(any_rows.DOTS[self.target.accumulators], self.most)
         return [f"const long few_ = rows_ <= {FEW} && rows_ * {DEEPER} <= depth_ && depth_ >= {self.lanes};",
                 f"const long high_ = few_ ? {least} : {self.most};"]
 
