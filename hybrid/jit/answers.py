@@ -35,7 +35,8 @@ _SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"
 BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _STREAMS = (io.StringIO, io.BytesIO)
-SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__")
+SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__",
+          "__annotations__")
 # of Python's library: objects of these modules are services, not state that code depends on
 _SERVICES = frozenset({"logging", "importlib", "_frozen_importlib", "tempfile", "inspect", "multiprocessing",
                        "unittest",

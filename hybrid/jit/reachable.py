@@ -307,7 +307,7 @@ class Reachable:
         """A class or function whose name, text or bases code reads."""
         for name in self.names.intersection(answers.SHAPES):
             described = kind.__dict__.get(name)
-            if described is _DEFAULTS:
+            if described is _DEFAULTS or name == "__annotations__":
                 self.walk(self._put(Place(value, described)))
             elif hasattr(described, "__get__"):
                 self._put(answers.Answer(value, name, functools.partial(_described, described, value, kind)))
@@ -346,6 +346,8 @@ class Reachable:
         self._class(cls)
         if not is_library(module_of(cls)):
             self._put(Place(value, _CLASS))
+            for hook in ("__getattr__", "__getattribute__") if self.asked else ():
+                self.walk(self._put(Place(cls, hook)))
         self._ask(answers.state_of(value))
         if isinstance(value, (weakref.ref, *weakref.ProxyTypes)):
             self.weak = True

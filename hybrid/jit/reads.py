@@ -128,7 +128,7 @@ class Reader(Reachable):
         for module in _imports_of(code):
             self._imported(module)
         if named & _ASKS:
-            self.asked.update(c for c in code.co_consts if isinstance(c, str) and c.isidentifier())
+            self.asked.update(c for c in code.co_consts if isinstance(c, str) and len(c) < 100)
             self.names |= self.asked
         if "environ" in named or "getenv" in named:
             self._keys = getattr(self, "_keys", frozenset()) | {c for c in code.co_consts if isinstance(c, str)}
