@@ -24,7 +24,7 @@ from .free_variables import GONE
 from ..graph.symbol import Symbol
 from . import answers
 
-_OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
+_OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi", "onnx"})
 _STDLIB = os.path.dirname(os.__file__)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)
 _NUMBERED = (itertools.count, itertools.repeat)
