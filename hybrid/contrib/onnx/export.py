@@ -51,21 +51,19 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
     if opset_version not in library.OPSETS:
         raise AttributeValueError(f"opset_version={opset_version!r}: opsets {library.OPSETS[0]} to "
                                   f"{library.OPSETS[-1]} are written")
-    symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
-    if not isinstance(symbol, Symbol):
-        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got "
-                                  f"{type(sym).__name__}; net.export() writes both files of a network")
+    symbol = _symbol(sym)
     arrays = _arrays(params)
     shapes = _shapes(symbol, arrays, in_shapes if input_shape is None else input_shape)
     types = _types(list(shapes), in_types if input_type is None else input_type)
-    make = lambda sizes: build(symbol, sizes, types, arrays, opset_version)          # noqa: E731
-    if not dynamic and dynamic_input_shapes is None:
-        dynamic_input_shapes = _named_lengths(symbol, shapes)
-    if dynamic or dynamic_input_shapes is not None:
-        graph, outputs, declared = varying(make, shapes, dynamic_input_shapes)
+    wanted = _named_lengths(symbol, shapes) if not dynamic and dynamic_input_shapes is None else dynamic_input_shapes
+
+    def make(sizes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, list[Value]]:
+        return build(symbol, sizes, types, arrays, opset_version)
+    declared: Mapping[str, Sequence[Any]] = shapes
+    if dynamic or wanted is not None:
+        graph, outputs, declared = varying(make, shapes, wanted)
     else:
         graph, outputs = make(shapes)
-        declared = {name: list(shape) for name, shape in shapes.items()}
     model = _model(onnx, graph, declared, types, outputs, opset_version)
     if run_shape_inference:
         model = onnx.shape_inference.infer_shapes(model)
@@ -75,6 +73,14 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
         log.info("%s", onnx.helper.printable_graph(model.graph))
     write_bytes(onnx_file_path, data)
     return onnx_file_path
+
+
+def _symbol(sym: Any) -> Symbol:
+    symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
+    if not isinstance(symbol, Symbol):
+        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got "
+                                  f"{type(sym).__name__}; net.export() writes both files of a network")
+    return symbol
 
 
 def _arrays(params: Any) -> dict[str, np.ndarray]:

@@ -38,11 +38,26 @@ def inlined(model: Any) -> Any:
     if not model.functions and all(n.op_type in KNOWN for n in model.graph.node):
         return model
     try:
-        out = library.inliner()(model, [("", name) for name in KNOWN], exclude=True, inline_schema_functions=True)
+        return library.inliner()(_with_defaults(model), [("", name) for name in KNOWN], exclude=True,
+                                 inline_schema_functions=True)
     except Exception:                                      # noqa: BLE001  what stays unknown is named when it is read
         return model
-    # a Constant of an attribute that the node leaves to its default is left without a value
-    return model if any(n.op_type == "Constant" and not n.attribute for n in out.graph.node) else out
+
+
+def _with_defaults(model: Any) -> Any:
+    """The model with the attributes that its nodes leave to their defaults, for nodes that are written out: what they
+    become would lack them."""
+    out, onnx = type(model)(), library.onnx()
+    out.CopyFrom(model)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    for n in out.graph.node:
+        if n.op_type in KNOWN or n.domain not in ("", "ai.onnx") or not onnx.defs.has(n.op_type):
+            continue
+        given = {a.name for a in n.attribute}
+        for name, a in onnx.defs.get_schema(n.op_type, opset, "").attributes.items():
+            if name not in given and a.default_value.type:
+                n.attribute.add().CopyFrom(a.default_value)
+    return out
 
 
 def dtype_of(code: int) -> np.dtype:
