@@ -1,7 +1,7 @@
 """Loss curves of ordinary loops of hybridized nets are those of eager loops: networks with Dropout and BatchNorm, with
 prints, metrics, schedules, evaluation and a smaller last batch in between.
 
-    python -m tests.test_loss_curves 500          runs that many steps of each network, and prints how far apart they are
+    python -m tests.test_loss_curves 500          runs so many steps of each network, and prints how far apart they are
 """
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def perceptron() -> Any:
 def convolutions() -> Any:
     """The layer below BatchNorm has no bias: its gradient is rounding noise, which Adam divides by its own size."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(8, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2), nn.Dropout(0.1),
-            nn.Conv2D(8, 3), nn.GlobalAvgPool2D(), nn.Dense(CLASSES))
+    net.add(nn.Conv2D(8, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2),
+            nn.Dropout(0.1), nn.Conv2D(8, 3), nn.GlobalAvgPool2D(), nn.Dense(CLASSES))
     return net
 
 
