@@ -115,7 +115,8 @@ def _types_asked(code: CodeType) -> tuple[tuple[str, int, str], ...]:
     if not _ASKED_BY.intersection(code.co_names):
         return ()
     found: list[tuple[str, int, str]] = []
-    line, asks, variables, last = code.co_firstlineno, "", (), ""
+    variables: tuple[str, ...] = ()
+    line, asks, last = code.co_firstlineno, "", ""
     for i in dis.get_instructions(code):
         where: Any = getattr(i, "positions", None)
         line = where and where.lineno or line
