@@ -13,6 +13,8 @@ from ..autograd.dispatch import invoke
 from ..nd.views import in_order
 from ..nd.dynamic import refuse_traced
 from ..base.errors import ShapeError, user_location
+from ..ops import registry
+from ..ops.documentation import document
 from ..ops.registry import OPS
 from . import fallback
 from .creation import full_like, parts, shape_tuple
@@ -105,9 +107,8 @@ def _joined(name: str) -> Any:
             values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
         found = _call(name, *values, **kwargs)
         return finish(found if dtype is None else found.astype(dtype), out)
-    inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
+    function.__doc__ = document(registry.namespace("np")[name], name, "arrays")
     return function
 
 
