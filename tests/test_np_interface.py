@@ -207,3 +207,33 @@ def test_choice_and_multinomial(numpy_rules):
                             6).dtype == "float32" and set(np.random.choice(3, 50, p=np.array([0.5, 0.0, 0.5])).tolist()) == {0, 2}  # noqa: E501
     assert sorted(np.random.choice(5, 5,
                                    replace=False).tolist()) == list(range(5)) and np.random.multinomial(9, np.array([0.2, 0.8]), size=3).sum(axis=1).tolist() == [9] * 3  # noqa: E501
+
+
+def test_numpys_own_functions_read_in_place_and_give_new_arrays():
+    x = np.array(onp.arange(6.0).reshape(2, 3))
+    for found in (np.real(x), np.ravel(x), np.atleast_3d(x), np.fmax(x, x), np.diagonal(x)):
+        before = x.asnumpy()
+        found[...] = 99
+        onp.testing.assert_array_equal(x.asnumpy(), before)
+    raw = onp.arange(4.0)
+    np.real(raw)[...] = 99
+    assert raw.max() == 3
+
+
+@pytest.mark.parametrize("name, args, expected", [
+    ("fill_diagonal", (7,), [[7, 1, 2], [3, 7, 5]]), ("put", ([0, 5], [8, 9]), [[8, 1, 2], [3, 4, 9]]),
+    ("putmask", (onp.arange(6).reshape(2, 3) > 3, 0), [[0, 1, 2], [3, 0, 0]])])
+def test_numpys_own_functions_that_write_change_the_array(name, args, expected):
+    x = np.array(onp.arange(6.0).reshape(2, 3))
+    getattr(np, name)(x, *args)
+    onp.testing.assert_array_equal(x.asnumpy(), expected)
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint"])
+def test_percentiles_are_the_same_eagerly_and_compiled(method):
+    x = np.array(onp.random.RandomState(3).randn(5, 7).astype("float32"))
+
+    def percentiles(x):
+        return np.percentile(x, [10, 33, 50, 100], axis=1, interpolation=method), np.median(x)
+    for eager, compiled in zip(percentiles(x), mx.hybridize(percentiles)(x)):
+        onp.testing.assert_allclose(eager.asnumpy(), compiled.asnumpy(), rtol=1e-6)

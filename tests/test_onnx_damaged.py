@@ -7,26 +7,24 @@ pytest.importorskip("onnx")
 
 
 def test_damaged_files_are_run_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from .fuzz.onnx_files import failures
-    from .onnx_nodes import cases
+    from .fuzz.onnx_files import Corpus, failures
     monkeypatch.setenv("HYBRID_CC", "none")                # thousands of small programs are not compiled
-    assert not failures(range(20), cases())
+    assert not failures(range(20), Corpus())
 
 
 @pytest.mark.parametrize("seed", [3021, 3730, 4808, 9958])
 def test_networks_that_lost_all_their_inputs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from .fuzz.onnx_files import failures
-    from .onnx_nodes import cases
+    from .fuzz.onnx_files import Corpus, failures
     monkeypatch.setenv("HYBRID_CC", "none")
-    assert not failures(range(seed, seed + 1), cases())
+    assert not failures(range(seed, seed + 1), Corpus())
 
 
 @pytest.mark.thorough
-def test_ten_thousand_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    from .fuzz.onnx_files import failures
-    from .onnx_nodes import cases
+@pytest.mark.parametrize("networks", [False, True], ids=["nodes", "networks"])
+def test_ten_thousand_damaged_files(networks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from .fuzz.onnx_files import Corpus, failures
     monkeypatch.setenv("HYBRID_CC", "none")
-    assert not failures(range(10000), cases())
+    assert not failures(range(10000), Corpus(networks))
 
 
 def test_what_is_neither_run_nor_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,5 +38,5 @@ def test_what_is_neither_run_nor_refused_is_found(monkeypatch: pytest.MonkeyPatc
             os.kill(os.getpid(), signal.SIGKILL)
         return "seed 1: raised" if seed == 1 else ""
     monkeypatch.setattr(onnx_files, "trial", trial)
-    died, raised = onnx_files.failures(range(5), [])
+    died, raised = onnx_files.failures(range(5), onnx_files.Corpus())
     assert "seed 3: the process ended with signal 9" in died and raised == "seed 1: raised"

@@ -31,7 +31,8 @@ ZOO = sorted(["alexnet", "inceptionv3", "squeezenet1.0", "squeezenet1.1",
               *(f"mobilenetv2_{w}" for w in ("0.25", "0.5", "0.75", "1.0")),
               *(f"resnet{n}_v{v}" for n in (18, 34, 50, 101, 152) for v in (1, 2)),
               *(f"vgg{n}{bn}" for n in (11, 13, 16, 19) for bn in ("", "_bn"))])
-SIZES = {"alexnet": 224, "inceptionv3": 299, **{f"densenet{n}": 224 for n in (121, 161, 169, 201)}}
+SIZES = {"alexnet": 224, "inceptionv3": 299, "squeezenet1.0": 224, "squeezenet1.1": 224,
+         **{f"densenet{n}": 224 for n in (121, 161, 169, 201)}}
 # what ONNX has no operator for, or a file says for training alone
 NOT_WRITTEN = frozenset(("deformable", "modulated"))
 

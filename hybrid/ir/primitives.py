@@ -131,7 +131,8 @@ def _window_eager(xp: Any, n: Node, x: Any) -> Any:
     for ax, s, d in zip(n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]):
         extra.append(x.strides[ax] * d)
         strides[ax] = x.strides[ax] * s
-    return xp.lib.stride_tricks.as_strided(x, n.shape, tuple(strides) + tuple(extra))
+    steps = (s if d > 1 else 0 for s, d in zip((*strides, *extra), n.shape))  # where nothing is stepped it may be huge
+    return xp.lib.stride_tricks.as_strided(x, n.shape, tuple(steps))
 
 
 def _unwindow_infer(args: tuple[Node, ...], axes: Any, stride: Any, dilation: Any, shape: tuple[int, ...]) -> Any:

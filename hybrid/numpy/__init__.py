@@ -1,7 +1,7 @@
 """``np``: NumPy's interface on arrays of this library (zero-dim shapes, NumPy's promotion).
 
 What stands in the modules of this package has NumPy's signature; other operators come from the registry, other
-functions are NumPy's own on copies (``fallback``).
+functions are NumPy's own (``fallback``).
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """NumPy's functions made of other functions, for traced values and recorded arrays.
 
-Other arrays get NumPy's own answer, on copies (``fallback``): so do these, eagerly, wherever no gradient is expected.
+Other arrays get NumPy's own answer (``fallback``): so do these, eagerly, wherever no gradient is expected.
 """
 from __future__ import annotations
 

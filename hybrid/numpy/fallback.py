@@ -1,17 +1,18 @@
 """NumPy's own functions on our arrays, where no operator exists: ``np.unique``, ``np.random.choice``, … Eagerly alone.
 
-Arrays are copied to the host, the results back to the device. They have no gradient and cannot be traced, and say so.
+NumPy reads arrays of the CPU where they lie and may not write them; those of a GPU are copied to the host, the results
+back to the device. These functions have no gradient and cannot be traced, and say so.
 """
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
 from ..base import rng as generator
-from ..buffers.array import NDArray, array
-from ..base.device import current_context
+from ..buffers.array import NDArray, array, wrap
+from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
 from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
@@ -83,8 +84,12 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             raise TypeError(f"{user_location()}: {name} takes {fn.nin} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
         host = _host(name, args, arrays)
+        if name[3:] in WRITERS and isinstance(args[0], NDArray):
+            return _write(fn, args[0], host, _host(name, kwargs, arrays))
         options = _host(name, kwargs, arrays)
         target = kwargs.get("out")
+        if isinstance(target, NDArray):
+            options["out"] = target.asnumpy()
         found = fn(*host, **options)                         # NumPy judges whether out= serves: it gets a copy of it
         if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
             raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside "
@@ -92,12 +97,22 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         if isinstance(target, NDArray):
             target[...] = np.asarray(found, target.dtype)
             return target
-        return _back(found, arrays[0]._ctx if arrays else current_context(), cls)
+        # of plain NumPy arrays some functions give the very same back
+        return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
     function.__name__ = function.__qualname__ = name.rsplit(".", 1)[-1]
-    function.__doc__ = f"NumPy's own {name}, on copies of the arrays; eagerly alone.\n\n{fn.__doc__ or ''}"
+    function.__doc__ = f"NumPy's own {name}; eagerly alone.\n\n{fn.__doc__ or ''}"
     return function
 
 
+def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str, Any]) -> None:
+    """A function that changes its first array: it changes a copy, whose elements the array then gets."""
+    changed = host[0].copy()
+    fn(changed, *host[1:], **options)
+    target[...] = changed
+
+
+# functions that write their first array
+WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
 DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress trim_zeros delete bincount "
                     "intersect1d union1d setdiff1d setxor1d".split())
 
@@ -111,15 +126,35 @@ def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
                          "or run this code without hybridize")
     if isinstance(value, NDArray):
         arrays.append(value)
-        return value.asnumpy()
+        return value.asnumpy() if name.startswith("np.random.") else _looked_at(value)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_host(name, v, arrays) for v in value)
     return {k: _host(name, v, arrays) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _back(value: Any, ctx: Any, cls: type) -> Any:
-    if isinstance(value, np.generic) or isinstance(value, np.ndarray):
-        return made_here(array(value, ctx, value.dtype, cls)) if value.dtype in dt.SUPPORTED else value
+def _looked_at(x: NDArray) -> np.ndarray:
+    """The elements, not to be written: where they lie on the CPU, else copies."""
+    if x._ctx.device_type == "gpu" or SCOPE.traces:
+        return x.asnumpy()
+    seen = x._data.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _back(value: Any, arrays: Sequence[NDArray], given: set[int], cls: type) -> Any:
+    """Our arrays for NumPy's results, of the device of the arguments. given: ids of NumPy arrays to be copied."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        if value.dtype not in dt.SUPPORTED:
+            return value
+        ctx = arrays[0]._ctx if arrays else current_context()
+        fresh = _is_fresh(value, ctx) and id(value) not in given
+        return made_here(wrap(value, ctx, cls) if fresh else array(value, ctx, value.dtype, cls))
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_back(v, ctx, cls) for v in value))
-    return type(value)(_back(v, ctx, cls) for v in value) if isinstance(value, (list, tuple)) else value
+        return type(value)(*(_back(v, arrays, given, cls) for v in value))
+    return type(value)(_back(v, arrays, given, cls) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+def _is_fresh(value: Any, ctx: Context) -> bool:
+    """Whether a result is an array that NumPy has just made, which need not be copied."""
+    return (ctx.device_type != "gpu" and isinstance(value, np.ndarray) and value.base is None
+            and value.flags.c_contiguous and value.flags.writeable)

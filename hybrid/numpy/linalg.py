@@ -1,4 +1,4 @@
-"""``np.linalg``: operators where there are some, else NumPy's own functions on copies."""
+"""``np.linalg``: operators where there are some, else NumPy's own functions."""
 from __future__ import annotations
 
 import functools

@@ -72,7 +72,7 @@ def _as_given(found: Any, arrays: list[Any]) -> Any:
 
 # ---- functions
 def array_function(func: Any, args: Any, kwargs: Any) -> Any:
-    """numpy.mean(x, …) and the like: our function of the same name; NumPy's own on copies where we have none."""
+    """numpy.mean(x, …) and the like: our function of the same name; NumPy's own where we have none."""
     if func.__name__ in DTYPES:
         return _implementation(func)(*map(_empty, args), **kwargs)
     arrays = list(_arrays([args, kwargs]))

@@ -1,9 +1,10 @@
 """Damaged ONNX files: each is read and run, or refused by a HybridError; nothing else, and in bounded time.
 
-    python -m tests.fuzz.onnx_files [--count 10000] [--seed 0]
+    python -m tests.fuzz.onnx_files [--count 10000] [--seed 0] [--networks]
 
 Files of the ``onnx`` package's node tests are changed in their bytes, or in the fields of their messages, which passes
-the parser more often. They run in a worker process: one that dies or hangs is a failure, too.
+the parser more often; with ``--networks`` files of networks as well, in all the ways of onnx_changes.py. They run in a
+worker process: one that dies or hangs is a failure, too.
 """
 from __future__ import annotations
 
@@ -18,68 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from ..onnx_nodes import _given, _proto, cases
+from . import onnx_changes
+from .onnx_corpus import Sample, networks, nodes
 
 SECONDS = 20                     # that a file may take
 MOST_BYTES = 4 << 30             # of memory that a worker may ask for
-SIZES = (-1, 0, 1, 2, 3, 7, 1 << 20, 1 << 31, (1 << 63) - 1, -(1 << 63))
-
-
-def changed_bytes(rng: random.Random, data: bytes) -> bytes:
-    """The file with some bytes set, cut out, or doubled."""
-    out = bytearray(data)
-    for _ in range(rng.choice((1, 1, 2, 8))):
-        at = rng.randrange(len(out) or 1)
-        kind = rng.randrange(4)
-        if kind == 0 and out:
-            out[at] = rng.randrange(256)
-        elif kind == 1 and out:
-            out[at] ^= 1 << rng.randrange(8)
-        elif kind == 2:
-            del out[at:at + rng.randrange(1, 16)]
-        else:
-            out[at:at] = out[at:at + rng.randrange(1, 16)]
-    return bytes(out)
-
-
-def changed_fields(rng: random.Random, model: Any) -> bytes:
-    """The file with some fields of its messages replaced, dropped, or moved."""
-    out = type(model)()
-    out.CopyFrom(model)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        _change(rng, out.graph)
-    return out.SerializeToString()
-
-
-def _change(rng: random.Random, graph: Any) -> None:
-    nodes = list(graph.node)
-    node = rng.choice(nodes) if nodes else None
-    shapes = [v.type.tensor_type.shape for v in (*graph.input, *graph.output)]
-    kind = rng.randrange(8)
-    if kind == 0 and node is not None and node.input:
-        node.input[rng.randrange(len(node.input))] = rng.choice(["", "none", *(o for n in nodes for o in n.output),
-                                                                 *(v.name for v in graph.input)])
-    elif kind == 1 and node is not None and node.input:
-        del node.input[rng.randrange(len(node.input))]
-    elif kind == 2 and node is not None:
-        node.op_type = rng.choice([rng.choice(nodes).op_type, "Reshape", "Loop", "Tile", "Expand", "Range", "None"])
-    elif kind == 3 and node is not None and node.attribute:
-        a = rng.choice(list(node.attribute))
-        a.i, a.f = rng.choice(SIZES), rng.choice((0.0, -1.0, float("nan"), 1e38))
-        a.type = rng.randrange(0, 15) if rng.random() < 0.3 else a.type
-        if a.ints:
-            a.ints[rng.randrange(len(a.ints))] = rng.choice(SIZES)
-    elif kind == 4 and node is not None and node.attribute:
-        del node.attribute[rng.randrange(len(node.attribute))]
-    elif kind == 5 and graph.initializer:
-        t = rng.choice(list(graph.initializer))
-        t.data_type = rng.randrange(0, 24) if rng.random() < 0.5 else t.data_type
-        if t.dims:
-            t.dims[rng.randrange(len(t.dims))] = rng.choice(SIZES)
-    elif kind == 6 and shapes and (shape := rng.choice(shapes)).dim:
-        rng.choice(list(shape.dim)).dim_value = rng.choice(SIZES)
-    elif kind == 7 and graph.input:
-        rng.choice(list(graph.input)).type.tensor_type.elem_type = rng.randrange(0, 24)
+NETWORKS = 0.6                   # of the files with ``--networks``; the others are single nodes
 
 
 def outcome(path: str, inputs: list[Any]) -> str:
@@ -100,35 +45,50 @@ def outcome(path: str, inputs: list[Any]) -> str:
     return ""
 
 
-def trial(seed: int, models: list[Any], folder: str) -> str:
-    """One damaged file; the same for the same seed."""
-    rng = random.Random(seed)
-    case = rng.choice(models)
-    data = case.model.SerializeToString()
+class Corpus:
+    """Which models are damaged, and how: the same file for the same seed."""
+
+    def __init__(self, with_networks: bool = False):
+        self.nodes, self.networks = nodes(), networks() if with_networks else []
+
+    def file(self, seed: int) -> tuple[Sample, bytes]:
+        """A model, and its damaged file."""
+        rng = random.Random(seed)
+        if not self.networks:
+            sample = rng.choice(self.nodes)
+            return sample, onnx_changes.first_kinds(rng, sample.model)
+        sample = rng.choice(self.networks if rng.random() < NETWORKS else self.nodes)
+        return sample, onnx_changes.any_kind(rng, sample.model)
+
+
+def trial(seed: int, corpus: Corpus, folder: str) -> str:
+    """'' where the damaged file of a seed is read and run, or refused; else what happened."""
+    sample, data = corpus.file(seed)
     path = os.path.join(folder, f"{seed}.onnx")
     with open(path, "wb") as out:
-        out.write(changed_bytes(rng, data) if rng.random() < 0.4 else changed_fields(rng, case.model))
-    found = outcome(path, [_given(_proto(v)) for v in case.data_sets[0][0]])
+        out.write(data)
+    found = outcome(path, sample.inputs())
     os.unlink(path)
-    return found and f"seed {seed} ({case.name}): {found}"
+    return found and f"seed {seed} ({sample.name}): {found}"
 
 
-def worker(seeds: range, models: list[Any], folder: str) -> None:
+def worker(seeds: range, corpus: Corpus, folder: str) -> None:
     """Trials one after another, each named before it begins; SIGALRM ends one that hangs."""
     import resource
+    import hybrid.contrib.onnx  # noqa: F401  loaded before the clock runs
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     for seed in seeds:
         with open(os.path.join(folder, "now"), "w") as out:
             out.write(str(seed))
         signal.alarm(SECONDS)
-        found = trial(seed, models, folder)
+        found = trial(seed, corpus, folder)
         signal.alarm(0)
         if found:
             with open(os.path.join(folder, "found"), "a") as out:
                 out.write(found + "\n")
 
 
-def failures(seeds: range, models: list[Any]) -> list[str]:
+def failures(seeds: range, corpus: Corpus) -> list[str]:
     """What went wrong with the files of these seeds."""
     out: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +97,7 @@ def failures(seeds: range, models: list[Any]) -> list[str]:
             if not child:
                 status = 1
                 try:
-                    worker(seeds, models, folder)
+                    worker(seeds, corpus, folder)
                     status = 0
                 finally:
                     os._exit(status)
@@ -160,8 +120,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--networks", action="store_true", help="networks as well, damaged in more ways")
     options = parser.parse_args()
-    found = failures(range(options.seed, options.seed + options.count), cases())
+    found = failures(range(options.seed, options.seed + options.count), Corpus(options.networks))
     print("\n".join(found) or f"{options.count} damaged files: each is run or refused")
     return bool(found)
 

@@ -35,7 +35,8 @@ def use(g: Graph, *values: Value | None) -> list[str]:
 
 
 # ---- layers
-def _spatial(a: Any) -> dict[str, Any]:
+def spatial(a: Any) -> dict[str, Any]:
+    """ONNX's attributes of the windows of a convolution."""
     n = len(a.kernel)
     return {"kernel_shape": list(a.kernel), "strides": list(per_axis(a.stride, n, 1)),
             "dilations": list(per_axis(a.dilate, n, 1)), "group": a.num_group}
@@ -49,7 +50,7 @@ def convolution(g: Graph, a: Any, x: Value, w: Value, b: Value | None = None) ->
     last = a.layout in CHANNELS_LAST
     if last:
         inputs[:2] = [g.transpose(name, _first(v.shape)) for name, v in zip(inputs, (x, w))]
-    y = g.node("Conv", inputs, pads=list(per_axis(a.pad, len(a.kernel), 0)) * 2, **_spatial(a))
+    y = g.node("Conv", inputs, pads=list(per_axis(a.pad, len(a.kernel), 0)) * 2, **spatial(a))
     return g.transpose(y, _last(x.shape)) if last else y
 
 
@@ -77,7 +78,7 @@ def deconvolution(g: Graph, a: Any, x: Value, w: Value, b: Value | None = None) 
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilate)):
         return None
     return g.node("ConvTranspose", use(g, x, w, None if a.no_bias else b), pads=[*pad, *(max(v, 0) for v in after)],
-                  output_padding=more if any(more) else None, **_spatial(a))
+                  output_padding=more if any(more) else None, **spatial(a))
 
 
 @form("FullyConnected")

@@ -17,8 +17,8 @@ from ...graph.symnode import SymNode, effective, known
 from . import algorithms, loops, recurrent  # noqa: F401  they have forms
 from .builder import Graph, Value
 from .forms import FORMS
-
 from .primitives import NoForm, emit
+from .quantized import planned, program_of, written
 
 
 def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[str, np.dtype],
@@ -26,7 +26,7 @@ def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[st
     """The graph and its outputs. shapes, types: of the variables that are inputs. params: numbers of the others."""
     g = Graph(opset)
     symbol = _loose(symbol)
-    order = symbol.nodes()
+    order, plan = symbol.nodes(), planned(symbol, params)
     complete = shapes_of(order, {**{k: v.shape for k, v in params.items()}, **shapes})
     for name in (*params, *shapes):                          # so that no value within takes their names
         g.taken[name] = 1
@@ -36,7 +36,7 @@ def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[st
             values[(id(n), 0)] = _variable(n, complete.get(id(n)), types, params)
             continue
         inputs = [values[(id(m), k)] for m, k in n.inputs]
-        for k, v in enumerate(_operator(g, n, inputs)):
+        for k, v in enumerate(written(g, plan, n, inputs) or _operator(g, n, inputs)):
             values[(id(n), k)] = v
     return g, [_output(g, symbol, n, k, values[(id(n), k)]) for n, k in symbol.entries]
 
@@ -78,8 +78,7 @@ def _operator(g: Graph, n: SymNode, inputs: list[Value]) -> list[Value]:
         train = mode_of(n, False)
         if d.random(a, train):
             raise NoForm("it draws random numbers")
-        padded = [None] * (len(d.inputs) - len(inputs) if not d.variadic else 0)
-        program = d.program([*(v.shape for v in inputs), *padded], [*(v.dtype for v in inputs), *padded], a, train)
+        program = program_of(n, inputs, train)
         if all(v.array is not None for v in inputs) or not any(x.size for x in program.outputs):
             return _computed(g, n, program, [np.zeros(v.shape, v.dtype) if v.array is None else v.array
                                              for v in inputs])
