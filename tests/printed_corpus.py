@@ -52,7 +52,7 @@ def c_texts() -> Iterator[tuple[str, str]]:
         cases = [(n, case) for n, case, _ in (*sanit_programs.sized(sizes), *fixed)]
         with machine(vector):
             for n, case in [*cases, *programs.cases().items()]:
-                planned = build.planned(case[0], case[0].memo.get("lasting", frozenset()))
+                planned = build.planned(case[0], case[0].memo.get("frozen", frozenset()))
                 yield f"c {name} {n}", "\n".join(sources(build.build(planned)))
 
 

@@ -192,4 +192,6 @@ def _users(at: TracebackType | None, with_first: bool) -> TracebackType | None:
 def of_user(frame: FrameType) -> bool:
     """Whether a frame runs code outside of this library."""
     name = frame.f_code.co_filename
+    if name == "<string>":                                # what ``python -c`` runs, or what some library made
+        return sys.argv[:1] == ["-c"] and frame.f_globals.get("__name__") == "__main__"
     return not name.startswith(_HERE) and (not name.startswith("<") or name.startswith(_TYPED))

@@ -100,11 +100,11 @@ def _windows(n: Node) -> bool:
     return n.prim == "window"
 
 
-class Pictures(Conversion):
+class BatchInLanes(Conversion):
     """One run over a program. ``blocks``: the values that are blocks, by the program's own nodes."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking):
-        super().__init__(program, lasting, blocking)
+    def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking):
+        super().__init__(program, frozen, blocking)
         self.order = program.order()
         self.lanes = blocking.lanes
         self.blocks: dict[Node, Node] = {}
@@ -320,7 +320,7 @@ class Pictures(Conversion):
         return self.block(x) if x.ndim == n.ndim and x.shape[0] == self.batch and n not in self.pooled else None
 
 
-def pictures(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout | None:
+def pictures(program: Program, frozen: frozenset[int], blocking: Blocking) -> Layout | None:
     """The program over blocks of images and the program that packs its weights, where that takes less; else None."""
-    run = Pictures(program, lasting, blocking)
+    run = BatchInLanes(program, frozen, blocking)
     return run.split(run.run()) if run.pays() else None

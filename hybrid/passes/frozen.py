@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..ir import Node, Program
 
 
-class Lasting:
-    """Called with a value of the program, or with one that a pass made of them. slots: of the lasting inputs, but for
+class Frozen:
+    """Called with a value of the program, or with one that a pass made of them. slots: of the frozen inputs, but for
     those that the program changes."""
 
     def __init__(self, program: Program, slots: frozenset[int]):

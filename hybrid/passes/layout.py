@@ -22,7 +22,7 @@ from ..ir.build import make
 from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
-from .frozen import Lasting
+from .frozen import Frozen
 from .low_precision import in_words, words
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
@@ -56,7 +56,7 @@ class Blocking:
 
 @dataclass
 class Layout:
-    """``prepare``: program from the lasting inputs ``slots`` to the values that ``main`` takes after its own inputs."""
+    """``prepare``: program from the frozen inputs ``slots`` to the values that ``main`` takes after its own inputs."""
     main: Program
     prepare: Program | None = None
     slots: tuple[int, ...] = ()
@@ -77,10 +77,10 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
 class Conversion:
     """One run over a program."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking,
+    def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
-        self._known = Lasting(program, lasting)
+        self._known = Frozen(program, frozen)
         self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
@@ -427,13 +427,13 @@ class Conversion:
         return n
 
 
-def layout(program: Program, lasting: frozenset[int], blocking: Blocking,
+def layout(program: Program, frozen: frozenset[int], blocking: Blocking,
            packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:
-    """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs
+    """The program with channels-last convolutions, and the program that prepares its weights. frozen: slots of inputs
     that seldom change (parameters), which the program itself does not change. packs: values that are packed weights
     already.
     """
-    run = Conversion(program, lasting, blocking, packs)
+    run = Conversion(program, frozen, blocking, packs)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)
 

@@ -23,14 +23,14 @@ LEAST_DEPTH = 4                         # of a product
 FEW = 4
 
 
-def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
-    """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see
+def loop_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
+    """The program with packed products in its loops, and what was packed, each with a line for the report. frozen: see
     ``layout``."""
     packs: dict[Node, str] = {}
     order = program.order()
     if not any(n.prim == "scan" for n in order):
         return program, packs
-    kept = {leaf for i, leaf in enumerate(program.inputs) if i in lasting}
+    kept = {leaf for i, leaf in enumerate(program.inputs) if i in frozen}
     new: dict[Node, Node] = {}
     for n in order:
         made = rebuild(n, [new[a] for a in n.args])
@@ -82,8 +82,8 @@ class _Loop:
         if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
             return
         outside = self._outside(w)
-        lasting = all(m in self.kept for m in reached([outside]) if m.prim == "input")
-        if not lasting and self.length < LEAST_STEPS:
+        frozen = all(m in self.kept for m in reached([outside]) if m.prim == "input")
+        if not frozen and self.length < LEAST_STEPS:
             return
         if summed == (0,):
             outside = ir.permute(outside, (1, 0))

@@ -175,7 +175,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         if size_parameters.dims_of(planned.source.inputs):
             raise Specialised(str(err)) from None
         apart = memo.setdefault("apart", set())
-        if err.members - apart and memo.get("lasting"):
+        if err.members - apart and memo.get("frozen"):
             # by kernels of their own, not where the convolution before them is
             apart |= err.members
             return _attempted(_again(planned.source), make)
@@ -256,7 +256,7 @@ def prepare_plan(whole: Planned) -> Planned:
 NARROW = (*toolchain.WORDS, "int8")                       # of products by words of 32 bits: data, and weights of uint8
 
 
-def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | None = None) -> Planned:
+def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | None = None) -> Planned:
     """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
     words of 32 bits; None: all that the processor can."""
     if words is None:                                     # the compiler is not asked where they cannot matter
@@ -267,13 +267,13 @@ def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | N
     if blocking is not None:
         prints = blocking.prints
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))
-    block = in_blocks(program, lasting, config.num_threads()) if (
-        blocking is not None and lasting and not size_parameters.dims_of(program.inputs)) else None
-    return plan(block or program, JOINING, lasting, blocking)
+    block = in_blocks(program, frozen, config.num_threads()) if (
+        blocking is not None and frozen and not size_parameters.dims_of(program.inputs)) else None
+    return plan(block or program, JOINING, frozen, blocking)
 
 
 def _again(program: Program) -> Planned:
-    return planned(program, program.memo["lasting"])
+    return planned(program, program.memo["frozen"])
 
 
 def _choose(rule: str, forms: Mapping[str, Program], work: int) -> tuple[str, str]:

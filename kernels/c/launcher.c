@@ -208,6 +208,9 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_contiguous = PyUnicode_InternFromString("c_contiguous");
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED /* calls rely on Python's global lock: Python switches it on when this module is loaded */
+  if (m) PyUnstable_Module_SetGIL(m, Py_MOD_GIL_USED);
+#endif
   if (m && PyModule_AddObject(m, "Launcher", Py_NewRef((PyObject *)&LauncherType))) { Py_DECREF(m); return NULL; }
   return m;
 }

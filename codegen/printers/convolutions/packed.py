@@ -31,8 +31,8 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "winograd4": lambda: packed_winograd.Winograd,
     "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
-    "pictures": lambda: packed_batch_in_lanes.Pictures,
-    "pictures_winograd": lambda: packed_batch_in_lanes.Pictures}
+    "pictures": lambda: packed_batch_in_lanes.BatchInLanes,
+    "pictures_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many
 

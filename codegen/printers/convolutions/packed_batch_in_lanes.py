@@ -27,7 +27,7 @@ from hybrid.codegen.lanes import copied_text
 UNROLLED = 8                     # columns of a filter that are written out
 
 
-class Pictures(Packed):
+class BatchInLanes(Packed):
     """Prints one kernel."""
 
     def _shapes(self, x: Node, w: Node) -> None:
