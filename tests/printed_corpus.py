@@ -63,8 +63,8 @@ def narrow_texts() -> Iterator[tuple[str, str]]:
         with machine(64):
             for name in test_packed_convolutions.SHAPES:
                 p, *_ = test_packed_convolutions.program(name)
-                lasting = p.memo["lasting"]
-                text = sources(build.build(build.planned(in_bfloat16(p, lasting, words), lasting, words)))
+                frozen = p.memo["frozen"]
+                text = sources(build.build(build.planned(in_bfloat16(p, frozen, words), frozen, words)))
                 yield f"c {' '.join(sorted(words))} {name}", "\n".join(text)
 
 
