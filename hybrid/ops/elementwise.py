@@ -229,8 +229,8 @@ def _np_test(name: str, fn: str) -> None:
 for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     _np_test(_name, _name)
 for _name in ("isnan", "isinf", "isfinite"):
-    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",), doc=f"Elementwise {_name}: 1 or 0, in float32.")(
-        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), dt.float32))(_name))
+    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",), doc=f"Elementwise {_name}: 1 or 0, in the dtype of data.")(
+        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), data.dtype))(_name))
 op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"),
    doc="Each bit of integers inverted; of truth values the opposite ones.")(
     lambda data, a: ir.map("logical_not" if data.dtype == dt.bool_ else "bit_not", data))
