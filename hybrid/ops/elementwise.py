@@ -229,7 +229,7 @@ def _np_test(name: str, fn: str) -> None:
 for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     _np_test(_name, _name)
 for _name in ("isnan", "isinf", "isfinite"):
-    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",), doc=f"Elementwise {_name}: 1 or 0, in the dtype of data.")(
+    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",), doc=f"Elementwise {_name}: 1 or 0, in the dtype of x.")(
         (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), data.dtype))(_name))
 op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"),
    doc="Each bit of integers inverted; of truth values the opposite ones.")(
