@@ -7,6 +7,7 @@ from typing import Iterable, Sequence
 
 from .blocked import Packed
 from hybrid.codegen.loops import Printed
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 
 TILE = 4                         # pixels that are computed together
 LONG = 9                         # columns of a row of weights that are held in registers
@@ -40,7 +41,8 @@ class Depthwise(Packed):
                   f"{x} < {self.wide}"
                   f" ? image + (y * {self.wide} + x0 + {x}) * {self.c} : zeros;"
                   for k, x in enumerate(self.columns)),
-                "    }", f"    {self.name}_tile(s, {self.w}, (b * {self.oh} + oy) * {self.ow} + ox, {self.passed});",
+                "    }", f"    {self.name}_tile(s, {self.w}, (b * {self.oh} + oy) * {self.ow} + ox, "
+                f"{self.passed}{more_passed()});",
                 "  }"]
         return self.printed([*self.micro(), self.head(), *body, "}"])
 
@@ -78,5 +80,5 @@ class Depthwise(Packed):
                 out.append("}")
             return [*out, *self.finished(0, [(f"px0_ + {t}", f"s{t}") for t in range(self.tile)], partial)]
         out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *const *s, const float *W, long "
-               f"px0_, {self.pointers}) {{"]
+               f"px0_, {self.pointers}{more_declared()}) {{"]
         return [*out, *self.over_channels(block), "}"]

@@ -6,9 +6,11 @@ multiplies those so many planes further on.
 """
 from __future__ import annotations
 
+from hybrid.ir.size import fixed
 from hybrid.ir.winograd import TILES, square, tiles
 
 from hybrid.codegen.program import local
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from .blocked import BUSY, PIXELS, Packed, split
 from hybrid.codegen.loops import Printed
 from .transforms import backward, forward
@@ -38,7 +40,9 @@ class Winograd(Packed):
         # numbers from tile to tile: never a power of two
         self.vs = -(-self.c // L) * L + L
         most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
-        self.strips, self.strip, self.longer = split(self.tiles, most)
+        # of any number of images: strips and their tiles are counted by the call
+        self.counted = not fixed(self.tiles)
+        self.strips, self.strip, self.longer = split(self.tiles, most) if not self.counted else (0, most, 0)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
         self.chunks, depth, deeper = split(self.c, max(PANEL // (4 * self.points * self.width), 8))
         self.chunk = depth + (deeper > 0)                                # channels at a time
@@ -51,7 +55,8 @@ class Winograd(Packed):
         self.row = self.planes // self.apart                             # planes of such a part
         self.chunks *= self.kd
         self.sizes = sorted({s + extra for n in {self.strip, room} for _, s,
-                             more in [split(n * self.row, self.cells)] for extra in ((0, 1) if more else (0,))})
+                             more in [split(n * self.row, self.cells)] for extra in ((0, 1) if more else (0,))}
+                            if not self.counted else range(1, self.cells + 1))
         # runs of tiles whose sums are there at once
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(split(n * self.row, self.cells)[0] * self.apart
@@ -139,7 +144,7 @@ class Winograd(Packed):
         """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
         L, whole = self.lanes, partial.count(0)
         out = [f"static __attribute__((noinline)) void {self.name}_out{suffix}(const float *m, long px0_, long right, "
-               f"long below, long c0_, {self.pointers}) {{"]
+               f"long below, long c0_, {self.pointers}{more_declared()}) {{"]
         if whole:
             out += [f"  for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{",
                     *("    " + s for s in self._vector(0)), "  }"]
@@ -216,11 +221,15 @@ class Winograd(Packed):
                 f"b = n * {self.planes} + i / count", f"z = i / count - {self.pz}, b = n * {self.layers} + z"))
             planes, inside, every = (f" * {self.deep_planes}", f"z >= 0 && z < {self.layers} && ",
                                      f"for (long n = 0; n < {self.dot.shape[0]}; n++) ")
+        strips, each, longer = (self.strips, self.strip, self.longer) if not self.counted else (
+            "strips", "each_strip", "longer")
         return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
                 f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
-                f"  {every}for (long strip = 0; strip < {self.strips}; strip++) {{",
-                f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), "
-                f"count = {self.strip} + (strip < {self.longer});",
+                *([f"  const long strips = ({self.tiles} + {self.strip - 1}) / {self.strip}, each_strip = {self.tiles} "
+                   f"/ strips, longer = {self.tiles} % strips;"] if self.counted else []),
+                f"  {every}for (long strip = 0; strip < {strips}; strip++) {{",
+                f"    const long first = strip * {each} + (strip < {longer} ? strip : {longer}), "
+                f"count = {each} + (strip < {longer});",
                 *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{",
                 f"      {read} const float *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
@@ -243,6 +252,9 @@ class Winograd(Packed):
         (runs, size, more), *other = [split(n * self.row, self.cells)
                                       for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
         share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
+        if self.counted:
+            return [f"const long runs = (count + {self.cells - 1}) / {self.cells}, size = count / runs, more = count % "
+                    f"runs, share = {share};", "const long parts = share < runs ? share : runs;"]
         values = [f"count == {self.strip} ? {b} : {a}" if b != a else str(a) for a,
                   b in zip((runs, size, more), other[0])] if other else [str(runs), str(size), str(more)]
         if self.skips:
@@ -260,7 +272,7 @@ class Winograd(Packed):
             q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
         transformed = f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);"
         out = (f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - "
-               f"ox, {self.oh} - oy, o * {self.width}, {self.passed});")
+               f"ox, {self.oh} - oy, o * {self.width}, {self.passed}{more_passed()});")
         back = (out % "" if not self.rest or self.panels == 1
                 else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}")
         sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, {add}, soon);" for s in self.sizes]
