@@ -22,7 +22,7 @@ from .base.system import check_lock as _check_lock
 from . import autograd, base, nd, numpy, serialize
 from .autograd import custom as operator, legacy_operator
 from .buffers.array import NDArray
-from .graph import symbol
+from .graph import of_symbols, symbol
 from .graph.symbol import Symbol
 from .nd import methods, waitall
 from .numpy import extension as numpy_extension
@@ -45,6 +45,7 @@ operator.NDArrayOp, operator.NumpyOp, operator.PythonOp = (  # type: ignore[attr
 symbol.FUNCTIONS["Custom"], nd.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 nd.attach_files(serialize)
+of_symbols.hide()
 # F.np and F.npx in hybrid_forward
 nd.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)
 nd.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extension)

@@ -193,3 +193,14 @@ def of_user(frame: FrameType) -> bool:
     """Whether a frame runs code outside of this library."""
     name = frame.f_code.co_filename
     return not name.startswith(_HERE) and (not name.startswith("<") or name.startswith(_TYPED))
+
+
+def given_symbols(frame: FrameType) -> bool:
+    """Whether code of the user's runs for a ``hybrid_forward``, which Gluon's contract gives Symbols when it is
+    compiled."""
+    at: FrameType | None = frame
+    while at is not None and of_user(at):
+        if at.f_code.co_name == "hybrid_forward":
+            return True
+        at = at.f_back
+    return False

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..base import spelling
+from ..buffers import array as _arrays
 from ..base.errors import UnevaluatedError, of_user, user_location
 from ..base.scope import SCOPE, NumbersNeeded
 
@@ -76,6 +79,8 @@ class Unevaluated(SymbolMethods):
     if not TYPE_CHECKING:                                # for which an unknown name is an error
         def __getattr__(self, name: str) -> Any:
             if SCOPE.traces and not name.startswith("_") and of_user(sys._getframe(1)):
+                if hasattr(_arrays.NP_CLASS[0] if _numpy() else _arrays.NDArray, name) or hasattr(np.ndarray, name):
+                    SCOPE.traces[-1].plain_only(f"reads .{name} of an array, which is not there while it is compiled")
                 raise AttributeError(f"{user_location()}: an array has no attribute {name!r} (it is {self!r} while the "
                                      f"code is compiled)", name=name, obj=self)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)

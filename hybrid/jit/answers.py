@@ -9,6 +9,7 @@ import gc
 import io
 import logging
 import sys
+import warnings
 import weakref
 from functools import lru_cache, partial
 from typing import Any, Callable, Iterator
@@ -65,6 +66,21 @@ class Answer(Contents):
     def pinned(self, value: Any) -> tuple[Any, Any, Any]:
         """The launcher asks."""
         return partial(self._holds, value), None, None
+
+
+class Filters(Answer):
+    """Whether warnings are errors; the filters can be put back."""
+    __slots__ = ("filters",)
+
+    def __init__(self, where: Any, name: Any, ask: Callable[[], Any]):
+        super().__init__(where, name, ask)
+        self.filters = list(where.filters)
+
+    def put(self, value: Any) -> None:
+        """Have the filters that there were."""
+        self.where.filters[:] = self.filters
+        with warnings.catch_warnings():                         # which has Python look at them again
+            pass
 
 
 def setting(function: Any, name: str) -> Answer | None:
@@ -133,9 +149,9 @@ def level_of(logger: logging.Logger) -> Answer:
     return Answer(logger, "level", lambda: (logger.getEffectiveLevel(), logger.disabled, logger.manager.disable))
 
 
-def raises_warnings(filters: Any) -> bool:
-    """Whether some filter turns warnings into errors: else a warning is only output."""
-    return any(f[0] == "error" for f in filters)
+def raises_warnings(filters: Any) -> Any:
+    """The filters of warnings where one makes errors of them: else a warning is only output."""
+    return tuple(filters) if any(f[0] == "error" for f in filters) else ()
 
 
 def position(value: Any) -> Any:

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import functools
+from array import array as Buffer
 from collections import deque
 from types import BuiltinFunctionType, CodeType, MemberDescriptorType
 from typing import Any, Iterator
 
 import numpy as np
 
+from ..base.errors import TraceError
 from ..base.names import module_of
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of
@@ -41,6 +43,8 @@ class Holder:
             return dict(what)
         if kind == "row":
             return dict(enumerate(what))
+        if kind == "elements":
+            return {None: what.copy() if isinstance(what, np.ndarray) else what[:]}
         if kind == "set":
             return {(type(v), v): v for v in what}
         if kind == "cell":
@@ -49,8 +53,8 @@ class Holder:
         if kind == "variables":
             return {k: what[k] for k in self.before if k in what}
         if kind == "class":
-            return {k: v for k, v in vars(what).items() if not k.startswith("__") and not callable(v)
-                    and not hasattr(type(v), "__get__")}
+            return {k: v for k, v in vars(what).items() if not k.startswith("__") and (isinstance(v, Symbol)
+                    or not callable(v) and not hasattr(type(v), "__get__"))}
         own = vars(what) if kind == "thread" else attributes(what)
         if kind == "settings":
             return {k: v for k, v in own.items() if isinstance(v, Symbol) and not _of_library(type(what))
@@ -68,7 +72,10 @@ class Holder:
     def differs(self) -> list[Any]:
         """Keys of what is held now and was not, and the other way round."""
         now, before = self.now(), self.before
-        return [k for k in {**before, **now} if not _same(before.get(k, GONE), now.get(k, GONE))]
+        found = [k for k in {**before, **now} if not _same(before.get(k, GONE), now.get(k, GONE))]
+        if not found and self.kind == "items":                      # the order may be another one
+            return [k for k, old in zip(now, before) if k is not old and k != old][:1]
+        return found
 
     def put(self, key: Any, value: Any) -> None:
         """Hold a value, GONE for none. A row or set is given as a whole, with ``key`` None."""
@@ -76,6 +83,8 @@ class Holder:
         if kind in ("row", "set"):
             what.clear()
             (what.update if kind == "set" else what.extend)(value)
+        elif kind == "elements":
+            what[...if isinstance(what, np.ndarray) else slice(None)] = value
         elif kind == "cell":
             what.cell_contents = value
         elif kind == "class":
@@ -118,6 +127,9 @@ class Holder:
         if self.kind in ("row", "set"):
             self.put(None, list(self.before.values()))
             return
+        if self.kind == "items" and self.before.keys() == self.what.keys() and list(self.before) != list(self.what):
+            dict.clear(self.what)
+            dict.update(self.what, self.before)
         for key in keys:
             if self.kind == "block" and key in self.before:
                 attributes(self.what)[key] = self.before[key]        # it was so: nobody need hear of it
@@ -147,8 +159,16 @@ def _same(a: Any, b: Any) -> bool:
     if isinstance(a, dict):
         return list(a) == list(b) and all(map(_same, a.values(), b.values()))
     if isinstance(a, np.ndarray):
-        return a.shape == b.shape and a.dtype == b.dtype and a.dtype != object and a.tobytes() == b.tobytes()
+        return a.shape == b.shape and a.dtype == b.dtype and (
+            all(map(_same, a.flat, b.flat)) if a.dtype == object else a.tobytes() == b.tobytes())
+    if isinstance(a, (bytearray, Buffer)):
+        return a == b
     return isinstance(a, (int, float, complex, str, bytes, np.generic, np.dtype)) and bool(told(a) == told(b))
+
+
+def is_buffer(value: Any) -> bool:
+    """Whether a value holds numbers, or anything, that code can write into (no array of this library)."""
+    return isinstance(value, (bytearray, Buffer)) or isinstance(value, np.ndarray) and value.flags.writeable
 
 
 class Change:
@@ -161,10 +181,13 @@ class Change:
         # numbers of the program's results that take the place of ``traced``
         self.results: list[int] = []
 
-    def settle(self, trace: Any) -> None:
+    def settle(self, trace: Any, line: str) -> None:
         """Take traced values out of the user's objects, and find out whether every call can do the same: an array takes
-        the place of one of the same kind."""
+        the place of one of the same kind. line: where the code does it."""
         old, new = self.old, self.new
+        if self.holder.kind == "items" and any(True for _ in traced_in(self.key)):
+            raise TraceError(f"{line}: a key of a dict is an array, which is known only when the compiled program "
+                             "runs. Use keys without arrays, or call this block or function without hybridize.")
         if isinstance(new, NDArray) and isinstance(old,
                                                    NDArray) and new.stype == "default" and new._ctx == trace.ctx and self.holder.place(self.key) is not None:  # noqa: E501
             self.new = new = trace.capture(new)
@@ -204,7 +227,7 @@ class Change:
         what, kind = self.holder.what, self.holder.kind
         if kind in ("variables", "cell"):
             return f"the variable {self.key or 'of an enclosing function'!s}"
-        if kind in ("items", "row", "set"):
+        if kind in ("items", "row", "set", "elements"):
             return f"a {type(what).__name__}"
         return f"{what.__name__ if isinstance(what, type) else type(what).__name__}.{self.key}"
 
@@ -226,8 +249,12 @@ def traced_in(value: Any) -> Iterator[Symbol]:
         if isinstance(v, Symbol):
             if _is_traced(v):
                 yield v
-        elif not isinstance(v, _PLAIN):
+        elif not isinstance(v, _PLAIN) or _of_objects(v):
             todo += parts_of(v)
+
+
+def _of_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == object
 
 
 def _is_traced(s: Symbol) -> bool:
@@ -252,15 +279,16 @@ def replaced(value: Any, arrays: dict[int, Any], seen: set[int]) -> Any:
     anew."""
     if isinstance(value, Symbol):
         return arrays.get(id(value), value)
-    if isinstance(value, _PLAIN) or id(value) in seen:
+    if isinstance(value, _PLAIN) and not _of_objects(value) or id(value) in seen:
         return value
     if isinstance(value, tuple):
         parts = [replaced(v, arrays, seen) for v in value]
         return type(value)(*parts) if hasattr(type(value), "_fields") else tuple(parts)
     seen.add(id(value))
-    if isinstance(value, (list, deque)):
-        for i, v in enumerate(value):
-            value[i] = replaced(v, arrays, seen)
+    if isinstance(value, (list, deque, np.ndarray)):
+        items = value.reshape(-1) if isinstance(value, np.ndarray) else value
+        for i, v in enumerate(items):
+            items[i] = replaced(v, arrays, seen)
     elif isinstance(value, dict):
         for k, v in value.items():
             value[k] = replaced(v, arrays, seen)

@@ -37,7 +37,7 @@ from ..base.errors import DeferredInitializationError, TraceError, user_location
 from ..base.profiling import Hooked
 from .reads import is_library
 from .free_variables import GONE, Place, attributes
-from .assignments import Change, Holder, _PLAIN, _of_library, traced_in
+from .assignments import Change, Holder, _PLAIN, _of_library, _of_objects, is_buffer, traced_in
 from .assignments import replaced  # noqa: F401  their place for others
 
 # elements of a container that are looked into; longer ones are compared, not looked into
@@ -52,7 +52,7 @@ def _globals_of(code: CodeType) -> frozenset[str]:
 
 
 # the trace did not take place: the code runs again, or its caller is told how to run it
-_RETRIED = (TraceError, DeferredInitializationError)
+RETRIED = (TraceError, DeferredInitializationError)
 
 
 class Changes:
@@ -79,7 +79,7 @@ class Changes:
     def __exit__(self, kind: Any, *_: object) -> None:
         self._stop()
         if kind is not None:
-            self.undo(all_of_them=issubclass(kind, _RETRIED) or self._symbolic())
+            self.undo(all_of_them=issubclass(kind, RETRIED) or self._symbolic())
 
     def _symbolic(self) -> bool:
         """Whether the code runs with symbolic sizes, of which nothing may be left in the user's objects."""
@@ -149,7 +149,7 @@ class Changes:
         todo = list(values)
         while todo:
             value = todo.pop()
-            if isinstance(value, _PLAIN) or id(value) in self._seen:
+            if isinstance(value, _PLAIN) and not is_buffer(value) or id(value) in self._seen:
                 continue
             self._seen[id(value)] = value
             if isinstance(value, answers.MEMO) and not is_library(module_of(value)):
@@ -159,7 +159,10 @@ class Changes:
             if kind is not None:
                 holder = Holder(value, kind)
                 self._holders.append(holder)
-                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(_module_of(value))):
+                if kind == "elements":
+                    todo += holder.before[None].flat if _of_objects(value) else ()
+                elif len(holder.before) <= LIMIT and kind != "module" and not (
+                        kind == "object" and _of_others(_module_of(value))):
                     todo += holder.before.values()
                 self._arrays(holder)
             todo += _beside(value)
@@ -212,7 +215,7 @@ class Changes:
             raise Specialised(f"{self.first_line()}: the code changes or keeps what is outside of it")
         for change in changes:
             refuse_concealed(change.new, f"{change.what()} is given", self.line(change), self._trace.texts)
-            change.settle(self._trace)
+            change.settle(self._trace, self.line(change))
             change.at = "" if change.kept else self.line(change)
         # what an autograd.Function saved for its backward
         return [c for c in changes if not (c.traced and c.holder.kind == "settings")]
@@ -252,8 +255,8 @@ class Changes:
         what = change.holder.what
         if change.holder.kind == "cell":
             return i.opname == "STORE_DEREF"
-        if change.holder.kind not in ("row", "set",
-                                      "items") or not i.opname.startswith("LOAD_") or not isinstance(i.argval, str):
+        if change.holder.kind not in ("row", "set", "items", "elements") or not i.opname.startswith(
+                "LOAD_") or not isinstance(i.argval, str):
             return False
         return any(h.before.get(i.argval) is what for h in self._holders
                    if h.kind in ("block", "object", "variables", "class")) or (
@@ -271,7 +274,8 @@ def _is_network(value: Any) -> bool:
 def _of_others(module: str) -> bool:
     """Whether the classes of a module are an installed package's or Python's own, whose counters are no user's state;
     but for those that only hold attributes."""
-    if module in ("types", "argparse", "collections", "queue", "weakref", "_weakrefset", "string"):
+    if module in ("types", "argparse", "builtins", "collections", "functools", "queue", "weakref", "_weakrefset",
+                  "string"):
         return False
     return is_library(module) or "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
@@ -296,6 +300,8 @@ def _kind_of(value: Any) -> str | None:
         return "row"
     if isinstance(value, set):
         return "set"
+    if is_buffer(value):
+        return "elements"
     if isinstance(value, CellType):
         return "cell"
     if isinstance(value, type):
@@ -308,9 +314,11 @@ def _kind_of(value: Any) -> str | None:
         return "thread"
     if any(map(_of_library, cls.__mro__)):
         return "settings"
-    if isinstance(value, (tuple, frozenset, MethodType, functools.partial, ModuleType, property)):
+    if isinstance(value, ModuleType):
+        return None if is_library(value.__name__) else "module"
+    if isinstance(value, (tuple, frozenset, MethodType, property)):
         return None
-    if is_library(module_of(cls)) and not attributes(value):
+    if is_library(module_of(cls)) and not cls.__dictoffset__:
         return None
     return "object"
 

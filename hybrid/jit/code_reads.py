@@ -25,6 +25,7 @@ from ..graph.symbol import Symbol
 from . import answers
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
+_ASKED_BY = frozenset({"type", "callable", "Symbol"})         # names in code that asks what its variables are
 _STDLIB = os.path.dirname(os.__file__)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)
 _NUMBERED = (itertools.count, itertools.repeat)
@@ -108,17 +109,33 @@ def _globals_of(code: CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(4096)
-def _types_asked(code: CodeType) -> tuple[tuple[str, int], ...]:
-    """Variables whose class some code asks for by ``type()``, with the lines."""
-    if "type" not in code.co_names:
+def _types_asked(code: CodeType) -> tuple[tuple[str, int, str], ...]:
+    """Variables of which some code asks what they are: by ``type()``, ``callable()``, or whether they are Symbols. With
+    the lines, and how it asks; no variable (``""``) stands for any of them."""
+    if not _ASKED_BY.intersection(code.co_names):
         return ()
-    found, line, called = [], code.co_firstlineno, False
+    found: list[tuple[str, int, str]] = []
+    line, asks, variables, last = code.co_firstlineno, "", (), ""
     for i in dis.get_instructions(code):
         where: Any = getattr(i, "positions", None)
         line = where and where.lineno or line
-        if called and i.opname in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_DEREF"):
-            found.append((i.argval, line))
-        called = i.opname == "LOAD_GLOBAL" and i.argval == "type" or called and i.opname in ("PUSH_NULL", "PRECALL")
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") and i.argval in ("type", "callable", "isinstance"):
+            asks, variables, last = i.argval, (), ""
+        elif i.opname.startswith(("LOAD_FAST", "LOAD_DEREF")):
+            if asks and not variables:
+                variables = i.argval if isinstance(i.argval, tuple) else (i.argval,)
+                if asks != "isinstance":
+                    found.append((variables[0], line, asks))
+                    asks = ""
+        elif i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
+            last = i.argval
+        elif i.opname == "MATCH_CLASS" and last == "Symbol":
+            found.append(("", line, "isinstance"))
+        elif i.opname.startswith("CALL") and asks:
+            found += [(v, line, asks) for v in variables[:1] if asks == "isinstance" and last == "Symbol"]
+            asks = ""
+        elif i.opname.startswith("BUILD_"):
+            last = ""                                            # a tuple of classes, arrays probably among them
     return tuple(found)
 
 

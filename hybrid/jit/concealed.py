@@ -27,6 +27,8 @@ def parts_of(value: Any) -> list[Any]:
         return [*value, *value.values()]
     if isinstance(value, (list, tuple, set, frozenset, deque)):
         return list(value)
+    if isinstance(value, np.ndarray):
+        return list(value.flat) if value.dtype == object else []
     if isinstance(value, (type, ModuleType)) or module_of(type(value)).split(".")[0] == "hybrid":
         return []
     # a function's module is not its own
@@ -43,6 +45,8 @@ def _hidden_in(value: Any) -> list[Any]:
         return [*(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     if isinstance(value, MethodType):
         return [value.__self__]
+    if isinstance(value, BaseException):
+        return [*value.args, *attributes(value).values()]
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
     if isinstance(value, _RUNNING):

@@ -68,6 +68,19 @@ class Place:
         except (ValueError, AttributeError):               # a variable or a slot without a value
             return GONE
 
+    def put(self, value: Any) -> None:
+        """Hold a value, GONE for none; no code of the object's class runs."""
+        where, name = self.where, self.name
+        if isinstance(where, CellType):
+            where.cell_contents = value
+        elif isinstance(where, type):
+            type.__delattr__(where, name) if value is GONE else type.__setattr__(where, name, value)
+        elif not isinstance(name, str):
+            name.__delete__(where) if value is GONE else name.__set__(where, value)
+        else:
+            own = where if type(where) is dict else attributes(where)
+            own.pop(name, None) if value is GONE else own.__setitem__(name, value)
+
     def data(self, ctx: Any) -> Any:
         """The array now (a compiled program asks for it, as it asks a Parameter)."""
         return self.get()

@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import threading
+import weakref
 from array import array as Buffer
 from collections import deque
 from contextvars import ContextVar
@@ -74,7 +75,9 @@ class Reachable:
         self._roots: list[Any] = []
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
         self.drew: list[str] = []                              # generators of random numbers that code drew from
-        self.types: list[tuple[str, str]] = []                 # (line, variable) of traced values given to type()
+        # (line, variable, how) of traced values of which code asks what they are
+        self.types: list[tuple[str, str, str]] = []
+        self.weak = False                                      # whether code looks through a weak reference
         self.callers = ""                                      # the line that looks at what called the function
         self.outside: dict[str, str] = {}                      # what of the machine it read: where
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
@@ -152,6 +155,8 @@ class Reachable:
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 self.walk(part)
+            for name in self.names:
+                self.walk(self._put(Place(value, name)))
         elif isinstance(value, (staticmethod, classmethod)):
             self.walk(value.__func__)
         elif isinstance(value, property):
@@ -297,7 +302,9 @@ class Reachable:
         """A class or function whose name, text or bases code reads."""
         for name in self.names.intersection(answers.SHAPES):
             described = kind.__dict__.get(name)
-            if hasattr(described, "__get__"):
+            if described is _DEFAULTS:
+                self.walk(self._put(Place(value, described)))
+            elif hasattr(described, "__get__"):
                 self._put(answers.Answer(value, name, functools.partial(_described, described, value, kind)))
 
     def _block(self, block: Any) -> None:
@@ -335,6 +342,8 @@ class Reachable:
         if not is_library(module_of(cls)):
             self._put(Place(value, _CLASS))
         self._ask(answers.state_of(value))
+        if isinstance(value, (weakref.ref, *weakref.ProxyTypes)):
+            self.weak = True
         self.walk(answers.leads_to(value))
         self._of_library(value, cls)
         if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Callable
 
+from ..base.names import module_of
 from ..buffers.array import NDArray
-from ..base.errors import TraceError
+from ..base.errors import TraceError, given_symbols
 from ..base.profiling import Hooked
-from .free_variables import GONE, Guard, attributes
+from .free_variables import GONE, Contents, Guard, Place, attributes, told
 from ..graph.symbol import Symbol
 from . import answers
 from ..graph.traced_number import TracedNumber
@@ -55,7 +56,7 @@ class Reader(Reachable):
         elif event == "c_call" and arg is sys._getframe:
             self._stack(frame)
         elif event == "c_call" and arg is warnings.warn and not is_library(frame.f_globals.get("__name__") or ""):
-            self._put(answers.Answer(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
+            self._put(answers.Filters(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
         elif event == "call" and self._resumable and id(frame) in self._resumable:
             self._resumed[id(frame)] = f"{code.co_filename}:{code.co_firstlineno}"
         if id(code) in self._others:
@@ -67,7 +68,7 @@ class Reader(Reachable):
                 if is_library(frame.f_globals.get("__name__") or ""):
                     self._others[id(code)] = code
                     return
-                self._enter(code, frame.f_globals)
+                self._enter(code, frame.f_globals, frame.f_locals)
                 self._named(code, frame.f_locals)
             self._arguments(code, frame.f_locals)
         elif event == "c_call" and self._stood and (arg is next or getattr(arg, "__self__", None) is not None):
@@ -108,14 +109,16 @@ class Reader(Reachable):
             return
         # of arrays only what compares with their classes, or reads the name, can tell them apart
         names_classes = not _CLASSES.isdisjoint(frame.f_code.co_names)
-        for name, line in _types_asked(frame.f_code):
-            value = frame.f_locals.get(name)
-            if type(value) is TracedNumber:
-                value._looked("type() of it is asked for")
-            elif names_classes and isinstance(value, Symbol):
-                self.types.append((f"{frame.f_code.co_filename}:{line}", name))
+        for name, line, how in _types_asked(frame.f_code):
+            for value in [frame.f_locals.get(name)] if name else frame.f_locals.values():
+                if type(value) is TracedNumber:
+                    value._looked("type() of it is asked for")
+                elif isinstance(value, Symbol) and (how == "callable" or how == "isinstance" and not given_symbols(
+                        frame) or how == "type" and names_classes):
+                    self.types.append((f"{frame.f_code.co_filename}:{line}", name or "a variable", how))
 
-    def _enter(self, code: CodeType, space: dict[str, Any]) -> None:
+    def _enter(self, code: CodeType, space: dict[str, Any], values: dict[str, Any]) -> None:
+        """Code runs for the first time: what it names of the values at hand is looked at before it changes them."""
         self._codes[id(code)] = code
         named = frozenset(code.co_names)
         self.names |= named
@@ -129,7 +132,13 @@ class Reader(Reachable):
         if "environ" in named or "getenv" in named:
             self._keys = getattr(self, "_keys", frozenset()) | {c for c in code.co_consts if isinstance(c, str)}
         texts = {c for c in code.co_consts if isinstance(c, str)} if named & _NAMED_BY_TEXT else frozenset()
+        if "modules" in named:
+            for text in texts:
+                self._put(Place(sys.modules, text))
         self._spaces.append((space, _globals_of(code) | texts))
+        cells = [c for fn in self._functions.get(id(code), ()) for c in fn.__closure__ or ()]
+        for value in (*values.values(), *map(space.get, self._spaces[-1][1]), *(Place(c, "").get() for c in cells)):
+            self._done.pop(id(value), None)                     # with fewer names it may have been looked at already
         self._space(*self._spaces[-1])
         for fn in self._functions.get(id(code), ()):
             self._function(fn)
@@ -223,6 +232,32 @@ class Reader(Reachable):
             if isinstance(fn, FunctionType):
                 self.walk(fn)
 
+    def written(self) -> str:
+        """In words, what the code has changed itself of the state that the guard compares; nothing where there is
+        none. What holds arrays, and what this library and caches keep for themselves, is another matter."""
+        for place, _ in self._changed():
+            kind = type(place.where).__name__
+            return f"{place.name} of a {kind}" if isinstance(place.name, str) else f"a {kind}"
+        return ""
+
+    def restore(self) -> None:
+        """Put back what the code has changed, for it runs again."""
+        for place, before in self._changed():
+            if hasattr(place, "put"):
+                place.put(before)
+
+    def _changed(self) -> Iterator[tuple[Any, Any]]:
+        for key, place in self.places.items():
+            before, now = self.values[key], place.get()
+            if isinstance(place, Contents):
+                # caches keep results, and classes learn of their kin
+                changed = not isinstance(place.name, tuple) and place.name not in ("registered", "subclasses"
+                                                                                   ) and now != before
+            else:
+                changed = now is not before and not isinstance(now, (NDArray, Symbol)) and told(now) != told(before)
+            if changed and not _of_ours(place.where):
+                yield place, before
+
     def guard(self, fixed: Callable[[Any, NDArray], bool]) -> tuple[Guard, Any]:
         """The guard, and its stamp for what the places held when they were found. fixed: whether another array in a
         place is another trace."""
@@ -232,3 +267,10 @@ class Reader(Reachable):
         guard = Guard(places, frozenset(i for i, (p, v) in enumerate(zip(places, values)) if isinstance(v, NDArray)
                                         and fixed(p, v)))
         return guard, values
+
+
+def _of_ours(value: Any) -> bool:
+    """Whether an object, or the variables of a module, belong to this library."""
+    module = value.get("__name__") if type(value) is dict else module_of(value if isinstance(value, (
+        type, FunctionType)) else type(value))
+    return isinstance(module, str) and module.split(".")[0] == "hybrid"

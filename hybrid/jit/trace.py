@@ -1,6 +1,7 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
+import gc
 import operator
 import warnings
 from contextlib import contextmanager, nullcontext
@@ -12,7 +13,7 @@ import numpy as np
 from ..base import collector, config, forking, names, pending
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NP_CLASS, NDArray, array, wrap
-from .changes import Change, Changes, traced_in
+from .changes import RETRIED, Change, Changes, traced_in
 from .concealed import holds_traced, refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
@@ -115,6 +116,7 @@ class Trace:
         self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
+        self.writes: Any = ()                           # (line, what) of the state that nothing assigns again
         self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
         self.renewed: set[int] = set()
@@ -312,6 +314,10 @@ class _PlainOnly(TraceError):
     """Traced code did what is not the same with traced values: it runs again, as plain Python."""
 
 
+class _PlainAlways(_PlainOnly):
+    """The same, for every call: nothing is kept of this one."""
+
+
 class _PlainOnce(_PlainOnly):
     """The same, for one call: the code raised an error when it had changed arrays."""
 
@@ -327,6 +333,16 @@ def _nested(arguments: Any) -> tuple[list[Any], Any]:
     leaves: list[Any] = []
     return leaves, flatten(arguments, lambda v: type(v) is TracedNumber or isinstance(v, Symbol), leaves,
                            by_identity=True)
+
+
+@contextmanager
+def _restoring(reader: Reader) -> Iterator[None]:
+    """Puts back what traced code has changed, where it runs again."""
+    try:
+        yield
+    except RETRIED:
+        reader.restore()
+        raise
 
 
 @contextmanager
@@ -382,6 +398,7 @@ class Hybridized:
         self._sightings = Sightings()
         self._numbers = NumberArguments()
         self._any_size = AnySize()
+        self._never = False                              # whether all calls run as plain Python
         self._changing: dict[Any, int] = {}              # how often a kind of call has assigned what no program can
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
@@ -467,11 +484,13 @@ class Hybridized:
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         repeats = _repeats(every)
         plain = self._plain(structure, every, ctx, static, repeats)
-        if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
-            return self._plainly(given, structure, arrays)
+        if self._runs_plainly(plain):
+            return self._plainly((args, kwargs), structure, arrays)
         entry, numbers, new = self._entry_for(structure, plain, arrays, held, ctx, cls)
+        if self._never:
+            self._keep_nothing()
         if entry is None:
-            return self._plainly(given, structure, arrays)
+            return self._plainly((args, kwargs) if self._runs_plainly(plain) else given, structure, arrays)
         if entry.numbers is not None:
             every += numbers.arrays(entry.numbers, ctx)
         def otherwise() -> Any:
@@ -513,7 +532,10 @@ class Hybridized:
             return None, numbers, False
         except _PlainOnly as err:
             warnings.warn(str(err), stacklevel=3)
-            self._changing[(structure, *plain[1:6])] = TRIES
+            if isinstance(err, _PlainAlways):
+                self._never = True
+            else:
+                self._changing[(structure, *plain[1:6])] = TRIES
             return None, numbers, False
         except LookedAt as err:                              # those numbers are constants from here on
             self._sightings.again(signature)
@@ -768,7 +790,7 @@ class Hybridized:
             reader = Reader(lambda x, place: trace.places.setdefault(id(x), place))
             reader.start(self.fn, (args, kwargs))
             with names.kept():
-                with Changes(trace, self.fn, args, kwargs) as assigned:
+                with _restoring(reader), Changes(trace, self.fn, args, kwargs) as assigned:
                     with reader, _errors_of(self.name, assigned, trace), numbers.watched(assigned.first_line):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
@@ -780,9 +802,9 @@ class Hybridized:
                     numbers.settle()
                     trace.settle_sizes()
                     if reader.types:
-                        line, variable = reader.types[0]
+                        line, variable, how = reader.types[0]
                         raise _PlainOnly(
-                            f"{line}: {self.name} asks for the class of {variable} by type(), which is not that of an "
+                            f"{line}: {self.name} asks what {variable} is by {how}(), which is not that of an "
                             f"array while it is compiled: such calls run as plain Python. Use isinstance({variable}, "
                             f"NDArray).")
                     if not _as_given((args, kwargs), form, nested):
@@ -791,10 +813,16 @@ class Hybridized:
                             f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
                     refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
                     changes = assigned.settle()
+                    written = reader.written()
+                    trace.writes = written and (assigned.first_line(), written)
                 trace.names = assigned.mentioned()
                 MENTIONED.update(trace.names)
                 result = separate(assigned.own(result))
             reader.finish(self.name)
+            if reader.weak:
+                raise _PlainAlways(
+                    f"{assigned.first_line()}: {self.name} looks through a weak reference, and a program that looks at "
+                    "an object keeps it alive: such calls run as plain Python. Give the object itself.")
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
                 reader.values.setdefault(place.key, x)
@@ -864,10 +892,21 @@ class Hybridized:
         entry.leaves_traces = bool(changes) or trace.remembered
         entry.watched = results
         entry.look_at(views)
-        entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
+        entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "") or (
+            trace.writes and f"{trace.writes[0]}: {self.name} changes {trace.writes[1]}")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
         return entry
+
+    def _runs_plainly(self, plain: Any) -> bool:
+        """Whether calls of a kind run as plain Python, with what the caller gave."""
+        return self._never or bool(self._changing) and self._changing.get(plain[:6], 0) >= TRIES
+
+    def _keep_nothing(self) -> None:
+        """Let go of the objects of earlier calls: this function runs as plain Python from here on."""
+        self.clear()
+        self._changing, self._sightings = {}, Sightings()
+        gc.collect()
 
     def clear(self) -> None:
         """Forget every compiled program."""

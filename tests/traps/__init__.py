@@ -2,6 +2,5 @@
 several calls.
 
 A case is a generator that takes ``H`` (which hybridizes a function, class or block, or leaves it as it is) and yields
-what a user sees. ``python -m tests.traps`` prints verdicts by category; ``known.txt`` lists the cases that are wrong
-today.
+what a user sees. ``python -m tests.traps`` prints verdicts by category.
 """

@@ -21,7 +21,6 @@ from hybrid.buffers.array import NDArray
 
 Hybridizer = Callable[..., Any]
 HERE = Path(__file__).parent
-KNOWN = HERE / "known.txt"
 LIMIT = 120                                    # seconds that one case may take
 CASES: dict[str, Case] = {}
 
@@ -66,15 +65,9 @@ def add(name: str, play: Callable[[Hybridizer], Iterator[Any]]) -> None:
 def load() -> dict[str, Case]:
     """Every case of the package."""
     for module in pkgutil.iter_modules([str(HERE)]):
-        if module.name not in ("tools", "__main__"):
+        if module.name not in ("tools", "written_objects", "__main__"):
             importlib.import_module(f"{__package__}.{module.name}")
     return CASES
-
-
-def known() -> set[str]:
-    """The cases that are wrong today."""
-    lines = KNOWN.read_text(encoding="utf-8").splitlines() if KNOWN.exists() else []
-    return {line.split("#")[0].strip() for line in lines} - {""}
 
 
 def arr(*values: Any, dtype: str = "float32") -> NDArray:
