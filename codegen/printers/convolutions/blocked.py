@@ -47,6 +47,14 @@ def split(n: int, most: int) -> tuple[int, int, int]:
     return parts, n // parts, n % parts
 
 
+def begin_of(number: str, parts: tuple[int, int, int]) -> str:
+    """C text of where the part of a number begins, of ``split`` parts."""
+    _, size, longer = parts
+    if fixed(longer) and longer == 0:
+        return f"{number} * {size}"
+    return f"{number} * {size} + ({number} < {longer} ? {number} : {longer})"
+
+
 def part(t: int) -> str:
     """What the name of a part of a sum ends with."""
     return f"_{t}" if t else ""
@@ -397,8 +405,7 @@ class Direct(Packed):
         row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
                f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * "
                f"{c}l, {c * 4});")
-        first = f"part * {self.ty[1]} + (part < {self.ty[2]} ? part : {self.ty[2]})"
-        beyond = f"end * {self.ty[1]} + (end < {self.ty[2]} ? end : {self.ty[2]})"
+        first, beyond = begin_of("part", self.ty), begin_of("end", self.ty)
         image, to, each_line = f"(n * {self.h} + y)", "(i - low)", "for (long i = low; i < high; i++) {"
         if self.volume:
             image, to = f"((n * {self.layers} + z) * {self.h} + y)", f"(z * {held} + i - low)"
@@ -437,8 +444,7 @@ class Direct(Packed):
         return self.shared([
                 f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
-                f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = "
-                f"{self.column('tx')};",
+                f"  const long y = {begin_of('ty', self.ty)}, x = {self.column('tx')};",
                 *taps, f"  const {self.number} *X = {source} * "
                        f"{self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
@@ -456,7 +462,7 @@ class Direct(Packed):
 
     def column(self, tile: str) -> str:
         """The first column of a tile."""
-        return f"{tile} * {self.tx[1]} + ({tile} < {self.tx[2]} ? {tile} : {self.tx[2]})"
+        return begin_of(tile, self.tx)
 
     def _parts(self) -> list[str]:
         """Pixels put together, some tiles of them at a time."""
