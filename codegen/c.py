@@ -14,7 +14,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
-from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store, text_of
+from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.horizontal_fusion import Group
 
@@ -26,7 +26,7 @@ from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.tree_shaking import needed
 from hybrid.codegen.printers.products.registers import support
-from hybrid.codegen.program.kernel_deduplication import LARGE, share, units
+from hybrid.codegen.program.kernel_deduplication import LARGE, letters, share, units
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter
@@ -194,9 +194,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
-    lanes = target.vector // 4
     windows = [("windows of channels-last images", lambda: packed_pool.print_pool(k, name, target)),
-               ("windows in vectors along a row", lambda: pool.print_pool(k, name, lanes))]
+               ("windows in vectors along a row", lambda: pool.print_pool(k, name, target))]
     reduces = target.vector > SCALAR and kind == "reduction"
     return first_that_fits(k, [*(windows if reduces else []), *_forms(k, name, target, False)])
 
@@ -338,7 +337,7 @@ class Text:
     @property
     def large(self) -> bool:
         """Whether it is compiled in several units, so that no kernel is compiled as a part of another function."""
-        return sum(len(p.source) for p in self.functions) + len(text_of(self.net)) >= LARGE
+        return sum(map(letters, [*(p.lines for p in self.functions), flat(self.net)])) >= LARGE
 
     def lines(self) -> list[Words]:
         """The words of each line."""

@@ -106,6 +106,11 @@ def masked(body: Iterable[Stmt]) -> list[Stmt]:
     return [rewriting.masked(Code(words(s)) if isinstance(s, str) else s) for s in body]
 
 
+def unmasked(body: Iterable[Stmt]) -> list[Stmt]:
+    """The pattern's statements for a vector of which all lanes count."""
+    return copies(body, 0)
+
+
 def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
     """The text of ``copies``."""
     return lines(copies(body, q))

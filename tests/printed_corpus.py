@@ -13,11 +13,12 @@ import hybrid as mx
 from hybrid.codegen import cuda
 from hybrid.export import export_c
 from hybrid.passes import batch_in_lanes, layout
+from hybrid.passes.low_precision import in_bfloat16
 from hybrid.passes.pipeline import plan
 from hybrid.runtime import build, toolchain
 from hybrid.runtime.cuda import program as cuda_program
 
-from . import cuda_forms, programs, sanit_programs
+from . import cuda_forms, programs, sanit_programs, test_packed_convolutions
 
 MACHINES = {"avx512": (64, (17, 65)), "masks": (64, (3, 63)), "avx2": (32, (7, 31)), "plain": (16, (13,)),
             "none": (4, (5,))}
@@ -56,6 +57,17 @@ def c_texts() -> Iterator[tuple[str, str]]:
                 yield f"c {name} {n}", "\n".join(sources(build.build(planned)))
 
 
+def narrow_texts() -> Iterator[tuple[str, str]]:
+    """C of products of bfloat16 numbers, by words of 32 bits and by tiles of them."""
+    for words in (frozenset({"bfloat16"}), frozenset({"bfloat16", "tiles"})):
+        with machine(64):
+            for name in test_packed_convolutions.SHAPES:
+                p, *_ = test_packed_convolutions.program(name)
+                lasting = p.memo["lasting"]
+                text = sources(build.build(build.planned(in_bfloat16(p, lasting, words), lasting, words)))
+                yield f"c {' '.join(sorted(words))} {name}", "\n".join(text)
+
+
 def cuda_texts() -> Iterator[tuple[str, str]]:
     """CUDA of all programs."""
     found = {**{n: c[0] for n, c in programs.cases().items()},
@@ -88,7 +100,7 @@ def main() -> None:
     """Writes all texts into a folder."""
     out = Path(sys.argv[1])
     out.mkdir(parents=True)
-    for name, text in (*c_texts(), *cuda_texts(), *exported_texts()):
+    for name, text in (*c_texts(), *narrow_texts(), *cuda_texts(), *exported_texts()):
         (out / name.replace(" ", "_").replace("/", "_")).write_text(text)
 
 

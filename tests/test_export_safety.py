@@ -114,7 +114,8 @@ def _hostile(content: bytes, other: bytes) -> list[bytes]:
         return _file(header, data)
     first, last, huge = names[0], names[-1], 1 << 60
     return [
-        b"", content[:7], content[:8], content[:8 + size], content[:-1], content + b"\0", other, other[:8] + content[8:],
+        b"", content[:7], content[:8], content[:8 + size], content[:-1], content + b"\0", other,
+        other[:8] + content[8:],
         (1 << 63).to_bytes(8, "little") + content[8:], b"\xff" * 8 + content[8:], (huge).to_bytes(8, "little"),
         _file(b"[" * 100_000, data), _file(b'{"a":' * 100_000, data), _file(b'{"' + b"a" * 100_000, data),
         _file(b'{"\\u' + b"0" * 9, data), _file(b"{}", data), _file(b"", data), _file(b"\0" * 64, data),

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
 FILE, FUNCTION = 400, 50
 LONG_FILES = set("""
-    codegen/printers/convolutions/blocked.py codegen/printers/products/attention.py
+    codegen/printers/products/attention.py
     codegen/printers/products/contraction.py hybrid/buffers/array.py hybrid/gluon/hybrid_block.py
     hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/graph/symbol.py hybrid/ir/size.py
     hybrid/jit/trace.py hybrid/module/module.py hybrid/passes/layout.py hybrid/runtime/cpu.py

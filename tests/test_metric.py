@@ -174,7 +174,6 @@ BAD = {
     "cross_entropy_range": (metric.CrossEntropy, [L + 1], [P], "classes from 0 to 1, got 1 to 2"),
     "cross_entropy_negative": (metric.CrossEntropy, [L - 3], [P], "classes from 0 to 1, got -3 to -2"),
     "nll_length": (metric.NegativeLogLikelihood, [L], [P[:2]], "NegativeLogLikelihood: Shape of labels"),
-    "mae_broadcast": (metric.MAE, [L], [P], r"labels \(3,\) does not match shape of predictions \(3, 2\)"),
     "mse_length": (metric.MSE, [L], [L[:2]], "MSE: Shape of labels"),
     "pearson": (metric.PearsonCorrelation, [L], [P],
                 r"Shape of labels \(3,\) does not match shape of predictions \(3, 2\)"),
@@ -217,3 +216,13 @@ def test_examples_of_the_docstrings():
     m = metric.Perplexity(ignore_label=None)
     m.update(nd.array([0, 1, 1]), P)
     assert round(m.get()[1], 5) == 1.7711
+
+
+def test_regression_labels_and_predictions_of_other_shapes_broadcast_with_a_warning():
+    for label, pred, wanted in (([1.], [[.5, 3]], [1.25, 2.125, 1.457738]),
+                                ([1., 0], [[.5, 3], [2, 1]], [1.375, 2.3125, 1.52069]),):
+        for make, value in zip((metric.MAE, metric.MSE, metric.RMSE), wanted):
+            m = make()
+            with pytest.warns(UserWarning, match="does not match shape of predictions"):
+                m.update(nd.array(label), nd.array(pred))
+            assert m.get()[1] == pytest.approx(value, rel=1e-5)

@@ -17,8 +17,8 @@ from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Code, Function, Stmt
 
 MANY = 4
-# characters of kernels that are compiled in several units: they take the compiler about a quarter of a second
-LARGE = 40_000
+# letters of kernels that are compiled in several units: they take the compiler about a quarter of a second
+LARGE = 26_600
 MOST_NUMBERS = 64               # arguments for what differs
 
 UNITS = "#if HY_UNIT == HY_UNITS - 1"          # a line of every text that can be compiled in units
@@ -151,6 +151,11 @@ def _apart(p: Printed) -> Printed:
     def apart(s: Stmt) -> list[Stmt]:
         return [declaration(s, *NOINLINE), s] if isinstance(s, Function) and s.name == p.name else [s]
     return replace(p, code=tuple(t for s in p.code for t in apart(s)))
+
+
+def letters(lines: Iterable[Words]) -> int:
+    """The characters of some lines, without the spaces between words."""
+    return sum(len(w) for line in lines for w in line if not w.isspace())
 
 
 def units(kernels: Sequence[Printed], net: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -18,7 +18,7 @@ _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
 # grows whenever tokens look after more memory: what met none of them before may then
 WATCHED = [0]
-_outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
+OUTSIDE: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 
 class Token(Extents):
@@ -93,13 +93,13 @@ def shared(raw: Any) -> bool:
         owner = owner.base
     key = id(owner)
     with _lock:
-        _outside[key] = (weakref.ref(owner, lambda _: _outside.pop(key, None)), *extent(owner))
+        OUTSIDE[key] = (weakref.ref(owner, lambda _: OUTSIDE.pop(key, None)), *extent(owner))
     return written(raw)
 
 
 def is_shared(arrays: Iterable[np.ndarray]) -> bool:
     """Whether others may write one of the arrays unseen."""
-    if not _outside:
+    if not OUTSIDE:
         return False
-    places = [(start, stop) for _, start, stop in list(_outside.values())]
+    places = [(start, stop) for _, start, stop in list(OUTSIDE.values())]
     return any(a < stop and start < b for a, b in map(extent, arrays) for start, stop in places)

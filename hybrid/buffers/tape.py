@@ -1,8 +1,8 @@
 """The tape: what autograd remembers of recorded calls."""
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
+from contextlib import ContextDecorator
+from typing import Any, Callable, Sequence
 
 from ..base import dtype as dt, pending
 from ..ir import Program
@@ -53,22 +53,27 @@ class Slot:
         self.fresh = False
 
 
-@contextmanager
-def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
+class flags(ContextDecorator):  # noqa: N801  it is called as a function is
     """Scope with recording and training set (None leaves one as it is)."""
-    old = SCOPE.recording, SCOPE.training
-    if recording is not None:
-        SCOPE.recording = recording
-    if training is not None:
-        SCOPE.training = training
-    try:
-        yield
-    except BaseException:
-        if recording and pending.WATCHED[0]:
-            pending.given_up()
-        raise
-    finally:
-        SCOPE.recording, SCOPE.training = old
+
+    def __init__(self, recording: bool | None, training: bool | None):
+        self._wanted = recording, training
+        self._before: list[tuple[bool, bool]] = []           # one may be entered while it is
+
+    def __enter__(self) -> None:
+        recording, training = self._wanted
+        self._before.append((SCOPE.recording, SCOPE.training))
+        if recording is not None:
+            SCOPE.recording = recording
+        if training is not None:
+            SCOPE.training = training
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is not None and self._wanted[0] and pending.WATCHED[0]:
+                pending.given_up()
+        finally:
+            SCOPE.recording, SCOPE.training = self._before.pop()
 
 
 def wants_gradient(x: Any) -> bool:

@@ -9,7 +9,7 @@ from hybrid.codegen.loops import Printed
 
 from ..ir import Node
 from ..ir.node import describe
-from ..ir.parse import Words, is_name, is_space
+from ..ir.parse import Words, is_name
 from .specialized import RESERVED
 
 WIDEST = 120                             # characters of a line that holds several statements
@@ -63,7 +63,7 @@ def _sums(line: Words) -> Words:
             continue
         if line[at] == " " and line[at + 2:at + 3] == (" ",) and at + 3 < len(line):
             sign, number = line[at + 1], line[at + 3]
-            after = next((w for w in line[at + 4:] if not is_space(w)), "")
+            after = next((w for w in line[at + 4:] if not w.isspace()), "")
             if number == "(" and line[at + 4:at + 6] in ((w, ")") for w in (*ZERO, *ONE)):
                 line = (*line[:at + 3], line[at + 4], *line[at + 6:])
                 continue
@@ -84,7 +84,7 @@ def _sums(line: Words) -> Words:
 
 def _last(words: Sequence[str]) -> str:
     """The last word that is no space."""
-    return next((w for w in reversed(words) if not is_space(w)), "")
+    return next((w for w in reversed(words) if not w.isspace()), "")
 
 
 def _statements(line: Words) -> list[Words]:
@@ -101,4 +101,4 @@ def _statements(line: Words) -> list[Words]:
             out.append((*indent, *line[begin:i + 1]))
             begin = i + 1 + (line[i + 1:i + 2] == (" ",))
     rest = line[begin:]
-    return [*out, *([(*indent, *rest)] if any(not is_space(w) for w in rest) else [])]
+    return [*out, *([(*indent, *rest)] if any(not w.isspace() for w in rest) else [])]

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.errors import ShapeError
 from .loss_pairs import CTCLoss, CosineEmbeddingLoss, PoissonNLLLoss, TripletLoss
-from .loss_base import Loss, _apply_weighting, _broadcasts, _reshape_like, _shapes_known
+from .loss_base import Loss, _apply_weighting, _broadcasts, _reshape_like, _shapes_known, _warn
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -147,7 +147,7 @@ class KLDivLoss(Loss):
     """Kullback-Leibler divergence: label · (log label − log p), summed over each sample.
 
     log p = pred when ``from_logits`` (the default), log_softmax(pred, axis) otherwise.
-    pred, label: of the same shape; sample_weight: optional. Returns (batch,).
+    pred, label: of the same shape (others broadcast, with a warning); sample_weight: optional. Returns (batch,).
     """
 
     def __init__(self, from_logits: bool = True, axis: int = -1, weight: Any = None, batch_axis: int = 0,
@@ -158,7 +158,7 @@ class KLDivLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         if _shapes_known(pred, label) and tuple(pred.shape) != tuple(label.shape):
-            raise ShapeError(f"pred and label of KLDivLoss must have the same shape, got {pred.shape} and {label.shape}")  # noqa: E501
+            _warn(f"pred and label of KLDivLoss have different shapes and broadcast: {pred.shape} and {label.shape}")
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = label * (F.log(label + 1e-12) - pred)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from .. import nd
@@ -27,16 +28,15 @@ def _shapes_known(*values: Any) -> bool:
 def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any = None) -> Any:  # noqa: N803
     """loss * sample_weight * weight; each may be None.
 
-    A sample_weight of as many axes as the loss or more may broadcast it, as in MXNet. Raises ShapeError when one of
-    fewer axes would do so: (batch,) against (batch, 1) would silently give (batch, batch).
+    Both broadcast, as in MXNet. A sample_weight of fewer axes than the loss that makes it larger is warned of: (batch,)
+    against (batch, 1) gives (batch, batch), each sample weighted by the weights of all.
     """
     if sample_weight is not None:
         if (_shapes_known(loss, sample_weight) and len(sample_weight.shape) < len(loss.shape)
             and not _broadcasts(sample_weight.shape, loss.shape)):
-            raise ShapeError(f"sample_weight of shape {sample_weight.shape} does not broadcast to the shape of the "
-                             f"loss, {loss.shape}; to weight each sample "
-                             f"give it one axis for each of the loss's, as "
-                             f"sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
+            _warn(f"sample_weight of shape {sample_weight.shape} broadcasts the loss of shape {loss.shape} to a larger "
+                  f"one; to weight each sample give it one axis for each of the loss's, as "
+                  f"sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
         if not isinstance(weight, numeric_types):
@@ -44,6 +44,10 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
                                       f"single samples go into sample_weight")
         loss = loss * weight
     return loss
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -58,8 +62,8 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
                              f"and {x.shape}")
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
-            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong "
-                             f"together: {y.shape} and {x.shape}")
+            _warn(f"prediction and target of a loss have as many elements, but their axes do not belong together: "
+                  f"{y.shape} and {x.shape}; the target is reshaped")
         if F is nd:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)

@@ -183,9 +183,3 @@ def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
         for a in node.args:
             out.setdefault(a, []).append(node)
     return out
-
-
-def walk_args(nodes: Iterable[Node]) -> Iterator[Node]:
-    """All arguments of the nodes."""
-    for node in nodes:
-        yield from node.args

@@ -35,11 +35,6 @@ def is_name(w: str) -> bool:
     return w[0].isalpha() or w[0] == "_"
 
 
-def is_space(w: str) -> bool:
-    """Whether a word separates others."""
-    return w.isspace()
-
-
 def lines_of(text: str) -> list[Words]:
     """The words of each line. A comment, or a macro that goes on, is a part of its first line."""
     found = _WORD.findall(text)

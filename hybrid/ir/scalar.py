@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable
 
-import numpy as np
-
 from . import special
 from ..base import dtype as dt
 
@@ -257,4 +255,3 @@ _row("shr", 2, "right_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} 
 _row("bit_not", 1, "bitwise_not", "(~{0})", lambda g, y, a: (None,), "int")
 
 OWN = len(SCALARS)                # rows of this table; those behind them were registered by others
-DTYPE_BOOL = np.dtype(bool)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Sequence
 
 import numpy
@@ -18,13 +19,19 @@ class _Error(EvalMetric):
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def update(self, labels: Any, preds: Any) -> None:
-        """labels, preds: arrays of the same shape; (batch,) counts as (batch, 1)."""
+        """labels, preds: arrays of the same shape; (batch,) counts as (batch, 1). Other shapes broadcast, as in MXNet,
+        with a warning."""
         for label, pred in pairs(labels, preds):
             a, b = (v.astype(numpy.float64).reshape(-1, 1) if v.ndim == 1 else v.astype(numpy.float64)
                     for v in (label, pred))
-            if a.shape != b.shape:                               # broadcasting here would give a number of no meaning
-                raise mismatch(self, label, pred, "equal shapes")
-            self._add(self._of(a - b), 1)
+            error = mismatch(self, label, pred, "equal shapes")
+            try:
+                difference = a - b
+            except ValueError:
+                raise error from None
+            if a.shape != b.shape:
+                warnings.warn(f"{error}; they broadcast to {difference.shape}", stacklevel=2)
+            self._add(self._of(difference), 1)
 
     def _of(self, error: numpy.ndarray) -> float:
         raise NotImplementedError

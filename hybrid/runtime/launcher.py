@@ -104,6 +104,12 @@ def known_call(*surroundings: Any) -> Any:
     return _module[0].known_call
 
 
+def part(name: str) -> Any:
+    """Another class of the launcher's: Track (kernels/c/launcher_rounds.h), Front or Either (launcher_ways.h); None
+    where the launcher is not there (yet)."""
+    return getattr(_module[0], name) if _module else None
+
+
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None:

@@ -53,7 +53,7 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   PyObject *keep = Py_NewRef(self->keep);      /* or an argument's array */
   memcpy(table, self->table, sizeof table);
   void *stream = NULL;
-  int go = places_hold(self) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names) && (!self->device || stream_now(self->device, &stream));
+  int go = places_hold(self->places) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names) && (!self->device || stream_now(self->device, &stream));
   if (go == 1 && !allocate(self, raw, table, stream)) go = -1;
   else if (go == 1) {
     go = run(self, table, stream);
@@ -116,6 +116,10 @@ static int check_places(PyObject *places) {
   }
   return 0;
 }
+
+#include "launcher_rounds.h"
+#include "launcher_track.h"
+#include "launcher_ways.h"
 
 /* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None,
    library of net: what is mapped while a call runs, and for a GPU what launcher_device.h reads: then the address of net is 0) */
@@ -198,7 +202,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_lau
 
 PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   import_array();
-  if (PyType_Ready(&LauncherType)) return NULL;
+  if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType) || PyType_Ready(&FrontType) || PyType_Ready(&EitherType)) return NULL;
   str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
   str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces"), str_symbolic = PyUnicode_InternFromString("symbolic");
   str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
@@ -206,8 +210,12 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_ptr = PyUnicode_InternFromString("ptr"), str_data = PyUnicode_InternFromString("data"), str_mem = PyUnicode_InternFromString("mem");
   str_shape = PyUnicode_InternFromString("shape"), str_dtype = PyUnicode_InternFromString("dtype"), str_flags = PyUnicode_InternFromString("flags");
   str_contiguous = PyUnicode_InternFromString("c_contiguous");
+  str_acquire = PyUnicode_InternFromString("acquire"), str_release = PyUnicode_InternFromString("release"), str_track = PyUnicode_InternFromString("track");
+  str_round = PyUnicode_InternFromString("round"), str_broken = PyUnicode_InternFromString("broken"), str_busy = PyUnicode_InternFromString("busy");
+  str_np_array = PyUnicode_InternFromString("np_array"), str_plain = PyUnicode_InternFromString("plain");
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
-  if (m && PyModule_AddObject(m, "Launcher", Py_NewRef((PyObject *)&LauncherType))) { Py_DECREF(m); return NULL; }
+  PyTypeObject *types[] = {&LauncherType, &TrackType, &FrontType, &EitherType};
+  for (int i = 0; m && i < 4; i++) if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
   return m;
 }

@@ -95,9 +95,9 @@ static int attribute_holds(PyObject *object, PyObject *name, PyObject *value) {
 }
 
 /* Whether what the compiled code read of Python's objects is as it was (hybrid/jit/free_variables.py): variables in cells and modules, attributes, contents. */
-static int places_hold(const Launcher *self) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->places); i++) {
-    PyObject *place = PyTuple_GET_ITEM(self->places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);
+static int places_hold(PyObject *places) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
+    PyObject *place = PyTuple_GET_ITEM(places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);
     PyObject *value = PyTuple_GET_ITEM(place, 2), *now;
     if (PyCell_Check(where)) now = PyCell_GET(where);
     else if (name == Py_None) {
@@ -116,12 +116,13 @@ static int places_hold(const Launcher *self) {
 
 /* The thread's own attributes of the scope (borrowed): looked up once while the same thread calls. A thread's number is never given again. */
 static PyObject *flags_of(PyObject *scope) {
-  static struct { uint64_t thread; PyObject *scope, *flags; } last;
+  static struct { uint64_t thread; PyObject *scope, *flags; } known[2], *last;      /* of two scopes */
   uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
-  if (last.flags && last.thread == thread && last.scope == scope) return last.flags;
-  PyObject *flags = PyObject_GetAttr(scope, str_dict), *old = last.flags;
+  last = !known[0].scope || known[0].scope == scope ? &known[0] : &known[1];
+  if (last->flags && last->thread == thread && last->scope == scope) return last->flags;
+  PyObject *flags = PyObject_GetAttr(scope, str_dict), *old = last->flags;
   if (!flags) return NULL;
-  last.thread = thread, last.scope = scope, last.flags = flags;
+  last->thread = thread, last->scope = scope, last->flags = flags;
   Py_XDECREF(old);
   return flags;
 }

@@ -1,15 +1,23 @@
-"""What printers of a kernel around one product or reduction share: its parts, and the C names of what it reads and
-writes."""
+"""What printers of a kernel around one product or reduction share: its parts, the C names of what it reads and writes,
+and what follows the sums."""
 from __future__ import annotations
 
+from typing import Sequence
+
 from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Name, Stmt
 
 from hybrid.codegen.dialect import C
+from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import F32
-from hybrid.codegen.loops import pointer_names
+from hybrid.codegen.loops import Printed, pointer_names
+from hybrid.codegen.nest import statements
 from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.schedule.tiling import Target
+from hybrid.codegen.vector import VectorEmitter
 
 
 class Anchored:
@@ -29,3 +37,19 @@ class Anchored:
     def head(self) -> str:
         """The head of the kernel's function."""
         return f"static void {self.name}({self.pointers}, void *scratch{more_declared()}) {{"
+
+    def emitter(self, lane: Var) -> VectorEmitter:
+        """What computes the kernel's root from a vector of sums, which is named ``sum@``."""
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
+        e.kind["sum@"] = "v"
+        return e
+
+    def store_root(self, e: VectorEmitter, at: Index, block: Block) -> None:
+        """Computes the root at an index, and stores it, in a block and those around it."""
+        value = e.value(self.k.root, at, block)
+        block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+
+    def printed(self, code: Sequence[Stmt], kind: str = "convolution") -> Printed:
+        """The kernel of these statements, or lines of text."""
+        return Printed(self.name, statements(code), self.args, kind, self.scratch, True, vectors=True)

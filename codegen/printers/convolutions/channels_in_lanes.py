@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
-from hybrid.ir.stmt import Name
+from hybrid.ir.stmt import Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
 from hybrid.codegen.schedule.tiling import decode
-from .pixels_in_lanes import Direct, start
-from hybrid.codegen.emit import Block
+from .pixels_in_lanes import Direct
+from hybrid.codegen.block import Block, nested
+from hybrid.codegen.nest import Cut, Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.lanes import Refused, lane_loop
-from hybrid.codegen.vector import VectorEmitter
 
 PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the image
 
@@ -76,28 +76,21 @@ class Turned(Direct):
         parts = -(-row * whole // PANEL)
         return -(-whole // parts)
 
-    def micro(self) -> str:
+    def micro(self) -> Stmt:
         """The tile: sums of all pixels, read and written in memory when the depth goes in parts."""
         t, m, L = self.tile, self.m, self.lanes
-        lines = (m.b.stride(self.y) or 0) if self.y else 0
-        sx = m.b.stride(self.x) or 0
-        acc = [(p, j) for p in range(t.r * t.c) for j in range(t.nv)]
+        lines, sx = (m.b.stride(self.y) or 0) if self.y else 0, m.b.stride(self.x) or 0
+        sums = Sums([f"HYV_B(x[{p // t.c * lines + p % t.c * sx}])" for p in range(t.r * t.c)],
+                    [f"HYV_LOAD(W + {j * L})" for j in range(t.nv)])
+
+        def to(p: int, j: int) -> int:
+            return (p * t.nv + j) * L
         first, *rest = m.depth
-        begin = " ".join(f"hy_v c{p}_{j} = HYV_LOAD(to + {(p * t.nv + j) * L});" for p,
-                         j in acc) if self.parts > 1 else " ".join(f"hy_v c{p}_{j} = {{0}};" for p, j in acc)
-        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *W, float *to, "
-               f"long count) {{", "  " + begin,
-               f"  for (long {first.name} = 0; {first.name} < count; {first.name}++)"]
-        out += [f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)" for v in rest]
         at = " + ".join(f"{v.name} * {m.b.stride(v)}l" for v in m.depth)
-        out.append(f"  {{ const float *a = A + {at}; " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});"
-                                                                  for j in range(t.nv)) + f" W += {t.nv * L};")
-        for p in range(t.r * t.c):
-            off = p // t.c * lines + p % t.c * sx
-            out.append(f"    {{ const hy_v x = HYV_B(a[{off}]); "
-                       + " ".join(f"c{p}_{j} += x * w{j};" for j in range(t.nv)) + " }")
-        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(to + {(p * t.nv + j) * L}, c{p}_{j});" for p,
-                                                       j in acc), "}"])
+        step = [f"const float *x = A + {at};", *sums.step(), f"W += {t.nv * L};"]
+        return function(f"{self.name}_tile", "const float *A, const float *W, float *to, long count",
+                        [*(sums.read("to", to) if self.parts > 1 else sums.zero()),
+                         count(first.name, "count", nested(rest, step)), *sums.write("to", to)])
 
     @property
     def parts(self) -> int:
@@ -108,13 +101,13 @@ class Turned(Direct):
         """Panels of filters, in each all tiles of pixels."""
         t, m, L = self.tile, self.m, self.lanes
         width, inner = t.nv * L, self.depth // m.depth[0].extent
-        xt, yt = -(-self.x.extent // t.c), -(-(self.y.extent if self.y else 1) // t.r)
+        xs, ys = Cut.overlapping(self.x.extent, t.c), Cut.overlapping(self.y.extent if self.y else 1, t.r)
+        xt, yt = xs.count, ys.count
         panels = -(-self.rows.extent // width)
         rest = math.prod(v.extent for v in self.rest)
         split = 1 if panels * rest >= 4 or self.parts > 1 else min(yt, -(-4 // (panels * rest)))
-        count = rest * panels * split
-        out = [PARALLEL] if parallel and count > 1 else []
-        out += [f"for (long u = 0; u < {count}; u++) {{",
+        out = [PARALLEL] if parallel and rest * panels * split > 1 else []
+        out += [f"for (long u = 0; u < {rest * panels * split}; u++) {{",
                 f"  const long panel = u / {split} % {panels}, part = u % {split};",
                 *(f"  {s}" for s in decode(f"(u / {panels * split})", [v for v in self.rest if v.extent > 1])),
                 f"  const long m0_ = panel * {width}, filters = {self.rows.extent} - m0_ < {width} ? "
@@ -132,8 +125,7 @@ class Turned(Direct):
         zero = {v: Ix() for v in [*m.depth, self.x, self.rows, *([self.y] if self.y else [])]}
         base = self.pixels(zero)
         sx, sy, sc = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.b.stride(m.depth[0]) or 0
-        where = [f"const long yt = t / {xt}, xt = t % {xt}, x0 = {start('xt', t.c, self.x.extent)}, y0 = "
-                 f"{start('yt', t.r, self.y.extent if self.y else 1)};"]
+        where = [f"const long yt = t / {xt}, xt = t % {xt}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};"]
         sums = f"sums + t * {space}" if self.parts > 1 else "sums"
         call = f"{self.name}_tile({base} + y0 * {sy}l + x0 * {sx}l + c_ * {sc}l, Bp, {sums}, some);"
         over = f"for (long t = part * {yt} / {split} * {xt}; t < (part + 1) * {yt} / {split} * {xt}; t++) {{"
@@ -186,9 +178,6 @@ class Turned(Direct):
                   f"for (long j = 0; j < {t.nv}; j++) turn_vfloat{L}(acc + j * {L * L}, {L}, {sums} + j * {L}, "
                   f"{t.nv * L});"]
         q = Var("q_", t.r * t.c)
-        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: Name("sum@")},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
-        e.kind["sum@"] = "v"
         x0, y0 = Var("x0", max(self.x.extent, 2)), Var("y0", max(self.y.extent if self.y else 1, 2))
         if t.r > 1 and self.y is not None:                       # whole lines: pixels are numbered through
             place = unlinear(var(q) + var(y0) * self.x.extent, [self.y.extent, self.x.extent])
@@ -200,7 +189,6 @@ class Turned(Direct):
         filters = outer.child([self.rows])
         last = filters.child([q])
         at = root_index(self.k, tuple(substitute(i, names) for i in m.dot_index))
-        value = e.value(self.k.root, at, last)
-        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
-        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.lines], L, 1)
+        self.store_root(self.emitter(q), at, last)
+        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.body], L, 1)
         return [*turned, *outer.lines, *self.filter_loop("filters", filters.body, last.body, body)]

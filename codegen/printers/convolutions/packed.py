@@ -8,7 +8,8 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import Specialised, fixed
 from hybrid.passes.layout import Blocking
 
-from .blocked import PIXELS, Direct, Packed
+from .blocked import PIXELS, Direct
+from .packed_form import Packed
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import Printed

@@ -7,22 +7,25 @@ some pixels; its sums go through a small buffer to the epilogue, which transform
 """
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
+from typing import Sequence
+
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
+from hybrid.ir.stmt import Let, Name, Scope, Stmt, When
 from hybrid.ir.winograd import array, matrices
 
-from hybrid.codegen.program import local
-from .blocked import Packed
-from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.dialect import PARALLEL
 from hybrid.codegen.emit import Block
+from hybrid.codegen.lanes import unmasked
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
-from hybrid.codegen.printers.products.operand import root_index
+from hybrid.codegen.nest import Cut, Sums, count, function, unless_finite, within
+from hybrid.codegen.program import local
+from .packed_form import Packed
 from .transforms import backward, forward
-from hybrid.codegen.vector import VectorEmitter
-from hybrid.codegen.lanes import copied_text
 
 UNROLLED = 8                     # columns of a filter that are written out
 
@@ -49,8 +52,7 @@ class Pictures(Packed):
         else:
             self.r = min(2, self.oh)
             self.tx = min(4 // self.r, self.ow)
-        self.across = -(-self.ow // self.tx)
-        self.down = -(-self.oh // self.r)
+        self.across, self.down = Cut.overlapping(self.ow, self.tx), Cut.overlapping(self.oh, self.r)
         self.span = (self.r - 1) * self.sy + (self.kh - 1) * self.dy + 1
         self.need = max((self.ow - 1) * self.sx + (self.kw - 1) * self.dx + 1, 1)            # columns that are read
         low = (self.oh - 1) * self.sy + (self.kh - 1) * self.dy + 1
@@ -58,13 +60,13 @@ class Pictures(Packed):
         self.line = self.need if self.bordered else self.wide
         self.ring = bool(self.points) or self.bordered
         L = self.lanes
-        self.slot = self.c * L * (self.points * self.across if self.points else self.line)
+        self.slot = self.c * L * (self.points * self.across.count if self.points else self.line)
         # from channel to channel
-        self.step = L * (self.across if self.points else self.line if self.ring else self.h * self.wide)
+        self.step = L * (self.across.count if self.points else self.line if self.ring else self.h * self.wide)
         # vectors of a filter in a tile
         self.sums = self.r * (self.points or self.tx)
 
-    def epilogue(self) -> tuple[list[str], list[str], list[str]]:
+    def epilogue(self) -> tuple[Block, Block, Block]:
         """Statements for the kernel, for filter ``ch``, and for a result of all images of block ``bk`` at ``oy``,
         ``ox`` from the sums ``sum@``."""
         b, f, *out, lanes = self.dot.shape
@@ -73,35 +75,31 @@ class Pictures(Packed):
         def at(name: str, extent: int) -> Ix:
             return var(Var(name, extent)) if extent > 1 else Ix()
         idx = (at("bk", b), at("ch", f), at("oy", out[0]), at("ox", out[1]), var(lane))
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000,
-                          width=self.lanes, lanes={lane}, of_halves=True)
-        e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
         filters = outer.child([Var("ch", f), Var("bk", b)])
         last = filters.child([Var("oy", out[0]), Var("ox", out[1]), lane])
-        place = root_index(self.k, idx)
-        value = e.value(self.k.root, place, last)
-        last.body.append(e.store(self.names[self.k.root], self.k.root, place, value))
-        return outer.lines, filters.lines, last.lines
+        self.store_root(replace(self.emitter(lane), of_halves=True), self.place(idx), last)
+        return outer, filters, last
 
     def print(self) -> Printed:
         """The kernel."""
-        self.parts = self.epilogue()
-        self.scratch = 0
-        row = [] if not self.ring else self.row_transformed() if self.points else self.row_copied()
-        return self.printed([*row, *self.multiply(), *(self.plain() if self.points else []), *self.finish(),
+        row = [] if not self.ring else [self.row_transformed() if self.points else self.row_copied()]
+        return self.printed([*row, self.multiply(), *(self.plain() if self.points else []), self.finish(),
                              self.head(), *self.body(), "}"])
 
     # ---- lines
-    def row_copied(self) -> list[str]:
-        """A line of all channels with its border."""
-        return [f"static void {self.name}_row(const float *X, long y, float *to) {{",
-                f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {self.slot * 4}); return; }}",
-                f"  for (long c = 0; c < {self.c}; c++, to += {self.step}) {{",
-                *("    " + s for s in self._with_border("to")), "  }", "}"]
+    def _row(self, body: Sequence[Stmt]) -> Stmt:
+        """The function that puts a line of all channels together; zeros beyond the image."""
+        zeros = When(f"y < 0 || y >= {self.h}", (f"__builtin_memset(to, 0, {self.slot * 4});", "return;"))
+        return function(f"{self.name}_row", "const float *X, long y, float *to", [zeros, *body],
+                        "noinline" if self.points else "")
 
-    def _with_border(self, to: str) -> list[str]:
+    def row_copied(self) -> Stmt:
+        """A line of all channels with its border."""
+        return self._row(within([f"for (long c = 0; c < {self.c}; c++, to += {self.step}) {{"],
+                                self._with_border("to")))
+
+    def _with_border(self, to: str) -> list[Stmt]:
         L, inside = self.lanes, max(min(self.wide, self.need - self.px), 0)
         rest = self.need - self.px - inside
         return [*([f"__builtin_memset({to}, 0, {min(self.px, self.need) * L * 4});"] if self.px else []),
@@ -109,103 +107,78 @@ class Pictures(Packed):
                    f"{inside * L * 4});"] if inside else []),
                 *([f"__builtin_memset({to} + {(self.px + inside) * L}, 0, {rest * L * 4});"] if rest > 0 else [])]
 
-    def row_transformed(self) -> list[str]:
+    def row_transformed(self) -> Stmt:
         """Bᵀ d of a line of all channels: point by point, channel by channel, tile by tile."""
         L, n, T = self.lanes, self.points, self.across
-        _, _, bt = matrices(self.tx, self.kw)
-        out = [f"static __attribute__((noinline)) void {self.name}_row(const float *X, long y, float *to) {{",
-               f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {self.slot * 4}); return; }}"]
-        if self.bordered:
-            out.append("  " + local.array("float", "line", self.need * L))
-        out += [f"  for (long c = 0; c < {self.c}; c++) {{",
-                *("    " + s for s in (self._with_border("line") if self.bordered else []))]
         base = "line" if self.bordered else f"X + (c * {self.h} + y) * {self.wide * L}"
-        out += [f"    for (long t = 0; t < {T}; t++) {{",
-                f"      const float *x = {base} + {self._first('t', self.tx, self.ow)} * {L};",
-                *(f"      const hy_v d{q} = HYV_LOAD(x + {q * L});" for q in range(n)),
-                *("      " + s for s in forward(bt)),
-                *(f"      HYV_STORE(to + ({p * self.c * T} + c * {T} + t) * {L}, v{p});" for p in range(n)), "    }",
-                "  }", "}"]
-        return out
-
-    @staticmethod
-    def _first(tile: str, size: int, extent: int) -> str:
-        """The first of a tile's results; the last tile overlaps the one before."""
-        return (f"({tile} * {size})" if extent % size == 0
-                else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})")
+        tile = forward(matrices(self.tx, self.kw)[2]).along(
+            [f"HYV_LOAD(x + {q * L})" for q in range(n)],
+            lambda p, v: f"HYV_STORE(to + ({p * self.c * T.count} + c * {T.count} + t) * {L}, {v});", n)
+        return self._row([*([local.array("float", "line", self.need * L)] if self.bordered else []),
+                          count("c", self.c, [*(self._with_border("line") if self.bordered else []),
+                                              count("t", T.count, [f"const float *x = {base} + {T.first('t')} * {L};",
+                                                                   tile])])])
 
     # ---- a tile
-    def multiply(self) -> list[str]:
+    def multiply(self) -> Stmt:
         """Sums of a group of filters at the pixels (or points) of a tile."""
-        L, R, g = self.lanes, range(self.r), range(self.g)
-        columns = range(1 if self.points else self.tx)
-        out = [f"static __attribute__((noinline)) void {self.name}_sums(const float *const *row, long at, const float "
-               f"*W, float *to) {{"]
-        if self.points:
-            out.append(f"  for (long p = 0; p < {self.points}; p++, at += {self.c * self.across * L}, to += {L}) {{")
-        out += ["  " + " ".join(f"hy_v s{f}_{r}_{t} = {{0}};" for f in g for r in R for t in columns),
-                f"  for (long i = 0; i < {self.kh}; i++) {{",
-                "    " + " ".join(f"const float *x{r} = row[i * {self.dy} + {r * self.sy}] + at;" for r in R),
-                f"    for (long c = 0; c < {self.c}; c++, {', '.join(f'x{r} += {self.step}' for r in R)}) {{"]
-        taps = 1 if self.points else self.kw
-        if taps > UNROLLED:
-            out += [f"      for (long j = 0; j < {taps}; j++, W += {self.g}) {{", *self._step(f" + j * {self.dx * L}"),
-                    "      }"]
-        else:
-            for j in range(taps):
-                out += ["      {", *self._step(f" + {j * self.dx * L}"), f"      W += {self.g}; }}"]
-        size = self.points or 1
-        out += ["    }", "  }",
-                "  " + " ".join(f"HYV_STORE(to + {((f * self.r + r) * len(columns) + t) * size * L}, s{f}_{r}_{t});"
-                                for f in g for r in R for t in columns)]
-        return [*out, *(["  }"] if self.points else []), "}"]
-
-    def _step(self, tap: str) -> list[str]:
-        """One number of each filter against the tile's vectors."""
         L, R, columns = self.lanes, range(self.r), range(1 if self.points else self.tx)
-        out = ["        " + " ".join(f"const hy_v v{r}_{t} = HYV_LOAD(x{r}{tap} + {t * self.sx * L});" for r in R
-                                     for t in columns)]
-        return [*out,
-                *(f"        {{ const hy_v w = HYV_B(W[{f}]); "
-                  f"{' '.join(f's{f}_{r}_{t} += v{r}_{t} * w;' for r in R for t in columns)} }}"
-                  for f in range(self.g))]
+        taps, size = 1 if self.points else self.kw, self.points or 1
 
-    def finish(self) -> list[str]:
+        def sums(tap: str) -> Sums:
+            return Sums([f"HYV_B(W[{f}])" for f in range(self.g)],
+                        [f"HYV_LOAD(x{r}{tap} + {t * self.sx * L})" for r in R for t in columns])
+        if taps > UNROLLED:
+            steps = within([f"for (long j = 0; j < {taps}; j++, W += {self.g}) {{"],
+                           sums(f" + j * {self.dx * L}").step())
+        else:
+            steps = [Scope((*sums(f" + {j * self.dx * L}").step(), f"W += {self.g};")) for j in range(taps)]
+        rows = [f"const float *x{r} = row[i * {self.dy} + {r * self.sy}] + at;" for r in R]
+        advance = ", ".join(f"x{r} += {self.step}" for r in R)
+        every = sums("")
+        body = [*every.zero(),
+                count("i", self.kh, [*rows, *within([f"for (long c = 0; c < {self.c}; c++, {advance}) {{"], steps)]),
+                *every.write("to", lambda f, v: (f * len(every.vectors) + v) * size * L)]
+        points = [f"for (long p = 0; p < {self.points}; p++, at += {self.c * self.across.count * L}, to += {L}) {{"]
+        return function(f"{self.name}_sums", "const float *const *row, long at, const float *W, float *to",
+                        within(points, body) if self.points else body)
+
+    def finish(self) -> Stmt:
         """The epilogue of a tile: filters ch0 … of block bk at the tile's first result."""
-        L, n = self.lanes, self.points
-        outer, filters, last = (copied_text(part, 0) for part in self.parts)
-        out = [f"static __attribute__((noinline)) void {self.name}_out(const float *m, long bk, long ch0, long count, "
-               f"long oy0, long ox0, {self.pointers}) {{",
-               "  const long l = 0;", *("  " + s for s in outer),
-               f"  for (long ch = ch0; ch < ch0 + count; ch++, m += {self.sums * L}) {{",
-               *("    " + s for s in filters)]
-        for r in range(self.r):
-            if n:
-                out += [f"    hy_v {', '.join(f'y{r}_{q}' for q in range(self.tx))}; {{",
-                        "      " + " ".join(f"const hy_v m{p} = HYV_LOAD(m + {(r * n + p) * L});" for p in range(n)),
-                        *("      " + s for s in backward(matrices(self.tx, self.kw)[0])),
-                        "      " + " ".join(f"y{r}_{q} = z{q};" for q in range(self.tx)), "    }"]
-            else:
-                out.append("    const hy_v " + ", ".join(f"y{r}_{q} = HYV_LOAD(m + {(r * self.tx + q) * L})"
-                                                         for q in range(self.tx)) + ";")
-        if n:
-            out += ["    " + line for line in self._finite([f"y{r}_{q}" for r in range(self.r)
-                                                            for q in range(self.tx)])]
-        for i in range(0, self.r, self.ph):
-            for j in range(0, self.tx, self.pw):
-                value = "{}"
-                for r, q in ((i + a, j + b) for a in range(self.ph) for b in range(self.pw)):
-                    value = value.format(f"y{r}_{q}") if value == "{}" else f"HYV_MAXN({value}, y{r}_{q})"
-                out += [f"    {{ const long oy = oy0 + {i // self.ph}, ox = ox0 + {j // self.pw}; const hy_v sum_0 = "
-                        f"{value};", *("      " + s for s in last), "    }"]
-        return [*out, "  }", "}"]
+        L = self.lanes
+        outer, filters, last = (unmasked(block.body) for block in self.epilogue())
+        each = [(r, q) for r in range(self.r) for q in range(self.tx)]
+        if self.points:
+            sums: list[Stmt] = [f"hy_v {', '.join(f'y{r}_{q}' for r, q in each)};",
+                                *map(self._transformed_back, range(self.r)),
+                                self._finite([f"y{r}_{q}" for r, q in each])]
+        else:
+            sums = [Let("hy_v", Name(f"y{r}_{q}"), f"HYV_LOAD(m + {(r * self.tx + q) * L})", True) for r, q in each]
+        results = [Scope((f"const long oy = oy0 + {i // self.ph}, ox = ox0 + {j // self.pw};",
+                          Let("hy_v", Name("sum_0"), self._pooled(i, j), True), *last))
+                   for i in range(0, self.r, self.ph) for j in range(0, self.tx, self.pw)]
+        loop = f"for (long ch = ch0; ch < ch0 + count; ch++, m += {self.sums * L}) {{"
+        return function(f"{self.name}_out", "const float *m, long bk, long ch0, long count, long oy0, long ox0, "
+                        + self.pointers,
+                        ["const long l = 0;", *outer, *within([loop], [*filters, *sums, *results])])
 
-    def _finite(self, sums: list[str]) -> list[str]:
+    def _transformed_back(self, r: int) -> Stmt:
+        """The results of a line of a tile, from its sums at all points."""
+        n = self.points
+        return backward(matrices(self.tx, self.kw)[0]).along(
+            [f"HYV_LOAD(m + {(r * n + p) * self.lanes})" for p in range(n)], lambda q, v: f"y{r}_{q} = {v};", self.tx)
+
+    def _pooled(self, i: int, j: int) -> str:
+        """The largest of a window's sums."""
+        first, *others = [f"y{i + a}_{j + b}" for a in range(self.ph) for b in range(self.pw)]
+        return reduce(lambda best, y: f"HYV_MAXN({best}, {y})", others, first)
+
+    def _finite(self, sums: list[str]) -> Stmt:
         """Sums of a tile that are no finite numbers are computed again, plainly."""
-        return [f"{{ const hy_v y_ = {' + '.join(sums)}; if (HYV_ANY(HYV_NAN(y_ - y_, y_ - y_))) {{",
-                f"  hy_v plain[{len(sums)}];",
-                f"  {self.name}_plain((float *)plain, bk, ch, oy0 * {self.ph}, ox0 * {self.pw}, {self.x}, {self.w});",
-                "  " + " ".join(f"{y} = plain[{k}];" for k, y in enumerate(sums)), "} }"]
+        return unless_finite(" + ".join(sums), [
+            f"hy_v plain[{len(sums)}];",
+            f"{self.name}_plain((float *)plain, bk, ch, oy0 * {self.ph}, ox0 * {self.pw}, {self.x}, {self.w});",
+            *(f"{y} = plain[{k}];" for k, y in enumerate(sums))])
 
     def plain(self) -> list[str]:
         """A tile's sums for a filter without the transforms, which would spread infinities and NaN to pixels that do
@@ -221,7 +194,7 @@ class Pictures(Packed):
                 "    hy_v sum = {0};",
                 f"    for (long i = 0; i < {self.kh}; i++) for (long j = 0; j < {self.kw}; j++) {{",
                 f"      const long v = (y + r) * {self.sy} + i * {self.dy} - {self.py}, u = x + q + j - {self.px};",
-                f"      const int inside = v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
+                f"      const int inside = {self.inside('v', 'u')};",
                 f"      for (long c = 0; c < {self.c}; c++) {{", "        float w = 0;",
                 f"        for (long p = 0; p < {self.points}; p++) w += back[j][p] * W[((p * {self.kh} + i) * {self.c} "
                 f"+ c) * {self.g}];",
@@ -235,23 +208,23 @@ class Pictures(Packed):
         write results of the one before again, so they are of one part.
         """
         L = self.lanes
-        apart = self.down - (self.oh % self.r > 0) if self.down > 1 else 1
+        apart = self.down.count - (self.oh % self.r > 0) if self.down.count > 1 else 1
         parallel = self.dot.size * self.ph * self.pw * self.kh * self.kw * self.c >= PARALLEL_WORK
         parts = (f"hy_threads > 1 && {self.batch} < 4 * hy_threads ? ({apart} < 2 * hy_threads ? {apart} : 2 * "
                  f"hy_threads) : 1" if parallel else "1")
         # numbers of a group of filters
         pitch = self.kh * self.c * self.g * (self.points or self.kw)
-        top = f"{self._first('ty', self.r, self.oh)}"
         out = [f"  const long parts = {parts};",
                *(["  " + PARALLEL] if parallel else []),
                f"  for (long u = 0; u < {self.batch} * parts; u++) {{",
                f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == "
-               f"parts ? {self.down} : (part + 1) * {apart} / parts;",
+               f"parts ? {self.down.count} : (part + 1) * {apart} / parts;",
                f"    const float *X = {self.x} + bk * {self.c * self.h * self.wide * L}l, *row[{self.span}];",
                "    " + local.array("float", "sums", self.g * self.sums * L),
                *(["    " + local.array("float", "ring", self.span * self.slot), "    long have = 0;"] if self.ring
                  else []),
-               "    for (long ty = begin; ty < end; ty++) {", f"      const long y = {top}, first = y * {self.sy};"]
+               "    for (long ty = begin; ty < end; ty++) {",
+               f"      const long y = {self.down.first('ty')}, first = y * {self.sy};"]
         if self.ring:
             out += [f"      for (long i = have > first ? have : first; i < first + {self.span}; i++) "
                     f"{self.name}_row(X, i - {self.py}, ring + i % {self.span} * {self.slot});",
@@ -261,14 +234,11 @@ class Pictures(Packed):
         else:
             out.append(f"      for (long i = 0; i < {self.span}; i++) row[i] = X + (first + i) * {self.wide * L};")
         at = f"t * {L}" if self.points else f"x * {self.sx * L}"
-        out += [f"      for (long o = 0; o < {self.filter_groups}; o++) for (long t = 0; t < {self.across}; t++) {{",
-                f"        const long x = {self._first('t', self.tx, self.ow)}, left = {self.filters} - o * {self.g};",
+        out += [f"      for (long o = 0; o < {self.filter_groups}; o++)",
+                f"      for (long t = 0; t < {self.across.count}; t++) {{",
+                f"        const long x = {self.across.first('t')}, left = {self.filters} - o * {self.g};",
                 f"        {self.name}_sums(row, {at}, {self.w} + o * {pitch}l, sums);",
                 f"        {self.name}_out(sums, bk, o * {self.g}, left < {self.g} ? left : {self.g}, y / {self.ph}, x "
                 f"/ {self.pw}, {self.passed});",
                 "      }", "    }", "  }"]
         return out
-
-    def place(self, idx: Index) -> Index:
-        """Where a result stands in the kernel's root."""
-        return root_index(self.k, idx)

@@ -3,25 +3,28 @@ border is read from a line of the padding value."""
 from __future__ import annotations
 
 import math
+from typing import Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Let, Name, Scope, Stmt
 
 from .anchored import Anchored
-from .blocked import Packed
+from .packed_windows import Windows
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter, identity
 from hybrid.codegen.lane_reductions import vector_step
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.lanes import F32, Refused
+from hybrid.codegen.nest import A
 
 TAPS = 64                        # elements of a window that pointers are kept for
-STEP = {"max": "s0 = HYV_MAXN(s0, {0});", "min": "s0 = HYV_MINN(s0, {0});", "sum": "s0 += {0};", "prod": "s0 *= {0};"}
+STEP = {"max": "s0 = HYV_MAXN(s0, a);", "min": "s0 = HYV_MINN(s0, a);", "sum": "s0 += a;", "prod": "s0 *= a;"}
 
 
-class Pool(Packed):
+class Pool(Windows):
     """Prints one kernel that reduces windows."""
 
     def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
@@ -38,11 +41,11 @@ class Pool(Packed):
         if (n.prim != "window" or n.ndim != 2 + 2 * rank or n.attrs["axes"] != spatial or reduce.attrs["axes"] != inner
             or math.prod(n.shape[2 + rank:]) > TAPS):
             raise Refused("no windows of channels-last data")
-        self.fill, pads, x = identity_of(reduce), (0,) * rank, n.args[0]
+        self.beyond, pads, x = identity_of(reduce), (0,) * rank, n.args[0]
         if x.prim == "pad" and x not in self.names:
             if any(x.attrs[k][a] for k in ("lo", "hi") for a in (0, 1 + rank)):
                 raise Refused("padded channels")
-            pads, self.fill, x = x.attrs["lo"][1:1 + rank], C.literal(x.attrs["value"], x.dtype), x.args[0]
+            pads, self.beyond, x = x.attrs["lo"][1:1 + rank], C.literal(x.attrs["value"], x.dtype), x.args[0]
         if x not in self.reads or x.dtype != F32:
             raise Refused("windows of a value that is computed")
         self.x = self.reads[x]
@@ -51,46 +54,19 @@ class Pool(Packed):
 
     def print(self) -> Printed:
         """The kernel."""
-        self.prepare()
-        line = -(-self.c // self.lanes) * self.lanes
-        self.scratch = 4 * line + 64
-        taps = self.kd * self.kh * self.kw
-        omp = PARALLEL if self.dot.size * taps >= PARALLEL_WORK else ""
-        row, deep, inside, plane = f"i / {self.kw}", "", "", "b"
-        if self.volume:
-            row, inside, plane = (f"i / {self.kw} % {self.kh}", f"z >= 0 && z < {self.layers} && ",
-                                  f"(b / {self.planes} * {self.layers} + z)")
-            deep = f", z = b % {self.planes} * {self.sz} - {self.pz} + i / {self.kw * self.kh} * {self.dz}"
-        body = [f"  float *beyond = (float *)scratch; for (long i = 0; i < {line}; i++) beyond[i] = {self.fill};",
-                *([omp] if omp else []),
-                f"  for (long u = 0; u < {self.batch * self.oh * self.ow}; u++) {{",
-                f"    const long ox = u % {self.ow}, oy = u / {self.ow} % {self.oh}, b = u / {self.ow * self.oh};",
-                f"    const float *s[{taps}];",
-                f"    for (long i = 0; i < {taps}; i++) {{",
-                f"      const long y = oy * {self.sy} - {self.py} + {row} * {self.dy}, x = ox * {self.sx} - {self.px} "
-                f"+ i % {self.kw} * {self.dx}{deep};",
-                f"      s[i] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + (({plane} * "
-                f"{self.h} + y) * {self.wide} + x) * {self.c} : beyond;",
-                "    }", f"    {self.name}_at(s, u, {self.passed});", "  }"]
-        return self.printed([*self.micro(), self.head(), *body, "}"])
+        work = self.dot.size * self.kd * self.kh * self.kw
+        return self.windows(self.of_channels, "always_inline", PARALLEL if work >= PARALLEL_WORK else "")
 
     def place(self, idx: Index) -> Index:
         """The root has the reduction's shape."""
         return idx
 
-    def micro(self) -> list[str]:
-        """All channels of one result."""
-        op = self.dot.attrs["op"]
+    def of_channels(self, load: str, partial: int) -> Sequence[Stmt]:
+        """The reduction of a window."""
+        op, taps = self.dot.attrs["op"], range(1, self.kd * self.kh * self.kw)
         vector_step(op)
-
-        def block(load: str, partial: int) -> list[str]:
-            out = [f"hy_v s0 = {load.format(0)};",
-                   *(f"{{ const hy_v a = {load.format(i)}; {STEP[op].format('a')} }}"
-                     for i in range(1, self.kd * self.kh * self.kw))]
-            return [*out, *self.finished(0, [("px0_", "s0")], partial)]
-        out = [f"static inline __attribute__((always_inline)) void {self.name}_at(const float *const *s, long px0_, "
-               f"{self.pointers}) {{"]
-        return [*out, *self.over_channels(block), "}"]
+        steps = [Scope((Let("hy_v", A, load.format(i), True), STEP[op])) for i in taps]
+        return [Let("hy_v", Name("s0"), load.format(0)), *steps, self.finished(0, [("px0_", "s0")], partial)]
 
 
 def identity_of(reduce: Node) -> str:

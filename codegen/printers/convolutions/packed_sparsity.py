@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+from hybrid.ir.stmt import Stmt, When
+
 from hybrid.codegen.program import local
 from .blocked import Direct
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.dialect import PARALLEL
+from hybrid.codegen.nest import count
 from hybrid.codegen.printers.products.sparsity import (HOPED, LEAST_ROWS, STEPS, VALUES, bits, every_step, looks,
                                                        parts, pays, sums, widest)
 
@@ -26,7 +29,7 @@ class Skipped(Direct):
         name, self.name = self.name, f"{self.name}_dense"
         full = super().print()
         self.name = name
-        return self.printed([full.source, *self._either(*together)])
+        return self.printed([*full.code, *self._either(*together)])
 
     def _together(self) -> tuple[int, float] | None:
         """Panels whose sums are done at once, and the part of the data that may be other than zero; None where it does
@@ -44,7 +47,7 @@ class Skipped(Direct):
         part, n = max(found, default=(0.0, 0))
         return (n, part) if part >= HOPED else None
 
-    def _either(self, together: int, part: float) -> list[str]:
+    def _either(self, together: int, part: float) -> list[Stmt]:
         rows, depth, width = self.batch * self.oh * self.ow, self.deep, self.width
         panel, whole = math.prod(self.weights[1:]), together * width
         at = [p * panel + j * self.lanes for p in range(together) for j in range(self.nv)]
@@ -52,7 +55,7 @@ class Skipped(Direct):
         least = -(-rows // max(1, VALUES // 4 // whole))
         block, words = -(-rows // least), -(-depth // STEPS)
         more = ", kb" if words > 1 else ""
-        body = [f"const long rb = {rows}l * part / parts, rows = {rows}l * (part + 1) / parts - rb;",
+        body: list[Stmt] = [f"const long rb = {rows}l * part / parts, rows = {rows}l * (part + 1) / parts - rb;",
                 f"const float *values = A + rb * {depth}l;",
                 local.array("unsigned long", "some", block * words, 8), local.array("float", "sums", block * whole),
                 *bits("rows", depth, "values", depth),
@@ -67,24 +70,22 @@ class Skipped(Direct):
                 f"      {self.name}_sums(values + i * {depth}l + kb, some[i * {words} + kb / {STEPS}] | all, B + kb * "
                 f"{width}, sums + i * {whole}{more});", "  }",
                 f"  for (long o = done; o < first + {together}; o++) {{", f"    const long c0_ = o * {width};",
-                *("    " + line for line in self._after(whole)), "  }", "}"]
+                self._after(whole), "  }", "}"]
         work = rows * depth * self.filters
         return [text, self.head(), f"  const float *A = {self.x};",
                 f"  if (!{looks('A', part, rows, depth, depth)}) {{",
                 f"    {self.name}_dense({self.passed}, scratch);", "    return;", "  }",
                 f"  {parts(least, max(least, rows // LEAST_ROWS))}",
                 *([f"  {PARALLEL}"] if work >= PARALLEL_WORK else []), "  for (long part = 0; part < parts; part++) {",
-                *("    " + line for line in body), "  }", "}"]
+                *body, "  }", "}"]
 
-    def _after(self, whole: int) -> list[str]:
+    def _after(self, whole: int) -> Stmt:
         """What follows the sums of panel ``o``, for all rows."""
-        def rows(partial: list[int]) -> list[str]:
-            value = f"sums + i * {whole} + (o - first) * {self.width}"
-            lines = [line for j in range(self.nv) if partial[j] >= 0
-                     for line in self.finished(j, [("rb + i", f"HYV_LOAD({value} + {j * self.lanes})")], partial[j])]
-            return ["for (long i = 0; i < rows; i++) {", *("  " + line for line in lines), "}"]
+        def rows(partial: list[int]) -> Stmt:
+            value = f"HYV_LOAD(sums + i * {whole} + (o - first) * {self.width} + {{}})"
+            return count("i", "rows", [self.finished(j, [("rb + i", value.format(j * self.lanes))], partial[j])
+                                       for j in range(self.nv) if partial[j] >= 0])
         last = self.partial(self.panels - 1, self.width)
         if self.panels == 1 or not any(last):
             return rows(last)
-        return [f"if (o < {self.panels - 1}) {{", *("  " + line for line in rows([0] * self.nv)), "} else {",
-                *("  " + line for line in rows(last)), "}"]
+        return When(f"o < {self.panels - 1}", (rows([0] * self.nv),), (rows(last),))

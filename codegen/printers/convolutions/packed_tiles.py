@@ -8,13 +8,14 @@ one overlaps the one before, or computes pixels beyond the results, and stores t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from hybrid.ir import Node
 from hybrid.ir.low_precision import tile_depth
+from hybrid.ir.stmt import Stmt
 
-from .blocked import split
 from .packed_words import Words
 from hybrid.codegen.dialect import OF_TEAM, TEAM
+from hybrid.codegen.nest import Cut, count, function, within
 from hybrid.codegen.program.size_parameters import more_declared
 
 LARGE_WEIGHTS = 1 << 19                                   # bytes beyond which they do not all stay in the second cache
@@ -26,10 +27,6 @@ REGISTERS = 8
 
 class Tiles(Words):
     """Sums in tiles."""
-
-    def _shapes(self, x: Node, w: Node) -> None:
-        super()._shapes(x, w)
-        self.sums = "hy_v" if self.dot_name == "BF16" else "hy_vi"
 
     def begin(self) -> None:
         """The panels, and pixels of a part at most."""
@@ -46,13 +43,17 @@ class Tiles(Words):
             parts = -(-self.columns // self.most)
             size = -(-self.columns // parts)
             tiles = -(-size // ROWS)
-            self.ty, self.tx = (self.rows, 1, 0), (parts, size, 0)
+            self.ty, self.tx = Cut.even(self.rows, 1), self._line_parts(size, parts)
             self.heights = [size // tiles + (i < size % tiles) for i in range(tiles)]
         else:
-            parts, each, more = split(self.rows, min(DATA[self.nv], self.rows))
-            self.ty, self.tx = (parts, each + (more > 0), 0), (1, self.columns, 0)
-            self.beyond_lines = more > 0
-            self.heights = [self.columns] * self.ty[1]
+            lines = Cut.even(self.rows, min(DATA[self.nv], self.rows))
+            self.ty = replace(lines, extent=lines.largest * lines.count, size=lines.largest, longer=0)
+            self.tx, self.beyond_lines = Cut.even(self.columns, self.columns), lines.longer > 0
+            self.heights = [self.columns] * self.ty.size
+
+    def _line_parts(self, size: int, count: int) -> Cut:
+        """Parts of a line; where its pixels are put together there is room for some beyond it."""
+        return Cut(size * count if self.line and self.apart else self.columns, size, count)
 
     @property
     def pixels(self) -> int:
@@ -66,51 +67,47 @@ class Tiles(Words):
         first = self.nv * count
         return list(range(first)), list(range(first, first + count)), list(range(first + count, REGISTERS))
 
-    def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[str]:
+    def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[Stmt]:
         """The function of a part: sums and epilogue."""
-        vectors = [j for j in range(self.nv) if partial[j] >= 0]
-        more, T, count = "".join(f"long {v}, " for v in self.more), self.number, len(self.heights)
-        sums = [(j, i, j * count + i) for j in vectors for i in range(count)]
-        out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const {T} *X, "
-               f"const {T} *W, {more}long px0_, long c0_, long from_, long to_, const struct hy_shape *shape, "
-               f"{self.pointers}{more_declared()}) {{",
-               f"  float sums[{self.nv * self.pixels * self.lanes}] __attribute__((aligned(64)));",
-               "  HYT_USE(shape); " + " ".join(f"HYT_ZERO({t});" for *_, t in sums),
-               *self._products(rows, vectors)]
-        for j, i, t in sums:
-            at = (j * self.pixels + sum(self.heights[:i])) * self.lanes
-            out.append(f"  HYT_STORE({t}, sums + {at}, {self.lanes * 4});")
-        for j in vectors:
-            value = self.summed(f"*(const {self.sums} *)(sums + ({j * self.pixels} + r_) * {self.lanes})")
-            out += ["  " + s for s in self.finished(j, [("px0_ + r_", value)], partial[j],
-                                                    "for (long r_ = from_; r_ < to_; r_++) ")]
-        return [*out, "}"]
+        vectors = len([p for p in partial if p >= 0])
+        more, T, tiles = "".join(f"long {v}, " for v in self.more), self.how.number, len(self.heights)
+        sums = [(j, i, j * tiles + i) for j in range(vectors) for i in range(tiles)]
+        at = {t: (j * self.pixels + sum(self.heights[:i])) * self.lanes for j, i, t in sums}
+        value = f"*(const {self.how.sum} *)(sums + ({{}} + r_) * {self.lanes})"
+        return [function(
+            f"{self.name}_{rows}x{columns}{suffix}",
+            f"const {T} *X, const {T} *W, {more}long px0_, long c0_, long from_, long to_, "
+            f"const struct hy_shape *shape, {self.pointers}{more_declared()}",
+            [f"float sums[{self.nv * self.pixels * self.lanes}] __attribute__((aligned(64)));", "HYT_USE(shape);",
+             *(f"HYT_ZERO({t});" for t in at), *self._products(rows, vectors),
+             *(f"HYT_STORE({t}, sums + {at[t]}, {self.lanes * 4});" for t in at),
+             *(self.finished(j, [("px0_ + r_", self.how.floats.format(value.format(j * self.pixels)))], partial[j],
+                             lambda body: count("r_", "to_", body, first="from_")) for j in range(vectors))])]
 
-    def _products(self, rows: int, vectors: list[int]) -> list[str]:
+    def _products(self, rows: int, vectors: int) -> list[Stmt]:
         """The loops that load tiles of data and weights, and multiply them."""
         run, loops = self._run()
-        loops = [*(["  for (long t = 0; t < taps; t++, X += plane) {"] if self.volume else []), *loops]
-        depth, step, count = tile_depth(run), self.sx * self.step, len(self.heights)
-        offsets = [self.sy * self.across * self.step * i if rows > 1 else sum(self.heights[:i]) * step
-                   for i in range(count)]
+        depth, step, heights = tile_depth(run), self.sx * self.step, self.heights
+        offsets = [self.sy * self.across * self.step * i if rows > 1 else sum(heights[:i]) * step
+                   for i in range(len(heights))]
         _, data, free = self.numbers
         lines, panel = self._lines_ahead(depth), math.prod(self.weights[1:])
         each = panel // (depth * self.width) * lines * ROWS
-        begin = [f"  const {self.number} *ahead = W + {panel} + px0_ / {self.pixels} * {each};"] if lines else []
-        fetch = [f"    for (long i_ = 0; i_ < {lines * ROWS}; i_ += {ROWS}) __builtin_prefetch(ahead + i_, 0, 2);",
-                 f"    ahead += {lines * ROWS};"] if lines else []
-        out = [*begin, *loops, f"  for (long q = 0; q < {run}; q += {depth}, W += {depth * self.width}) {{", *fetch,
-               "    " + " ".join(f"HYT_LOAD({t}, x + q + {at}l, {step * 4}l);" for t, at in zip(data, offsets))]
-        for n, j in enumerate(vectors):
-            w = free[n % len(free)]
-            out.append(f"    HYT_LOAD({w}, W + {j * self.lanes}, {self.width * 4}); " + " ".join(
-                f"HYT_DOT_{self.dot_name}({j * count + i}, {t}, {w});" for i, t in enumerate(data)))
-        return [*out, *["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))]
+        begin = [f"const {self.how.number} *ahead = W + {panel} + px0_ / {self.pixels} * {each};"] if lines else []
+        fetch = [f"for (long i_ = 0; i_ < {lines * ROWS}; i_ += {ROWS}) __builtin_prefetch(ahead + i_, 0, 2);",
+                 f"ahead += {lines * ROWS};"] if lines else []
+        body = [*fetch, *(f"HYT_LOAD({t}, x + q + {at}l, {step * 4}l);" for t, at in zip(data, offsets))]
+        for j in range(vectors):
+            w = free[j % len(free)]
+            body += [f"HYT_LOAD({w}, W + {j * self.lanes}, {self.width * 4});",
+                     *(f"{self.how.tiles}({j * len(heights) + i}, {t}, {w});" for i, t in enumerate(data))]
+        return within([*begin, *(["for (long t = 0; t < taps; t++, X += plane) {"] if self.volume else []), *loops,
+                       f"for (long q = 0; q < {run}; q += {depth}, W += {depth * self.width}) {{"], body)
 
     def _lines_ahead(self, depth: int) -> int:
         """Cache lines of the next panel that a step of a part fetches: all parts together fetch the panel. 0 where
         weights stay in the second cache, or parts are so many that fetching it is little beside the products."""
-        parts = self.batch // self.planes * self.ty[0] * self.tx[0]
+        parts = self.batch // self.planes * self.ty.count * self.tx.count
         large = math.prod(self.weights) * 4 > LARGE_WEIGHTS and not self.volume
         return -(-depth * self.width // ROWS // parts) if large and parts <= MOST_PARTS else 0
 
@@ -130,21 +127,12 @@ class Tiles(Words):
                 "  HYT_RELEASE();", "}"]
 
     # ---- which part
-    @property
-    def overlaps(self) -> bool:
-        """Whether the last part of a line begins earlier than it would, so that it ends with the line."""
-        return not (self.line and self.own) and self.tx[0] * self.tx[1] > self.columns
-
-    def column(self, tile: str) -> str:
-        """The first column of a part."""
-        at, last = f"{tile} * {self.tx[1]}", self.columns - self.tx[1]
-        return f"({at} < {last} ? {at} : {last})" if self.overlaps else f"({at})"
-
     def choice(self) -> list[str]:
         """The call of the function for a part, which stores some of its pixels."""
-        first = f"tx * {self.tx[1]} - x" if self.overlaps else "0"
+        whole = self.tx.count * self.tx.size
+        first = f"tx * {self.tx.size} - x" if whole > self.tx.extent else "0"
         left = (f"({self.rows} - y) * {self.columns}" if self.beyond_lines else
-                f"{self.columns} - x" if self.tx[0] * self.tx[1] > self.columns and not self.overlaps else "")
+                f"{self.columns} - x" if self.tx.extent > self.columns else "")
         end = f"({left} < {self.pixels} ? {left} : {self.pixels})" if left else str(self.pixels)
         return [f"const long from_ = {first}, to_ = {end};", *super().choice()]
 

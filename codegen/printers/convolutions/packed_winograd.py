@@ -6,14 +6,18 @@ multiplies those so many planes further on.
 """
 from __future__ import annotations
 
+from hybrid.ir import winograd
 from hybrid.ir.size import fixed
-from hybrid.ir.winograd import TILES, square, tiles
+from hybrid.ir.stmt import Scope, Stmt, When
+from hybrid.ir.winograd import TILES, tiles
 
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.nest import Cut, Sums, count, function, unless_finite, within
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import more_declared, more_passed
-from .blocked import BUSY, PIXELS, Packed, split
-from hybrid.codegen.loops import Printed
-from .transforms import backward, forward
+from .blocked import BUSY, PIXELS
+from .packed_form import Packed
+from .transforms import backward, forward, square
 
 STRIP = 1 << 20                  # bytes of transformed data of a strip
 PANEL = 5 << 16                  # bytes of a panel's transformed weights
@@ -31,7 +35,7 @@ class Winograd(Packed):
         L = self.lanes
         self.nv = self.width // L
         self.m = TILES[self.dot.attrs["form"]]
-        self.at, self.g, self.bt = square(self.dot.attrs["form"])
+        self.at, self.g, self.bt = winograd.square(self.dot.attrs["form"])
         self.side = self.m + 2
         self.points = self.side ** 2
         self.th, self.tw = tiles(self.oh, self.dy, self.m), tiles(self.ow, self.dx, self.m)
@@ -40,37 +44,35 @@ class Winograd(Packed):
         # numbers from tile to tile: never a power of two
         self.vs = -(-self.c // L) * L + L
         most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
-        # of any number of images: strips and their tiles are counted by the call
+        # of any number of images: the call counts the strips and their tiles, of which each number can be
         self.counted = not fixed(self.tiles)
-        self.strips, self.strip, self.longer = split(self.tiles, most) if not self.counted else (0, most, 0)
+        self.strips = Cut.even(most if self.counted else self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
-        self.chunks, depth, deeper = split(self.c, max(PANEL // (4 * self.points * self.width), 8))
-        self.chunk = depth + (deeper > 0)                                # channels at a time
+        chunks = Cut.even(self.c, max(PANEL // (4 * self.points * self.width), 8))
+        self.chunk, self.chunks = chunks.largest, chunks.count * self.kd             # channels at a time
         # numbers from point to point of transformed weights
         self.us = self.chunk * self.width + L
-        room = self.strip + (self.longer > 0)
+        room = self.strips.largest
         self.skips = self.volume and self._skips()
         # parts of a strip that no run of tiles goes across: planes that leave taps out
         self.apart = self.planes if self.skips else 1
         self.row = self.planes // self.apart                             # planes of such a part
-        self.chunks *= self.kd
-        self.sizes = sorted({s + extra for n in {self.strip, room} for _, s,
-                             more in [split(n * self.row, self.cells)] for extra in ((0, 1) if more else (0,))}
-                            if not self.counted else range(1, self.cells + 1))
+        # runs of tiles that a function does at once, of the strips of each size, the longest first
+        self.runs = [Cut.even(n * self.row, self.cells) for n in reversed(self.strips.sizes)]
+        self.sizes = [*range(1, self.cells + 1)] if self.counted else sorted(
+            {size for runs in self.runs for size in runs.sizes})
         # runs of tiles whose sums are there at once
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
-        self.several = min(self.several, max(split(n * self.row, self.cells)[0] * self.apart
-                                             for n in {self.strip, room}))
+        self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
         self.ms = self.several * self.sizes[-1] * self.width + L
         # bytes of the next channels' weights that a step of products asks for
         self.slice = -(-36 * self.width // (self.points * self.several))
         self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
         self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
-        return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(),
-                             *self.filters_forward(), *self.plain(),
-                             *self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
-                             *(self.backward("_last", self.rest) if self.rest and self.panels > 1 else []),
+        return self.printed([*map(self.micro, self.sizes), self.forward(), self.filters_forward(), *self.plain(),
+                             self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
+                             *([self.backward("_last", self.rest)] if self.rest and self.panels > 1 else []),
                              self.head(), *self.body(), "}"])
 
     def _skips(self) -> bool:
@@ -79,78 +81,49 @@ class Winograd(Packed):
         met = [sum(0 <= z - self.pz + t * self.dz < self.layers for t in range(self.kd)) for z in range(self.planes)]
 
         def cost(tiles: int) -> int:
-            runs, size, more = split(tiles, self.cells)
-            return (runs - more) * max(size * self.nv, BUSY) + more * max((size + 1) * self.nv, BUSY)
-        return min(met) > 0 and cost(self.strip) * sum(met) < cost(self.strip * self.planes) * self.kd
+            runs = Cut.even(tiles, self.cells)
+            return ((runs.count - runs.longer) * max(runs.size * self.nv, BUSY)
+                    + runs.longer * max((runs.size + 1) * self.nv, BUSY))
+        return min(met) > 0 and cost(self.strips.size) * sum(met) < cost(self.strips.size * self.planes) * self.kd
 
-    def micro(self, pixels: int) -> list[str]:
+    def micro(self, pixels: int) -> Stmt:
         """Some tiles times a panel, in registers; added to earlier channels' sums."""
-        L = self.lanes
-        each = [(i, j) for i in range(pixels) for j in range(self.nv)]
-        return [f"static __attribute__((noinline)) void {self.name}_{pixels}(const float *x, const float *W, float "
-                f"*to, long depth, long add, const char *soon) {{",
-                "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i, j in each),
-                *(["  if (add) { " + " ".join(f"s{i}_{j} = HYV_LOAD(to + {i * self.width + j * L});" for i,
-                                              j in each) + " }"] if self.chunks > 1 else []),
-                f"  for (long q = 0; q < depth; q++, W += {self.width}) {{",
-                f"    __builtin_prefetch(soon + q * {self.slice}, 0, 2);",
-                "    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in range(self.nv)),
-                *(f"    {{ const hy_v a = HYV_B(x[q + {i * self.vs}]); "
-                  f"{' '.join(f's{i}_{j} += a * w{j};' for j in range(self.nv))} }}" for i in range(pixels)),
-                "  }", "  " + " ".join(f"HYV_STORE(to + {i * self.width + j * L}, s{i}_{j});" for i, j in each), "}"]
+        sums = Sums([f"HYV_B(x[q + {i * self.vs}])" for i in range(pixels)],
+                    [f"HYV_LOAD(W + {j * self.lanes})" for j in range(self.nv)])
 
-    def filters_forward(self) -> list[str]:
+        def at(i: int, j: int) -> int:
+            return i * self.width + j * self.lanes
+        return function(f"{self.name}_{pixels}",
+                        "const float *x, const float *W, float *to, long depth, long add, const char *soon",
+                        [*sums.zero(), *([When("add", tuple(sums.again("to", at)))] if self.chunks > 1 else []),
+                         *within([f"for (long q = 0; q < depth; q++, W += {self.width}) {{"],
+                                 [f"__builtin_prefetch(soon + q * {self.slice}, 0, 2);", *sums.step()]),
+                         *sums.write("to", at)])
+
+    def filters_forward(self) -> Stmt:
         """G g Gᵀ of some channels of a panel."""
-        L, n = self.lanes, self.side
-        out = [f"static __attribute__((noinline)) void {self.name}_filters(const float *g, float *to, long depth) {{",
-               f"  for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) for (long j = 0; j < "
-               f"{self.width}; j += {L}) {{", f"    hy_v t[{3 * n}];"]
-        for i in range(3):                                               # along lines
-            out += ["    { " + " ".join(f"const hy_v d{j} = HYV_LOAD(g + {(i * 3 + j) * self.width} + j);"
-                                        for j in range(3)), *("      " + s for s in forward(self.g)),
-                    "      " + " ".join(f"t[{i * n + j}] = v{j};" for j in range(n)) + " }"]
-        for j in range(n):
-            out += ["    { " + " ".join(f"const hy_v d{i} = t[{i * n + j}];" for i in range(3)),
-                    *("      " + s for s in forward(self.g)),
-                    "      " + " ".join(f"HYV_STORE(to + {(i * n + j) * self.us} + j, v{i});" for i in range(n)) + " }"]
-        return [*out, "  }", "}"]
+        body = square(forward(self.g), 3, self.side, "t", lambda i, j: f"HYV_LOAD(g + {(i * 3 + j) * self.width} + j)",
+                      lambda i, j, v: f"HYV_STORE(to + {(i * self.side + j) * self.us} + j, {v});")
+        head = f"for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) {{"
+        return function(f"{self.name}_filters", "const float *g, float *to, long depth",
+                        within([head], [count("j", self.width, body, self.lanes)]))
 
-    def forward(self) -> list[str]:
+    def forward(self) -> Stmt:
         """Bᵀ d B of one tile, all channels."""
-        L, n = self.lanes, self.side
-        whole, rest = self.c // L * L, self.c % L
+        n = self.side
+        return function(f"{self.name}_in", "const float *const *s, float *to, long step", self.over_channels(
+            lambda load, partial: square(forward(self.bt), n, n, "t", lambda i, j: load.format(i * n + j),
+                                         lambda i, j, v: f"HYV_STORE(to + {i * n + j} * step + c0_, {v});")))
 
-        def block(load: str) -> list[str]:
-            out = [f"hy_v t[{self.points}];"]
-            for i in range(n):                                       # along lines
-                out += ["{ " + " ".join(f"const hy_v d{j} = {load.format(i * n + j)};" for j in range(n)),
-                        *("  " + s for s in forward(self.bt)),
-                        "  " + " ".join(f"t[{i * n + j}] = v{j};" for j in range(n)) + " }"]
-            for j in range(n):
-                out += ["{ " + " ".join(f"const hy_v d{i} = t[{i * n + j}];" for i in range(n)),
-                        *("  " + s for s in forward(self.bt)),
-                        "  " + " ".join(f"HYV_STORE(to + {i * n + j} * step + c, v{i});" for i in range(n)) + " }"]
-            return out
-        out = [f"static __attribute__((noinline)) void {self.name}_in(const float *const *s, float *to, long step) {{"]
-        if whole:
-            out += [f"  for (long c = 0; c < {whole}; c += {L}) {{",
-                    *("    " + line for line in block("HYV_LOAD(s[{}] + c)")), "  }"]
-        if rest:
-            out += [f"  {{ const long c = {whole}; const hy_m mk = HYV_FIRST({rest});",
-                    *("    " + line for line in block("HYV_LOADM(mk, s[{}] + c)")), "  }"]
-        return [*out, "}"]
-
-    def backward(self, suffix: str, partial: list[int]) -> list[str]:
+    def backward(self, suffix: str, partial: list[int]) -> Stmt:
         """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
         L, whole = self.lanes, partial.count(0)
-        out = [f"static __attribute__((noinline)) void {self.name}_out{suffix}(const float *m, long px0_, long right, "
-               f"long below, long c0_, {self.pointers}{more_declared()}) {{"]
+        body: list[Stmt] = []
         if whole:
-            out += [f"  for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{",
-                    *("    " + s for s in self._vector(0)), "  }"]
-        for rest in (p for p in partial if p > 0):
-            out += ["  {", *("    " + s for s in self._vector(rest)), "  }"]
-        return [*out, "}"]
+            body += within([f"for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{"], self._vector(0))
+        body += [Scope(tuple(self._vector(rest))) for rest in partial if rest > 0]
+        return function(f"{self.name}_out{suffix}", "const float *m, long px0_, long right, long below, long c0_, "
+                        f"{self.pointers}{more_declared()}", body)
 
     def plain(self) -> list[str]:
         """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN to
@@ -176,42 +149,34 @@ class Winograd(Packed):
                 "    for (long k = 0; k < 9; k++) {",
                 f"      const long v = oy + (p / {m} + k / 3) * {self.dy} - {self.py}, u = ox + (p % {m} + k % 3) * "
                 f"{self.dx} - {self.px};",
-                f"      const int inside = {border} && v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
+                f"      const int inside = {border} && {self.inside('v', 'u')};",
                 f"      const float *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
                 f"      for (long q = 0; q < {self.c}; q++)",
                 f"        sum += {data} * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
                 "    } }", "    HYV_STORE(to, sum);", "  }", "}"]
 
-    def _vector(self, partial: int) -> list[str]:
+    def _vector(self, partial: int) -> list[Stmt]:
         n, m = self.side, self.m
-        out = [f"hy_v e[{n * m}], y[{m * m}];"]
-        for i in range(n):
-            out += ["{ " + " ".join(f"const hy_v m{j} = HYV_LOAD(m + {(n * i + j) * self.ms});" for j in range(n)),
-                    *("  " + s for s in backward(self.at)),
-                    "  " + " ".join(f"e[{i * m + j}] = z{j};" for j in range(m)) + " }"]
-        for j in range(m):
-            out += ["{ " + " ".join(f"const hy_v m{i} = e[{i * m + j}];" for i in range(n)),
-                    *("  " + s for s in backward(self.at)),
-                    "  " + " ".join(f"y[{i * m + j}] = z{i};" for i in range(m)) + " }"]
-        every = range(m * m)
-        out += [f"{{ const hy_v y_ = {' + '.join(f'y[{k}]' for k in every)};",
-                "if (HYV_ANY(HYV_NAN(y_ - y_, y_ - y_))) {",
-                f"  hy_v plain[{m * m}];",
-                f"  {self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w});",
-                "  " + " ".join(f"y[{k}] = plain[{k}];" for k in every), "} }"]
-        at = {(i, j): f"px0_ + {i * self.dy * self.ow + j * self.dx}" for i in range(m) for j in range(m)}
+        every = [f"y[{k}]" for k in range(m * m)]
+        plain = [f"hy_v plain[{m * m}];", f"{self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w});",
+                 *(f"{y} = plain[{k}];" for k, y in enumerate(every))]
+        out = [f"hy_v y[{m * m}];",
+               *square(backward(self.at), n, m, "e", lambda i, j: f"HYV_LOAD(m + {(n * i + j) * self.ms})",
+                       lambda i, j, v: f"y[{i * m + j}] = {v};"),
+               unless_finite(" + ".join(every), plain)]
+        pixels = [(i, j, f"px0_ + {i * self.dy * self.ow + j * self.dx}") for i in range(m) for j in range(m)]
         if self.oh % (m * self.dy) == 0 and self.ow % (m * self.dx) == 0:
-            return [*out, *self.finished(0, [(px, f"y[{i * m + j}]") for (i, j), px in at.items()], partial)]
-        for (i, j), px in at.items():
+            return [*out, self.finished(0, [(px, f"y[{i * m + j}]") for i, j, px in pixels], partial)]
+        for i, j, px in pixels:
             test = " && ".join([*([f"below > {i * self.dy}"] if i or self.dy > 1 else []),
                                 *([f"right > {j * self.dx}"] if j or self.dx > 1 else [])])
-            out += [*([f"if ({test}) {{"] if test else []), *self.finished(0, [(px, f"y[{i * m + j}]")], partial),
-                    *(["}"] if test else [])]
+            done = self.finished(0, [(px, f"y[{i * m + j}]")], partial)
+            out.append(When(test, (done,)) if test else done)
         return out
 
     def body(self) -> list[str]:
         """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
-        longest = (self.strip + (self.longer > 0)) * self.deep_planes
+        longest = self.strips.largest * self.deep_planes
         omp, n = self.parallel, self.side
         oy, ox = self._first(f"t / {self.tw} % {self.th}", self.dy), self._first(f"t % {self.tw}", self.dx)
         place = read = f"const long t = first + i, b = t / {self.th * self.tw}, oy = {oy}, ox = {ox};"
@@ -221,21 +186,22 @@ class Winograd(Packed):
                 f"b = n * {self.planes} + i / count", f"z = i / count - {self.pz}, b = n * {self.layers} + z"))
             planes, inside, every = (f" * {self.deep_planes}", f"z >= 0 && z < {self.layers} && ",
                                      f"for (long n = 0; n < {self.dot.shape[0]}; n++) ")
-        strips, each, longer = (self.strips, self.strip, self.longer) if not self.counted else (
-            "strips", "each_strip", "longer")
+        strips, first, size = (
+            self.strips.count, self.strips.first("strip"), f"{self.strips.size} + (strip < {self.strips.longer})"
+        ) if not self.counted else (
+            "strips", "strip * each_strip + (strip < longer ? strip : longer)", "each_strip + (strip < longer)")
         return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
                 f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
-                *([f"  const long strips = ({self.tiles} + {self.strip - 1}) / {self.strip}, each_strip = {self.tiles} "
-                   f"/ strips, longer = {self.tiles} % strips;"] if self.counted else []),
+                *([f"  const long strips = ({self.tiles} + {longest - 1}) / {longest}, each_strip = {self.tiles} / "
+                   f"strips, longer = {self.tiles} % strips;"] if self.counted else []),
                 f"  {every}for (long strip = 0; strip < {strips}; strip++) {{",
-                f"    const long first = strip * {each} + (strip < {longer} ? strip : {longer}), "
-                f"count = {each} + (strip < {longer});",
+                f"    const long first = {first}, count = {size};",
                 *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{",
                 f"      {read} const float *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
                 f"        const long y = oy + a / {n} * {self.dy} - {self.py}, x = ox + a % {n} * {self.dx} - "
                 f"{self.px};",
-                f"        s[a] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * "
+                f"        s[a] = {inside}{self.inside()} ? {self.x} + ((b * "
                 f"{self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
                 f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
                 *("    " + s for s in self._runs()),
@@ -249,14 +215,12 @@ class Winograd(Packed):
     def _runs(self) -> list[str]:
         """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how
         many parts threads make of them."""
-        (runs, size, more), *other = [split(n * self.row, self.cells)
-                                      for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
         share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
         if self.counted:
             return [f"const long runs = (count + {self.cells - 1}) / {self.cells}, size = count / runs, more = count % "
                     f"runs, share = {share};", "const long parts = share < runs ? share : runs;"]
-        values = [f"count == {self.strip} ? {b} : {a}" if b != a else str(a) for a,
-                  b in zip((runs, size, more), other[0])] if other else [str(runs), str(size), str(more)]
+        longest, usual = ((runs.count, runs.size, runs.longer) for runs in (self.runs[0], self.runs[-1]))
+        values = [f"count == {self.strips.size} ? {b} : {a}" if b != a else str(a) for a, b in zip(longest, usual)]
         if self.skips:
             return [f"const long each = {values[0]}, runs = each * {self.apart}, size = {values[1]}, more = "
                     f"{values[2]}, share = {share};",

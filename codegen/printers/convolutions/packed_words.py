@@ -7,34 +7,23 @@ from __future__ import annotations
 from hybrid.ir import Node
 
 from .blocked import Direct
+from hybrid.codegen.nest import Arithmetic
 
-DOTS = {"bfloat16": ("BF16", "hy_v"), "uint8": ("BYTES", "hy_vi")}        # by type of the data: macro, vector of sums
+WORDS = {"load": "HYV_WORDS({})", "spread": "HYV_WORD({})"}
+ARITHMETIC = {                                                            # by type of the data
+    "bfloat16": Arithmetic("hy_word", "hy_words", "hy_v", **WORDS, added="HYV_DOT_BF16({0}, {1}, {2})",
+                            tiles="HYT_DOT_BF16"),
+    "uint8": Arithmetic("hy_word", "hy_words", "hy_vi", **WORDS, added="HYV_DOT_BYTES({0}, {1}, {2})",
+                        tiles="HYT_DOT_BYTES",                         floats="__builtin_convertvector({}, hy_v)")}
 
 
 class Words(Direct):
     """Sums over words: sizes of channels are words."""
-    number = "hy_word"
 
     def _shapes(self, x: Node, w: Node) -> None:
         super()._shapes(x, w)
         *self.weights, word = w.shape                        # type: ignore[assignment]
         self.c //= word
-        self.dot_name, self.sums = DOTS[x.dtype.name]
+        self.how = ARITHMETIC[x.dtype.name]
         self.beyond = self.dot.attrs.get("zero", 0)
         self.x, self.w = (f"((const hy_word *){p})" for p in (self.x, self.w))
-
-    def weight(self, vector: int, at: str) -> str:
-        """Words of weights."""
-        return f"const hy_words w{vector} = HYV_WORDS({at});"
-
-    def broadcast(self, number: str) -> str:
-        """A word of the data."""
-        return f"const hy_words a = HYV_WORD({number});"
-
-    def term(self, total: str, vector: int) -> str:
-        """The products of two vectors of words."""
-        return f"{total} = HYV_DOT_{self.dot_name}({total}, a, w{vector});"
-
-    def summed(self, total: str) -> str:
-        """Integers are rounded to float32."""
-        return total if self.sums == "hy_v" else f"__builtin_convertvector({total}, hy_v)"

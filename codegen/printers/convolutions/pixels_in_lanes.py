@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.rewriting import expressions, parts, used
-from hybrid.ir.stmt import Let, Name, Op, Stmt, lines
+from hybrid.ir.stmt import Let, Op, Scope, Stmt, lines
 
 from . import padded_operand
 from hybrid.codegen.program import local
 from .anchored import Anchored
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
-from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.emit import Block
+from hybrid.codegen.dialect import PARALLEL
+from hybrid.codegen.block import Block, nested
 from hybrid.codegen.loops import Printed
+from hybrid.codegen.nest import Cut, Sums, function
 from hybrid.codegen.printers.products.operand import Matmul, matmul, root_index
 from hybrid.codegen.lanes import Refused, lane_loop
-from hybrid.codegen.vector import VectorEmitter
 
 OWN_IMAGE = 1 << 18            # bytes of an image that each thread has for itself
 UNROLL = 32                     # depth up to which a filter is written out
@@ -46,7 +47,6 @@ class Direct(Anchored):
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
-        self.d = C
         self.tile: Any = None
         self.before: list[str] = []
 
@@ -63,8 +63,7 @@ class Direct(Anchored):
 
     def finish(self) -> Printed:
         """The text."""
-        source = "\n".join([self.micro(), *self.body()])
-        return Printed(self.name, source, self.args, "contraction", self.scratch, True, vectors=True)
+        return self.printed([self.micro(), *self.body()], "contraction")
 
     # ---- what is convolved
     def _roles(self) -> tuple[Matmul, padded_operand.Image | None]:
@@ -155,44 +154,35 @@ class Direct(Anchored):
         return self.depth * vectors * (max(rows, 4) * (1.35 if rows >= 8 else 2) + gather) + rows * vectors * 6
 
     # ---- text
-    def micro(self) -> str:
-        t, m, L = self.tile, self.m, self.lanes
-        acc = [(i, line, j) for i in range(t.mr) for line in range(t.r) for j in range(t.nv)]
-        inline = "inline __attribute__((always_inline))" if self.straight else "__attribute__((noinline))"
-        out = [f"static {inline} void {self.name}_tile(const float *A, const float *B, float *to) {{",
-               "  " + " ".join(f"hy_v c{i}_{line}_{j} = {{0}};" for i, line, j in acc)]
+    def micro(self) -> Stmt:
+        """The tile: sums of all its pixels, for its filters, into ``to``."""
+        m, L = self.m, self.lanes
         sa, sb = [m.a.stride(v) or 0 for v in m.depth], [m.b.stride(v) or 0 for v in m.depth]
         if self.straight:
-            for at in _positions([v.extent for v in m.depth]):
-                filters, pixels = (sum(i * s for i, s in zip(at, strides)) for strides in (sa, sb))
-                out.append("  { " + " ".join(self._step(f"A + {filters}", f"B + {pixels}")) + " }")
+            at = [[sum(i * s for i, s in zip(place, strides)) for strides in (sa, sb)]
+                  for place in product(*(range(v.extent) for v in m.depth))]
+            steps: list[Stmt] = [Scope(tuple(self._sums(f"A + {filters}", f"B + {pixels}").step()))
+                                 for filters, pixels in at]
         else:
-            for v in m.depth:
-                out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)")
             a, b = (" + ".join(f"{v.name} * {s}l" for v, s in zip(m.depth, strides)) for strides in (sa, sb))
-            out += ["  {", f"    const float *a_ = A + {a}, *b_ = B + {b};",
-                    *("    " + s for s in self._step("a_", "b_")), "  }"]
-        out += ["  " + " ".join(f"HYV_STORE(to + {((i * t.r + line) * t.nv + j) * L}, c{i}_{line}_{j});" for i, line,
-                                j in acc), "}"]
-        return "\n".join(out)
+            steps = nested(m.depth, [f"const float *a_ = A + {a}, *b_ = B + {b};", *self._sums("a_", "b_").step()])
+        sums = self._sums("A", "B")
+        return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
+                        [*sums.zero(), *steps, *sums.write("to", lambda i, j: (i * len(sums.vectors) + j) * L)],
+                        "always_inline" if self.straight else "noinline")
 
-    def _step(self, a: str, b: str) -> list[str]:
-        """One step of the depth: pixels, then each filter's products."""
+    def _sums(self, a: str, b: str) -> Sums:
+        """The sums of filters at an address and pixels at another."""
         t, L = self.tile, self.lanes
-        lines = (self.m.b.stride(self.y) or 0) if self.y else 0
-        out = []
-        for line in range(t.r):
-            for j in range(t.nv):
-                at = f"{b} + {line * lines + j * L * self.step}"
-                partial = self.image is None and t.c < (j + 1) * L
-                load = (f"HYV_LOADM(HYV_FIRST({t.c - j * L}), {at})" if partial else f"HYV_LOAD({at})"
-                        if self.step == 1 else f"HYV_EVEN(HYV_LOAD({at}), HYV_LOAD({at} + {L}))")
-                out.append(f"const hy_v x{line}_{j} = {load};")
-        sm = self.m.a.stride(self.rows) or 0
-        for i in range(t.mr):
-            products = " ".join(f"c{i}_{line}_{j} += w * x{line}_{j};" for line in range(t.r) for j in range(t.nv))
-            out.append(f"{{ const hy_v w = HYV_B(*({a} + {i * sm})); {products} }}")
-        return out
+        lines, sm = (self.m.b.stride(self.y) or 0) if self.y else 0, self.m.a.stride(self.rows) or 0
+
+        def pixels(line: int, j: int) -> str:
+            at = f"{b} + {line * lines + j * L * self.step}"
+            if self.image is None and t.c < (j + 1) * L:
+                return f"HYV_LOADM(HYV_FIRST({t.c - j * L}), {at})"
+            return f"HYV_LOAD({at})" if self.step == 1 else f"HYV_EVEN(HYV_LOAD({at}), HYV_LOAD({at} + {L}))"
+        return Sums([f"HYV_B(*({a} + {i * sm}))" for i in range(t.mr)],
+                    [pixels(line, j) for line in range(t.r) for j in range(t.nv)])
 
     def body(self) -> list[str]:
         count = math.prod(v.extent for v in self.outer)
@@ -250,19 +240,21 @@ class Direct(Anchored):
     def tiles(self, parallel: bool) -> list[str]:
         """All tiles of an image."""
         m, t, L = self.m, self.tile, self.lanes
-        rt, yt, xt = -(-self.rows.extent // t.mr), -(-(self.y.extent if self.y else 1) // t.r), -(-self.x.extent // t.c)
+        rows, xs = Cut.overlapping(self.rows.extent, t.mr), Cut.overlapping(self.x.extent, t.c)
+        ys = Cut.overlapping(self.y.extent if self.y else 1, t.r)
         assert m.a.address is not None and m.b.address is not None and m.a.base is not None and m.b.base is not None
         zero = {v: Ix() for v in [*m.depth, self.x, self.rows, *([self.y] if self.y else [])]}
         a = self.base(m.a.address, self.reads[m.a.base], zero)
         b = self.pixels(zero)
         sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
-        rest = math.prod(v.extent for v in self.rest)
-        out = [PARALLEL] if parallel and rest * rt * yt * xt > 1 else []
-        out += [f"for (long u = 0; u < {rest * rt * yt * xt}; u++) {{",
-                f"  const long rt = u % {rt}, xt = u / {rt} % {xt}, yt = u / {rt * xt} % {yt};",
-                *(f"  {s}" for s in decode(f"(u / {rt * xt * yt})", [v for v in self.rest if v.extent > 1])),
-                f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, "
-                f"y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",
+        each = rows.count * xs.count * ys.count
+        count = math.prod(v.extent for v in self.rest) * each
+        out = [PARALLEL] if parallel and count > 1 else []
+        out += [f"for (long u = 0; u < {count}; u++) {{",
+                f"  const long rt = u % {rows.count}, xt = u / {rows.count} % {xs.count}, yt = u / "
+                f"{rows.count * xs.count} % {ys.count};",
+                *(f"  {s}" for s in decode(f"(u / {each})", [v for v in self.rest if v.extent > 1])),
+                f"  const long m0_ = {rows.first('rt')}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};",
                 f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
                 f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
         epilogue = self._epilogue()
@@ -271,27 +263,19 @@ class Direct(Anchored):
     def _epilogue(self) -> list[str]:
         """The kernel's root from the sums of a tile."""
         t, L, m = self.tile, self.lanes, self.m
-        q = Var("q_", t.c)
-        ym = self.y
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
-        e.kind["sum@"] = "v"
-        outer = Block(None, frozenset([*self.outer, *self.rest]))
-        blocks = [outer, outer.child([self.rows])]
-        blocks.append(blocks[-1].child([ym] if ym else []))
-        blocks.append(blocks[-1].child([q]))
-        lane_x = {self.x: Ix(0, ((Var("x0", max(self.x.extent, 2)), 1),)) + var(q)}
-        blocks[0].vars = blocks[0].vars | {Var("x0", max(self.x.extent, 2))}
-        at = root_index(self.k, tuple(substitute(i, lane_x) for i in m.dot_index))
-        value = e.value(self.k.root, at, blocks[-1])
-        last = blocks[-1]
-        last.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        q, x0, ym = Var("q_", t.c), Var("x0", max(self.x.extent, 2)), self.y
+        blocks = [Block(None, frozenset([*self.outer, *self.rest, x0]))]
+        for v in (self.rows, ym, q):
+            blocks.append(blocks[-1].child([v] if v else []))
+        outer, of_filter, of_line, last = blocks
+        at = root_index(self.k, tuple(substitute(i, {self.x: var(x0) + var(q)}) for i in m.dot_index))
+        self.store_root(self.emitter(q), at, last)
         where = f"acc + (i_m * {t.r} + {'i_y' if ym else '0'}) * {t.nv * L} + q_"
-        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.lines], L, 1)
+        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.body], L, 1)
         head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
-        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]),
-                "}"] if ym else [*blocks[2].lines, *body]
-        body = self.filter_loop(str(t.mr), blocks[1].body, [*blocks[2].body, *last.body], body)
+        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *of_line.lines, *body]),
+                "}"] if ym else [*of_line.lines, *body]
+        body = self.filter_loop(str(t.mr), of_filter.body, [*of_line.body, *last.body], body)
         return [*outer.lines, *body]
 
     def filter_loop(self, count: str, of_filter: Sequence[Stmt], inner: Sequence[Stmt], body: list[str]) -> list[str]:
@@ -327,16 +311,3 @@ def _windows(n: Node) -> bool:
             return True
         n = n.args[0]
     return False
-
-
-def start(tile: str, size: int, extent: int) -> str:
-    """First element of a tile; the last tile overlaps the one before."""
-    return (f"{tile} * {size}" if extent % size == 0
-            else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})")
-
-
-def _positions(extents: list[int]) -> list[tuple[int, ...]]:
-    out: list[tuple[int, ...]] = [()]
-    for d in extents:
-        out = [(*at, i) for at in out for i in range(d)]
-    return out

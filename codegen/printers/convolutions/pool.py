@@ -14,26 +14,28 @@ from hybrid.ir.kernel import Kernel
 
 from . import padded_operand
 from hybrid.codegen.program import local
-from hybrid.codegen.schedule.tiling import decode
+from hybrid.codegen.nest import Cut
+from hybrid.codegen.schedule.tiling import Target, decode
 from hybrid.codegen.dialect import C
-from .pixels_in_lanes import OWN_IMAGE, start
+from .anchored import Anchored
+from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import Block, identity
 from hybrid.codegen.lane_reductions import vector_step
-from hybrid.codegen.loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
+from hybrid.codegen.loops import PARALLEL_WORK, Printed, signature, work_of
 from hybrid.codegen.lanes import F32, Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 
 TAPS = 32                       # elements of a window up to which it is written out
 
 
-def print_pool(k: Kernel, name: str, width: int) -> Printed:
+def print_pool(k: Kernel, name: str, target: Target) -> Printed:
     """C of a kernel that reduces windows; Refused where it is none."""
-    if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or width < 4 or k.root.ndim < 2:
+    if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or target.lanes(F32) < 4 or k.root.ndim < 2:
         raise Refused("no reduction of float32 with one result")
     found = [n for n in k.members if n.prim == "reduce"]
     if len(found) != 1 or found[0].shape != k.root.shape or not _elementwise(k, found[0]):
         raise Refused("several reductions, or functions of more than the reduction's result")
-    return _Pool(k, found[0], name, width).print()
+    return _Pool(k, found[0], name, target).print()
 
 
 def _elementwise(k: Kernel, reduce: Node) -> bool:
@@ -43,17 +45,15 @@ def _elementwise(k: Kernel, reduce: Node) -> bool:
                for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
 
 
-class _Pool:
-    def __init__(self, k: Kernel, reduce: Node, name: str, width: int):
-        self.k, self.reduce, self.name, self.width = k, reduce, name, width
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+class _Pool(Anchored):
+    def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
+        super().__init__(k, reduce, name, target)
         self.loops = [Var(f"i{a}", d) for a, d in enumerate(k.root.shape)]
         self._windows()
 
     def _windows(self) -> None:
         """The image and the address of a window's element in it."""
-        x, axes = self.reduce.args[0], self.reduce.attrs["axes"]
+        x, axes = self.dot.args[0], self.dot.attrs["axes"]
         sizes = [x.shape[a] for a in axes]
         chain, n = False, x
         while n not in self.reads and n.prim in ("window", "reshape", "permute"):
@@ -78,7 +78,7 @@ class _Pool:
     def print(self) -> Printed:
         """The kernel."""
         count = math.prod(v.extent for v in self.outer)
-        border, inside = padded_operand.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
+        border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer))
         body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{",
                 *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
@@ -91,22 +91,18 @@ class _Pool:
     def _lines(self) -> list[str]:
         """All lines of an image's results."""
         x = self.loops[-1]
-        c = min(x.extent, self.width)
+        c = min(x.extent, self.lanes)
         q = Var("q_", c)
         first = Var("x0", max(x.extent, 2))
-        e = VectorEmitter(C, self.reads, given={self.reduce: lambda idx: "acc"}, count=3000, width=self.width,
-                          lanes={q})
-        e.kind["acc"] = "v"
         outer = Block(None, frozenset(self.outer) | {first})
         line = outer.child([v for v in self.inner if v is not x])
         last = line.child([q])
         place = tuple(substitute(var(v), {x: var(first) + var(q)}) for v in self.loops)
-        root = e.value(self.k.root, place, last)
-        last.body.append(e.store(self.names[self.k.root], self.k.root, place, root))
-        body = [*self._sum(first), *lane_loop(q, last.lines, self.width, 1)]
-        tiles = -(-x.extent // c)
-        body = [*line.lines, f"for (long xt = 0; xt < {tiles}; xt++) {{",
-                f"  const long x0 = {start('xt', c, x.extent)};", *("  " + s for s in body), "}"]
+        self.store_root(self.emitter(q), place, last)
+        body = [*self._sum(first), *lane_loop(q, ["const hy_v sum@ = acc;", *last.body], self.lanes, 1)]
+        tiles = Cut.overlapping(x.extent, c)
+        body = [*line.lines, f"for (long xt = 0; xt < {tiles.count}; xt++) {{",
+                f"  const long x0 = {tiles.first('xt')};", *("  " + s for s in body), "}"]
         for v in self.inner[:-1]:
             body = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{", *("  " + s for s in body), "}"]
         return [*outer.lines, *body]
@@ -114,13 +110,13 @@ class _Pool:
     def _sum(self, first: Var) -> list[str]:
         """The reduced windows of one vector of results."""
         e = VectorEmitter(C, {})
-        op = self.reduce.attrs["op"]
+        op = self.dot.attrs["op"]
         step = vector_step(op)
         out = [f"hy_v acc = HYV_B({identity(e, op, F32)});"]
         for at in np.ndindex(*(v.extent for v in self.taps)):
             names = {**{v: Ix(int(i)) for v, i in zip(self.taps, at)}, self.loops[-1]: var(first)}
             where = f"image + ({text(substitute(self.address, names))})"
             load = (f"HYV_LOAD({where})" if self.step == 1
-                    else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.width}))")
+                    else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.lanes}))")
             out.append(f"acc = {step.format('acc', load)};")
         return out

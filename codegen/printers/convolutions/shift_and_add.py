@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
-
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
-from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.program import local
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
 from hybrid.codegen.dialect import C, PARALLEL
 from .pixels_in_lanes import OWN_IMAGE, Direct
-from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.block import Block, loop_nest, nested
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.nest import Sums, function
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.lanes import Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
@@ -51,10 +51,6 @@ class Axis:
 
 class Spread(Direct):
     """Prints one kernel; ``tile.cost`` says whether it is worth it."""
-
-    def __init__(self, k: Kernel, name: str, target: Target):
-        super().__init__(k, name, target)
-        self.tile: Any = None
 
     def prepare(self) -> None:
         """Find the parts and the tile; Refused where it is not of this form."""
@@ -129,25 +125,18 @@ class Spread(Direct):
     def _stride(self, v: Var | None) -> int:
         return (self.m.a.stride(v) or 0) if v is not None else 0
 
-    def micro(self) -> str:
+    def micro(self) -> Stmt:
         """The tile: products of all channels, summed."""
         t, L, x = self.tile, self.lanes, self.spatial["x"]
-        rows = [(g, j) for g in range(t.group) for j in range(x.taps)]
-        acc = [(r, j) for r in range(len(rows)) for j in range(t.nv)]
-        steps = self._pixel_steps()
-        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *to) {{",
-               "  " + " ".join(f"hy_v c{r}_{j} = {{0}};" for r, j in acc)]
-        out += [f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)" for v in self.channels]
+        places = [g * self._stride(self.rows) + (x.taps - 1 - tap) * self._stride(x.tap)
+                  for g in range(t.group) for tap in range(x.taps)]
+        sums = Sums([f"HYV_B(filters[{at}])" for at in places], [f"HYV_LOAD(pixels + {j * L})" for j in range(t.nv)])
         a = " + ".join(["A", *(f"{v.name} * {self._stride(v)}l" for v in self.channels)])
-        b = " + ".join(["B", *(f"{v.name} * {s}l" for v, s in zip(self.channels, steps))])
-        out += ["  {", f"    const float *a = {a}, *b = {b};",
-                "    " + " ".join(f"const hy_v x{j} = HYV_LOAD(b + {j * L});" for j in range(t.nv))]
-        for r, (g, tap) in enumerate(rows):
-            at = g * self._stride(self.rows) + (x.taps - 1 - tap) * self._stride(x.tap)
-            out.append(f"    {{ const hy_v w = HYV_B(a[{at}]); "
-                       + " ".join(f"c{r}_{j} += w * x{j};" for j in range(t.nv)) + " }")
-        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(to + {r * self.panel + j * L}, c{r}_{j});" for r,
-                                                       j in acc), "}"])
+        b = " + ".join(["B", *(f"{v.name} * {s}l" for v, s in zip(self.channels, self._pixel_steps()))])
+        step = Scope((f"const float *filters = {a}, *pixels = {b};", *sums.step()))
+        return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
+                        [*sums.zero(), *nested(self.channels, [step]),
+                         *sums.write("to", lambda r, j: r * self.panel + j * L)])
 
     def _in_place(self) -> Ix | None:
         """The address of the image's elements where a channel's pixels are read in memory as they are."""
@@ -252,18 +241,14 @@ class Spread(Direct):
         """The kernel's root from the whole sums."""
         x, y = self.spatial["x"].out, self.spatial["y"].out
         assert x is not None
-        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: "sum@"},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={x})
-        e.kind["sum@"] = "v"
         blocks = [Block(None, frozenset(self.around))]
         for v in (self.rows, y, x):
             blocks.append(blocks[-1].child([v] if v else []))
         at = root_index(self.k, self.m.dot_index)
-        value = e.value(self.k.root, at, blocks[-1])
-        blocks[-1].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        self.store_root(self.emitter(x), at, blocks[-1])
         line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
         body = [*blocks[2].lines,
                 *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});",
-                               *blocks[-1].lines], self.lanes, 1)]
+                               *blocks[-1].body], self.lanes, 1)]
         body = [*blocks[1].lines, *(loop_nest([y], body) if y else body)]
         return [*blocks[0].lines, *loop_nest([self.rows], body)]

@@ -1,16 +1,44 @@
-"""C of the transforms of fast convolutions (hybrid/ir/winograd.py): lines of a vector each, from named vectors to named
-vectors."""
+"""C of the transforms of fast convolutions (hybrid/ir/winograd.py), from named vectors to named vectors."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Sequence
+from typing import Callable, Iterable, Sequence
 
+from hybrid.ir.stmt import Expr, Let, Name, Scope, Stmt
 from hybrid.ir.winograd import Rows
 
 
+@dataclass(frozen=True)
+class Transform:
+    """Lines of C from vectors named d0, d1 … to v0, v1 …, or other letters than ``of`` and ``to``."""
+    lines: tuple[str, ...]
+    of: str
+    to: str
+
+    def along(self, given: Iterable[Expr], store: Callable[[int, str], Stmt], results: int) -> Scope:
+        """Loads the vectors of a line, transforms them, and stores the results."""
+        return Scope((*(Let("hy_v", Name(f"{self.of}{q}"), x, True) for q, x in enumerate(given)), *self.lines,
+                      *(store(i, f"{self.to}{i}") for i in range(results))))
+
+
+def square(transform: Transform, size: int, results: int, between: str, load: Callable[[int, int], Expr],
+           store: Callable[[int, int, str], Stmt]) -> list[Stmt]:
+    """A transform of a square of vectors: along each of ``size`` lines, then along each of ``results`` columns.
+    between: the name of an array for what is transformed once."""
+    def line(i: int) -> Scope:
+        return transform.along([load(i, j) for j in range(size)],
+                               lambda j, v: f"{between}[{i * results + j}] = {v};", results)
+
+    def column(j: int) -> Scope:
+        return transform.along([f"{between}[{i * results + j}]" for i in range(size)],
+                               lambda i, v: store(i, j, v), results)
+    return [f"hy_v {between}[{size * results}];", *map(line, range(size)), *map(column, range(results))]
+
+
 @lru_cache(maxsize=64)
-def forward(bt: Rows) -> tuple[str, ...]:
+def forward(bt: Rows) -> Transform:
     """v = Bᵀ d. Points stand in pairs p, -p after the first: their even and odd parts are shared."""
     n = len(bt)
     out = [f"const hy_v v0 = {_sum([(c, f'd{q}') for q, c in enumerate(bt[0])])};"]
@@ -25,11 +53,12 @@ def forward(bt: Rows) -> tuple[str, ...]:
         else:
             out.append(f"const hy_v v{i} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[i])])};")
             i += 1
-    return *out, f"const hy_v v{n - 1} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[n - 1])])};"
+    out.append(f"const hy_v v{n - 1} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[n - 1])])};")
+    return Transform(tuple(out), "d", "v")
 
 
 @lru_cache(maxsize=64)
-def backward(at: Rows) -> tuple[str, ...]:
+def backward(at: Rows) -> Transform:
     """z = Aᵀ m, with sums and differences of the pairs."""
     n = len(at[0])
     pairs = [i for i in range(1, n - 2, 2) if at[1][i] == -at[1][i + 1]]
@@ -38,7 +67,7 @@ def backward(at: Rows) -> tuple[str, ...]:
     for r, row in enumerate(at):
         terms = [(c, f"m{p}") for p, c in enumerate(row) if p not in paired]
         out.append(f"const hy_v z{r} = {_sum([*terms, *((row[i], ('b' if r % 2 else 'a') + str(i)) for i in pairs)])};")
-    return tuple(out)
+    return Transform(tuple(out), "m", "z")
 
 
 def _sum(terms: Sequence[tuple[Fraction, str]]) -> str:

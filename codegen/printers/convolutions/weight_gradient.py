@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import C
-from .pixels_in_lanes import start
+from .anchored import Anchored
 from hybrid.codegen.emit import Block, Emitter, loop_nest
-from hybrid.codegen.loops import Printed, pointer_names
-from hybrid.codegen.printers.products.operand import Operand, matmul
-from hybrid.codegen.lanes import F32, Refused
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.nest import Cut, Sums, function, within
+from hybrid.codegen.printers.products.operand import matmul
+from hybrid.codegen.lanes import Refused
 
 USED = 0.4                     # of a vector's lanes, at least
 FIRST_CACHE = 24 << 10         # bytes of lines that a tile reads again and again
@@ -56,16 +58,11 @@ class Axis:
         return first, max(first, min(self.pixels, (self.size - 1 - move) // self.stride + 1))
 
 
-class Correlation:
+class Correlation(Anchored):
     """Prints one kernel; ``cost`` says whether it is worth it."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.dot = k, name, k.dot
-        self.lanes = target.lanes(F32)
-        self.accumulators = target.accumulators
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        super().__init__(k, k.dot, name, target)
 
     def prepare(self) -> None:
         """Find the parts and the tile; Refused where it is not of this form."""
@@ -153,7 +150,7 @@ class Correlation:
         for mr in range(1, min(rows, 8) + 1):
             for cg in range(1, min(channels, 8) + 1):
                 sums = mr * cg * taps
-                if sums > self.accumulators or sums + mr + 1 > 32:
+                if sums > self.target.accumulators or sums + mr + 1 > 32:
                     break
                 loads = mr + cg * taps * (self.lines if self.x.stride == 1 else 2.5)
                 # most loads cross a line of the cache
@@ -166,9 +163,10 @@ class Correlation:
         if self.lines * self.x.pixels < USED * self.vectors * self.lanes:
             raise Refused("lines that leave most of a vector empty")
         copies = math.prod(v.extent for v in self.around)
-        self.row_tiles, self.channel_tiles = -(-rows // self.mr), -(-channels // self.cg)
+        self.row_tiles = Cut.overlapping(rows, self.mr)
+        self.channel_tiles = Cut.overlapping(channels, self.cg)
         self.tile = self.mr * self.cg * taps
-        self.count = copies * self.row_tiles * self.channel_tiles * self.y.taps
+        self.count = copies * self.row_tiles.count * self.channel_tiles.count * self.y.taps
         pictures, steps = math.prod(v.extent for v in self.pictures), -(-self.y.pixels // self.lines) * self.vectors
         self.block = max(1, min(self.pictures[-1].extent if self.pictures else 1, -(-STEPS // steps)))
         # lines that stay in the first cache
@@ -178,42 +176,35 @@ class Correlation:
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
         self.cost = copies * self.y.taps * pictures * (steps * best
-                                                       + self.row_tiles * self.channel_tiles * self.tile * 2 / self.block)  # noqa: E501
+                                                       + self.row_tiles.count * self.channel_tiles.count * self.tile * 2 / self.block)  # noqa: E501
 
     # ---- text
-    def _address(self, o: Operand, keep: set[Var]) -> Ix:
-        assert o.address is not None
-        return substitute(o.address, {v: Ix() for v in variables(o.address)  # type: ignore[misc]
-                                      if v not in keep})
-
-    def micro(self) -> str:
+    def micro(self) -> Stmt:
         """The tile: lines first to last of some images."""
-        x, L, pixels = self.x, self.lanes, self.x.pixels
-        sums = [(i, c, t) for i in range(self.mr) for c in range(self.cg) for t in range(x.taps)]
-        a_row, b_channel = self._steps(self.m.a.address, self.row), self._steps(self.place, self.channel)
+        x, L, apart = self.x, self.lanes, self.cg * self.x.taps * self.lanes
+        b_channel = self._steps(self.place, self.channel)
         n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
-        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *sums, "
-               f"long pictures, long first, long last) {{",
-               "  " + " ".join(f"hy_v s{i}_{c}_{t} = HYV_LOAD(sums + {((i * self.cg + c) * x.taps + t) * L});" for i,
-                               c, t in sums),
-               f"  for (long n = 0; n < pictures; n++) for (long y = first; y < last; y += {self.lines}) {{",
-               f"    const float *a = A + n * {self._steps(self.m.a.address, n)}l + y * "
-               f"{self._steps(self.m.a.address, y)}l;",
-               f"    const float *b = B + n * {self._steps(self.place, n)}l + y * {self._steps(self.place, y)}l;"]
-        out += ["    " + s for s in self._masks()]
-        for x0 in range(0, pixels, L):
-            mask = ("HYV_LOADM(mk, {})" if self.lines > 1 else f"HYV_LOADM(HYV_FIRST({pixels - x0}), {{}})"
-                    if x0 + L > pixels else "HYV_LOAD({})")
-            out.append("    { " + " ".join(f"const hy_v a{i} = {mask.format(f'a + {i * a_row + x0}')};"
-                                           for i in range(self.mr)))
-            for c in range(self.cg):
-                for t in range(x.taps):
-                    products = " ".join(f"s{i}_{c}_{t} += a{i} * v;" for i in range(self.mr))
-                    out.append(f"      {{ const hy_v v = {self._pixels(c * b_channel, t, x0)}; {products} }}")
-            out.append("    }")
-        return "\n".join([*out, "  }",
-                          "  " + " ".join(f"HYV_STORE(sums + {((i * self.cg + c) * x.taps + t) * L}, s{i}_{c}_{t});"
-                                          for i, c, t in sums), "}"])
+        places = [(c * b_channel, t) for c in range(self.cg) for t in range(x.taps)]
+        steps = [Sums([self._pixels(at, t, x0) for at, t in places], self._gradient(x0))
+                 for x0 in range(0, x.pixels, L)]
+        loops = ["for (long n = 0; n < pictures; n++) {",
+                 f"for (long y = first; y < last; y += {self.lines}) {{",
+                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
+                   for p, at in (("g", self.m.a.address), ("b", self.place)))]
+
+        def to(i: int, j: int) -> int:
+            return j * apart + i * L
+        return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
+                        "long last", [*steps[0].read("sums", to),
+                                      *within([*loops, *self._masks()], [Scope(tuple(s.step())) for s in steps]),
+                                      *steps[0].write("sums", to)])
+
+    def _gradient(self, x0: int) -> list[str]:
+        """Vectors of the gradient's pixels from x0 on, of each row."""
+        row, pixels = self._steps(self.m.a.address, self.row), self.x.pixels
+        load = ("HYV_LOADM(mk, {})" if self.lines > 1 else f"HYV_LOADM(HYV_FIRST({pixels - x0}), {{}})"
+                if x0 + self.lanes > pixels else "HYV_LOAD({})")
+        return [load.format(f"g + {i * row + x0}") for i in range(self.mr)]
 
     def _masks(self) -> list[str]:
         """Which lanes count where a vector holds several lines, of which the last ones may be beyond the end."""
@@ -260,9 +251,8 @@ class Correlation:
         at = [substitute(i, {self.x.tap: Ix()} if self.x.tap else {}) for i in self.at]
         # of the border's first pixel; the tile adds the place in the line
         self.place = linear(self.picture.shape, at)
-        source = "\n".join([self.micro(), *self.body()])
-        return Printed(self.name, source, self.args, "contraction",
-                       self.count * self.tile * self.lanes * 4 + self.dot.size * 4, True, vectors=True)
+        self.scratch = self.count * self.tile * self.lanes * 4 + self.dot.size * 4
+        return self.printed([self.micro(), *self.body()], "contraction")
 
     def body(self) -> list[str]:
         """Blocks of images, tiles; then all sums of lanes; then the root."""
@@ -272,30 +262,30 @@ class Correlation:
         groups = math.prod(v.extent for v in outer)
         blocks = -(-(n.extent if n else 1) // self.block)
         work = self.dot.size * self.vectors * L * y.pixels * math.prod(v.extent for v in self.pictures)
-        tiles = math.prod(v.extent for v in self.around) * self.row_tiles
+        tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count
         threads = "hy_threads" if work >= PARALLEL_WORK and tiles > 1 else "1"
         keep = {*self.around, *outer}
         assert m.a.address is not None and m.a.base is not None
         a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
         line = self.picture.shape[-1] if y.pixel is not None else 0
         tile = self.tile * L
-        inner = [f"const long c = {start('ct', self.cg, self.channel.extent)};"]
+        inner = [f"const long c = {self.channel_tiles.first('ct')};"]
         for tap in range(y.taps):
             first, last = y.range(tap)
             move = (tap * y.dilation - y.border) * line
             if self.height < y.pixels:
                 first = f"low > {first} ? low : {first}"  # type: ignore[assignment]
                 last = f"high < {last} ? high : {last}"  # type: ignore[assignment]
-            to = f"sums + ((t * {self.channel_tiles} + ct) * {y.taps} + {tap}) * {tile}l"
+            to = f"sums + ((t * {self.channel_tiles.count} + ct) * {y.taps} + {tap}) * {tile}l"
             inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, "
                          f"pictures, {first}, {last});")
-        channels = [f"for (long ct = 0; ct < {self.channel_tiles}; ct++) {{", *("  " + s for s in inner), "}"]
+        channels = [f"for (long ct = 0; ct < {self.channel_tiles.count}; ct++) {{", *("  " + s for s in inner), "}"]
         if self.height < y.pixels:
             channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
                         f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
         body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
-                f"  const long rt = t % {self.row_tiles}, r = {start('rt', self.mr, self.row.extent)};",
-                *("  " + s for s in decode(f"(t / {self.row_tiles})", [v for v in self.around if v.extent > 1])),
+                f"  const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
+                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", [v for v in self.around if v.extent > 1])),
                 f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
                 f"{self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
                 f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",  # noqa: E501
@@ -303,9 +293,7 @@ class Correlation:
         head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
                 f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
                 *decode(f"(block / {blocks})", [v for v in outer if v.extent > 1])]
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(arg.dtype)} *p{i}" for i,
-                 arg in enumerate(self.args)]
-        return [f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{",
+        return [self.head(),
                 f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
                 f"  #pragma omp parallel num_threads({threads})",
@@ -316,7 +304,7 @@ class Correlation:
     def _joined(self) -> list[str]:
         """The lanes of all sums added up, into the contraction's own order."""
         y, x, r, c = self.y, self.x, self.row, self.channel
-        loops = [*self.around, Var("rt", self.row_tiles), Var("ct", self.channel_tiles), Var("ky", y.taps),
+        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
                  Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
         names = {r: var(Var("row", max(r.extent, 2))) if r.extent > 1 else Ix(),
                  c: var(Var("chan", max(c.extent, 2))) if c.extent > 1 else Ix()}
@@ -324,10 +312,10 @@ class Correlation:
             if axis.tap is not None:
                 names[axis.tap] = var(Var(tap, axis.taps))
         to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
-        return loop_nest(loops,
-                         [f"const long row = {start('rt', self.mr, r.extent)} + i, chan = "
-                          f"{start('ct', self.cg, c.extent)} + j;",
-                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])  # noqa: E501
+        return loop_nest(loops, [f"const long row = {self.row_tiles.first('rt')} + i;",
+                                 f"const long chan = {self.channel_tiles.first('ct')} + j;",
+                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * "
+                                 f"{self.lanes}));"])
 
     def _root(self) -> list[str]:
         """The kernel's root from the contraction."""

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Mapping
 
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull
-from hybrid.ir.index import Ix, Var, coefficient, linear, regroup, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, regroup, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 
@@ -166,8 +166,3 @@ def _path(root: Node, dot: Node) -> list[Node]:
         n = parent[n]                                   # type: ignore[assignment]
         path.append(n)
     return path
-
-
-def free_of(x: Ix, vs: Sequence[Var]) -> bool:
-    """Whether an expression has none of some variables."""
-    return not variables(x) & set(vs)

@@ -10,18 +10,17 @@ import numpy as np
 
 from ...autograd.dispatch import TIMERS
 from ...base import config, pending
-from ...base.pytree import LEAF, flatten
+from ...base.pytree import flatten
 from ...base.scope import CASTS, SCOPE
 from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from . import rounds
-from .events import Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
+from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
+from .followed import STATE, current, is_promised, take
 from .joined import unfit
-from .rounds import STATE, event, give_up, settle, settle_all, strange
+from .rounds import event, give_up, settle, settle_all, strange
 
-# structures of so many arrays by position
-PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 LOOKED_INTO = "mixed precision, a profiler or a check of each operator is on"
 _STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
 
@@ -32,15 +31,24 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         return engine._slow(args, kwargs)
     if STATE.busy:
         return ordinary()
-    if STATE.round is None:
+    track, begins = STATE.track, False
+    if track is None and STATE.round is None:
         if STATE.broken or not _begins(engine, args):
+            return ordinary()
+        begins, track = True, engine.rounds.track and engine.rounds.track()
+    leaves, structure = _arguments(args, kwargs)
+    what = Call(engine, _root(engine).number(engine))
+    if track is not None:
+        out = take(track, what, leaves, structure)
+        if out is not NotImplemented:
+            return out
+    if current() is None:
+        if not begins:
             return ordinary()
         rounds.begin(engine.rounds)
     if CASTS or TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
-    leaves, structure = _arguments(args, kwargs)
-    what = Call(engine, _root(engine).number(engine))
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
 
 
@@ -54,13 +62,18 @@ def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
 
 def loss(block: Any, args: Any, kwargs: Any, ordinary: Callable[[], Any]) -> Any:
     """A call of a loss of this library that is not hybridized, while a round is watched: one event, as if it were."""
-    r = STATE.round
-    if r is None or STATE.busy or not SCOPE.recording or CASTS or TIMERS or OBSERVERS:
+    if (STATE.round is None and STATE.track is None or STATE.busy or not SCOPE.recording or CASTS or TIMERS
+        or OBSERVERS):
         return ordinary()
     leaves, structure = _arguments(args, kwargs)
-    if not any([isinstance(x, NDArray) and r.has(x) for x in leaves]):
-        return ordinary()
     what = Loss(block, block._version, type(block).hybrid_forward)
+    if STATE.track is not None:
+        out = take(STATE.track, what, leaves, structure)
+        if out is not NotImplemented:
+            return out
+    r = current()
+    if r is None or not any([isinstance(x, NDArray) and r.has(x) for x in leaves]):
+        return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: "")
 
 
@@ -107,16 +120,25 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
 def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
              ordinary: Callable[[Sequence[Any]], Any]) -> Any:
     """An operator that is called while a round is watched. ordinary: calls it with some inputs."""
-    r = STATE.round
-    if r is None or STATE.busy:
+    if STATE.busy or STATE.round is None and STATE.track is None:
+        return ordinary(inputs)
+    track = STATE.track
+    if track is not None and not any([is_promised(x) for x in inputs]):
+        return ordinary(inputs)
+    given = tuple([x is not None for x in inputs])
+    what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
+    if track is not None:
+        out = take(track, what, [x for x in inputs if x is not None], None)
+        if out is not NotImplemented:
+            return out
+    r = current()
+    if r is None:
         return ordinary(inputs)
     if not any([r.has(x) for x in inputs]):
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if CASTS or TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary(inputs)
-    given = tuple([x is not None for x in inputs])
-    what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
     try:
         hash(what)
     except TypeError:
@@ -133,12 +155,20 @@ def _check_operator(node: Node, d: Any) -> str:
 
 def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
     """A method of an array under ``record``, which is no operator."""
-    r = STATE.round
-    if r is None or STATE.busy or SCOPE.traces or not r.has(x):
+    if STATE.round is None and STATE.track is None or STATE.busy or SCOPE.traces:
         return ordinary()
     try:
         what = Method(name, tuple(map(hashable, given)))
     except TypeError:
+        return ordinary()
+    if STATE.track is not None:
+        if not is_promised(x):
+            return ordinary()
+        out = take(STATE.track, what, [x], None)
+        if out is not NotImplemented:
+            return out
+    r = current()
+    if r is None or not r.has(x):
         return ordinary()
     return event(what, [x], None, ordinary,
                  lambda node: "" if x._ag is not None else f"{name} gives an array that shares memory")
@@ -146,10 +176,15 @@ def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any])
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
     """``autograd.backward``."""
-    r = STATE.round
-    if r is None or STATE.busy:
+    if STATE.round is None and STATE.track is None or STATE.busy:
         return ordinary()
     several = list(heads) if isinstance(heads, (list, tuple)) else [heads]
+    if (STATE.track is not None and head_grads is None and not retain_graph
+        and take(STATE.track, Backward(bool(train_mode)), several, None) is None):
+        return None
+    r = current()
+    if r is None:
+        return ordinary()
     if head_grads is not None or retain_graph:
         strange("backward is given gradients of its heads, or told to keep the recording")
         return ordinary()
@@ -173,7 +208,13 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     if STATE.busy:
         return ordinary()
     STATE.broken = False
-    r = STATE.round
+    track = STATE.track
+    if (track is not None and type(batch_size) in (int, float) and batch_size and not ignore_stale_grad
+        and trainer.joins()):
+        trainer.size.value = batch_size
+        if rounds.finish_track(track, Step(weakref.ref(trainer))):
+            return None
+    r = current()
     if r is None:
         return ordinary()
     if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from ... import autograd
 from ...autograd.dispatch import invoke
-from ...base.pytree import unflatten
+from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
+
+# structures of so many arrays by position
+PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 
 
 class Call(NamedTuple):
@@ -26,6 +29,14 @@ class Call(NamedTuple):
             SCOPE.traces[-1].blocks.append(self.engine.owner)        # what the trace depends on
         return self.engine.slow_path(*args, **kwargs)
 
+    def lead(self, front: Callable[[Any], Any]) -> None:
+        """Have calls go straight to a track of their rounds. front(places): the way there, as long as places hold what
+        they held (free_variables.py)."""
+        counters, used = self.engine.counters, self.engine._used
+        if counters is not None and not used and self.version == self.engine.rounds.number(self.engine):
+            every = (*counters, CASTS_VERSION, used)
+            self.engine._ways.add(self.engine.rounds, front(tuple((c, None, tuple(c)) for c in every)))
+
 
 class Loss(NamedTuple):
     """A call of a loss of this library that is not hybridized: its code depends on its attributes alone."""
@@ -37,6 +48,11 @@ class Loss(NamedTuple):
         """Make the call."""
         args, kwargs = unflatten(structure, iter(values))
         return self.block(*args, **kwargs)
+
+    def lead(self, front: Callable[[Any], Any]) -> None:
+        """As that of a Call; what changes the block takes the way away (``HybridBlock._touched``)."""
+        if self.version == self.block._version:
+            self.block.__dict__["_fast_path"] = [front(((type(self.block), "hybrid_forward", self.code),))]
 
 
 class Operator(NamedTuple):
@@ -157,6 +173,10 @@ class Node:
         self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
 
+    def as_it_was(self) -> bool:
+        """Whether what a call's code reads of Python's objects is as it was."""
+        entry = self.entry
+        return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
     def waits(self) -> bool:
         """Whether rounds that begin with this event run as they are, since their program is being compiled."""
@@ -177,6 +197,11 @@ class Root(Node):
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
         self.why = ""                                    # why rounds are not joined
+        # a weak reference to the track of rounds that are followed in C (followed.py), or None; how many there were,
+        # and after how many rounds there may be another one
+        self.track: Any = None
+        self.laid = self.lay_again = 0
+        self.missed = 0                                  # counts where a way ends, as for a compiled signature
         self._counts = -1
         self._version: Any = None
         self._number = 0

@@ -10,6 +10,7 @@ from ...buffers.array import NDArray
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
 from .events import Backward, Event, Method, Node, Step
+from .followed import lay
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
 COMING = "its program is being compiled in the background"
@@ -40,6 +41,15 @@ def run(r: Any, node: Node) -> str:
         if x is not None:
             x._ag, x._data, x._away = None, y._data, None
     return ""
+
+
+def lay_track(r: Any, node: Node) -> None:
+    """Rounds that go the way of one that a program has just done are followed in C from now on, where that can be."""
+    alive = r.alive()
+    plan = _plans(node).get(alive)
+    if plan is not None:
+        way = plan.engine.fast_path if plan.engine.fast_path[0] is not None else [plan.engine]
+        plan.track = lay(r, way, alive) or plan.track
 
 
 def _not_given(path: Sequence[Node]) -> frozenset[int]:
@@ -79,6 +89,7 @@ class Plan:
     def __init__(self, events: Sequence[Event], alive: Sequence[int], name: str):
         self.refused = ""                                # why there is none
         self.begun = False                               # whether it did a round
+        self.track: Any = None                           # of rounds that it does (followed.py)
         self.coming: Any = None                          # the signature whose program is being compiled
         self.engine = Hybridized(_replay(events, alive), f"{name}: round")
 

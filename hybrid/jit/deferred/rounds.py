@@ -7,7 +7,6 @@ the events the ordinary way, in their order, and everything is where it would ha
 """
 from __future__ import annotations
 
-import threading
 import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
@@ -19,8 +18,9 @@ from ...base.scope import SCOPE
 from ...buffers import evict
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
-from . import joined
+from . import followed, joined
 from .events import Backward, Event, Node, Root, Step
+from .followed import LIVE, ROUNDS, STATE, current, not_watched
 from .round import Round
 
 TIMES = 2                       # so often a round is met before it is put off
@@ -31,28 +31,13 @@ MOST_SETTLED = 3                # rounds that were looked into, for each round t
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
 
 
-class State(threading.local):
-    """The round of the running thread. busy: events that were put off are done just now."""
-    round: Round | None = None
-    broken = False                                       # whether the rest of a round up to its step is not followed
-    busy = False
-
-
-STATE = State()
-ROUNDS: list[Round] = []        # of all threads, those that put something off
-
-
 def begin(root: Root) -> Round:
     """A new round of this thread."""
     STATE.round = made = Round(root)
     root.why = root.why or "no two rounds were equal so far"
     pending.WATCHED[0] += 1
-    made.counted = weakref.finalize(made, _not_watched)              # also where its thread ends first
+    made.counted = weakref.finalize(made, not_watched)              # also where its thread ends first
     return made
-
-
-def _not_watched() -> None:
-    pending.WATCHED[0] -= 1
 
 
 def end(r: Round) -> None:
@@ -103,7 +88,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
             return ordinary()
         key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
-        if node is not None and node.ready and off and _as_it_was(node) and not (node.waiting and node.waits()):
+        if node is not None and node.ready and off and node.as_it_was() and not (node.waiting and node.waits()):
             r.node.likely = node
             return put_off(r, node)
         settle(r, "another call followed than in the rounds before it")
@@ -118,7 +103,7 @@ def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node 
     e = node.event
     if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording
         and e.np_array is SCOPE.np_array and e.structure == structure and len(e.inputs) == len(leaves)
-        and _as_it_was(node) and r.match(e.inputs, leaves)):
+        and node.as_it_was() and r.match(e.inputs, leaves)):
         return node
     return None
 
@@ -176,14 +161,15 @@ def _note(r: Round, node: Node, made: Any) -> str:
 
 def over() -> None:
     """A step ends what is left of this thread's round."""
-    if STATE.round is not None:
-        end(STATE.round)
+    r = current()
+    if r is not None:
+        end(r)
     STATE.broken = False
 
 
 def strange(why: str) -> None:
     """The rest of this thread's round is not followed; what was put off is done."""
-    r = STATE.round
+    r = current()
     if r is None:
         return
     settle(r, why)
@@ -191,12 +177,6 @@ def strange(why: str) -> None:
     r.root.refused = r.root.refused or r.root.strange > MOST_STRANGE
     end(r)
     STATE.broken = True
-
-
-def _as_it_was(node: Node) -> bool:
-    """Whether what a call's code reads of Python's objects is as it was."""
-    entry = node.entry
-    return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
 
 def _met(r: Round) -> None:
@@ -279,7 +259,8 @@ def _come_back(r: Round) -> None:
 
 def finish(r: Round, node: Node) -> None:
     """The step that ends a round: all of it is done, by one program."""
-    _come_back(r)
+    if r.deferred:                                       # else its track did that
+        _come_back(r)
     end(r)
     old, STATE.busy = STATE.busy, True
     try:
@@ -288,17 +269,40 @@ def finish(r: Round, node: Node) -> None:
             _not_joined(r, why)
         else:
             r.root.joined += 1
+            joined.lay_track(r, node)
     except BaseException as err:
-        _failed(r, err)
+        failed(r, err)
         raise
     finally:
         STATE.busy = old
 
 
-def settle(r: Round | None, why: str) -> None:
-    """What a round put off is done now: behind ``backward``, where that happens often, by one program, else the
-    ordinary way."""
+def finish_track(track: Any, step: Step) -> bool:
+    """The step that ends a round which is followed in C, where that is so: all of it is done by one program."""
+    path = track.path
+    try:
+        out = track.finish(step)
+    except BaseException as err:
+        failed(path.round_of(track)[1], err)
+        raise
+    if out is NotImplemented:
+        return False
+    if out:
+        path.done += 1
+        path.root.joined += 1
+    else:                                                # the program has to be bound anew, or the like
+        with LOCK:
+            _, r = path.round_of(track)
+            finish(r, r.node)
+    return True
+
+
+def settle(r: Any, why: str) -> None:
+    """What a round (or its track) put off is done now: behind ``backward``, where that happens often, by one program,
+    else the ordinary way."""
     with LOCK:
+        if r is not None and type(r) is not Round:
+            r = followed.taken_over(r)
         if r is None or not r.deferred:                  # another thread was first
             return
         node, root = r.node, r.root
@@ -314,11 +318,11 @@ def settle(r: Round | None, why: str) -> None:
                     why = joined.COMING if instead == joined.COMING else why
                 _not_joined(r, why)
         except BaseException as err:
-            _failed(r, err)
+            failed(r, err)
             raise
 
 
-def _failed(r: Round, err: BaseException) -> None:
+def failed(r: Round, err: BaseException) -> None:
     """What was put off could not be done: whoever looks at a result gets the error."""
     for ref in r.results:
         x = ref()
@@ -366,6 +370,9 @@ def settle_all(why: str, raw: Any = None, drawn: bool = False) -> None:
     if STATE.busy and raw is None:                       # this thread's own round is not put off just now
         return
     with LOCK:
+        for track in list(LIVE):
+            if (raw is None or followed.reads(track, raw)) and (track.path.draws or not drawn):
+                followed.taken_over(track)
         for r in list(ROUNDS):
             if (raw is None or r.reads(raw)) and (r.draws or not drawn):
                 settle(r, why)
@@ -373,7 +380,7 @@ def settle_all(why: str, raw: Any = None, drawn: bool = False) -> None:
 
 def give_up() -> None:
     """An exception ends this thread's round."""
-    r = STATE.round
+    r = current()
     if r is not None and not STATE.busy:
         settle(r, "an exception left record()")
         end(r)

@@ -1,0 +1,161 @@
+"""Rounds that go the way of those before them, in C: a Track (kernels/c/launcher_rounds.h) holds what is known of the
+events of a path, and puts them off without Python's bookkeeping. Where anything else happens, ``taken_over`` makes a
+Round of what it has put off so far, and Python goes on from there.
+"""
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from typing import Any, Sequence
+
+from ...autograd.dispatch import TIMERS
+from ...base import pending
+from ...base.pytree import LEAF, unflatten
+from ...base.scope import CASTS, SCOPE
+from ...buffers.array import REBINDS, NDArray
+from ...buffers.derived import OUTSIDE
+from ...buffers.evict import LOCK
+from ...buffers.extents import Extents, extent
+from ...buffers.promise import Promise
+from ...buffers.tape import Slot
+from ...runtime import launcher
+from ...runtime.observers import OBSERVERS
+from .events import PLAIN, Node, Root, Step
+from .round import Round
+
+ONE, TUPLE, NOTHING = 0, 1, 3           # what the results of an event come in, for the launcher
+LONGEST = 10                            # rounds that are waited before another track is laid: 2 ** that at most
+ALLOWED = 4                             # rounds that left a track, for each that it did (and one), until it goes
+
+
+class State(threading.local):
+    """The round of the running thread. track: of its round, where that is followed in C. busy: events that were put off
+    are done just now."""
+    round: Round | None = None
+    track: Any = None
+    broken = False                                       # whether the rest of a round up to its step is not followed
+    busy = False
+
+
+STATE = State()
+ROUNDS: list[Round] = []        # of all threads, those that put something off
+LIVE: list[Any] = []            # tracks that put something off
+_handed: dict[tuple[Any, int], Round] = {}      # rounds that another thread took over, by track and their own thread
+
+
+def not_watched() -> None:
+    """A round is over that ``pending.WATCHED`` counts."""
+    pending.WATCHED[0] -= 1
+
+
+def current() -> Round | None:
+    """This thread's round, as Python knows it."""
+    track = STATE.track
+    if track is not None:
+        with LOCK:
+            found = _handed.pop((track, threading.get_ident()), None)
+            if found is not None:
+                STATE.round, STATE.track = found, None
+            else:
+                taken_over(track)
+    return STATE.round
+
+
+def taken_over(track: Any) -> Round | None:
+    """The round that a track has put off, as Python knows it; None where it has put off nothing. Under ``LOCK``."""
+    if track not in LIVE:
+        return None
+    LIVE.remove(track)
+    path: Path = track.path
+    thread, made = path.round_of(track)
+    made.deferred, made.counted = True, weakref.finalize(made, not_watched)
+    ROUNDS.append(made)
+    if thread == threading.get_ident():
+        STATE.round, STATE.track = made, None
+    else:
+        _handed[track, thread] = made
+    path.left += 1
+    if path.left > ALLOWED * (1 + path.done):
+        path.root.track = None
+    return made
+
+
+def reads(track: Any, raw: Any) -> bool:
+    """Whether memory is among what a track has put off."""
+    return Extents(track.memory()).meets(*extent(raw))
+
+
+def take(track: Any, what: Any, leaves: Sequence[Any], structure: Any) -> Any:
+    """The result of an event, which is put off; NotImplemented where a track does not go that way."""
+    out = track.take(what, leaves, structure)
+    return out if type(out) is not tuple else unflatten(track.path.nodes[track.at - 1].made[0], iter(out))
+
+
+def is_promised(x: Any) -> bool:
+    """Whether an array is one of a round that is put off."""
+    return x is not None and type(x._away) is Promise
+
+
+class Path:
+    """What Python knows of a track: the places of its events in the tree, and how it went."""
+
+    def __init__(self, root: Root, nodes: Sequence[Node], draws: bool):
+        self.root, self.nodes, self.draws = root, tuple(nodes), draws
+        self.done = self.left = 0                        # rounds that a track did, and that left it
+
+    def round_of(self, track: Any) -> tuple[int, Round]:
+        """The thread and the Round of what a track has put off; the track is free then."""
+        thread, at, given, results, hidden = track.give()
+        made = Round(self.root)
+        made.node, made.trail = self.nodes[at - 1], list(self.nodes[:at])
+        made.outside, made.arguments = [weakref.ref(x) for x in given], given
+        made.hidden, made.results, made.draws = hidden, results, self.draws
+        for i, ref in enumerate(results):
+            x = ref()
+            if x is not None:
+                made.numbers[id(x)] = i
+                x._away.round = made
+        for x, _, _ in hidden:
+            x._away.round = made
+        return thread, made
+
+
+# ---- laying one
+def lay(r: Round, fast: list[Any], alive: Sequence[int]) -> Any:
+    """A track for rounds that go the way of one that was just done; None where there is none, or not yet. fast: holds
+    the program. alive: numbers of the results that it gives."""
+    root, old = r.root, r.root.track() if r.root.track is not None else None
+    if old is not None and old.rebinds == REBINDS[0] or root.joined < root.lay_again:
+        return None
+    made, outside = launcher.part("Track"), [ref() for ref in r.outside]
+    if made is None or any(x is None for x in outside) or any(node.seen != REBINDS[0] or not node.as_it_was()
+                                                                  for node in r.trail[:-1]):
+        return None
+    root.laid += 1
+    root.lay_again = root.joined + (1 << min(root.laid, LONGEST))
+    kept = tuple(i in alive for i in range(len(r.results)))
+    track = made(NDArray, Promise, Slot, (SCOPE, STATE, LOCK, REBINDS, OUTSIDE, pending.WATCHED, pending.PUT_OFF, LIVE,
+                                          fast, kept, (CASTS, TIMERS, OBSERVERS)),
+                 tuple(_described(node, outside) for node in r.trail))
+    track.path = Path(root, r.trail, r.draws)
+    root.track = weakref.ref(track)
+    front = launcher.part("Front")
+    for i, node in enumerate(r.trail):
+        e = node.event
+        if hasattr(e.what, "lead") and e.structure == PLAIN.get(len(e.inputs)) and node.made[0] == LEAF:
+            e.what.lead(functools.partial(front, track, i))
+    return track
+
+
+def _described(node: Node, outside: Sequence[NDArray]) -> tuple[Any, ...]:
+    """What the launcher is told of an event."""
+    e = node.event
+    inputs = tuple(i if type(i) is int else (-1 - i[0], *i[1:4], outside[-1 - i[0]]._ctx, Promise(i[1], i[2], None))
+                   for i in e.inputs)
+    structure, made = node.made if node.made is not None else (None, ())
+    kind = NOTHING if node.made is None else ONE if structure == LEAF else TUPLE
+    last = isinstance(e.what, Step)
+    return (e.what, inputs, e.structure, e.training, e.recording, e.np_array, kind, made,
+            () if last else tuple(node.away), tuple(node.slots),
+            node.entry.guard.pinned() if node.entry is not None else ())
