@@ -160,3 +160,36 @@ def test_stub_files_do_not_depend_on_what_was_looked_up() -> None:
             getattr(module, name)
     assert {"exp", "dot"} <= vars(nd).keys()
     assert stubs.texts() == before and not stubs.stale()
+
+
+OF_SEVERAL_STEPS = {
+    "power": lambda x, y: x ** 2, "greater": lambda x, y: x > y, "where": lambda x, y: nd.where(x > 0.5, x, y),
+    "where of numbers": lambda x, y: nd.where(x, x, y), "clip": lambda x, y: nd.clip(x, 0.2, 0.8),
+    "sum": lambda x, y: nd.sum(x, axis=1), "mean": lambda x, y: x.mean(), "softmax": lambda x, y: nd.softmax(x),
+    "gelu": lambda x, y: nd.LeakyReLU(x, act_type="gelu"), "dot": lambda x, y: nd.dot(x, y),
+    "dot of transposed": lambda x, y: nd.dot(x, y, transpose_a=True, transpose_b=True),
+    "a number everywhere": lambda x, y: nd.ones_like(x), "transpose": lambda x, y: nd.transpose(x)}
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL_STEPS)
+def test_calls_of_several_steps_are_the_same_each_time(known_call, name: str) -> None:
+    run = OF_SEVERAL_STEPS[name]
+    x, y = (nd.array(onp.random.RandomState(i).rand(4, 4).astype("float32")) for i in (1, 2))
+    before = x.asnumpy(), y.asnumpy()
+    first = run(x, y)
+    expected = first.asnumpy()
+    for _ in range(3):
+        found = run(x, y)
+        assert found.dtype == first.dtype and not onp.shares_memory(found._data, x._data)
+        onp.testing.assert_array_equal(found.asnumpy(), expected)
+        found[:] = 7                                     # nobody else's: neither the inputs' nor the program's
+    onp.testing.assert_array_equal(run(x, y).asnumpy(), expected)
+    onp.testing.assert_array_equal(x.asnumpy(), before[0])
+    onp.testing.assert_array_equal(y.asnumpy(), before[1])
+
+
+def test_calls_of_a_few_steps_go_through_c(known_call) -> None:
+    x, y = nd.ones((4, 4)), nd.ones((4, 4))
+    x > y, x ** 2
+    assert known_call(OPS["_greater"].known, (x, y), {}, None) is not None
+    assert known_call(OPS["_power_scalar"].known, (x,), {"scalar": 2}, None) is not None

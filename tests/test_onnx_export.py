@@ -132,13 +132,13 @@ def _convolutions() -> gluon.HybridBlock:
 
 
 DYNAMIC = {        # network, its input's shape, what varies, another shape, the output's shape as it is declared
-    "attention": (Attention, (2, 5, 24), None, (3, 7, 24), ["", "", 24]),
+    "attention": (Attention, (2, 5, 24), None, (3, 7, 24), ["n0", "n1", 24]),
     "pictures": (_convolutions, (1, 3, 12, 12), [("n", 3, None, None)], (4, 3, 20, 16), ["n", 3]),
     "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), (2, 5, 4), [("n", 5, 4)], (3, 5, 4),
              ["n", 5, 12]),
     "counted": (lambda: gluon.nn.HybridLambda(lambda F, d: F.broadcast_add(d, F.contrib.arange_like(d, axis=1))),
                 (2, 5), [("n", "t")], (3, 4), ["n", "t"]),
-    "gru": (lambda: gluon.rnn.GRU(6, 2), (5, 2, 4), [(None, "n", 4)], (6, 3, 4), ["", "n", 6]),
+    "gru": (lambda: gluon.rnn.GRU(6, 2), (5, 2, 4), [(None, "n", 4)], (6, 3, 4), ["n0", "n", 6]),
 }
 
 

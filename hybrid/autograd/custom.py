@@ -273,6 +273,10 @@ def _eager(arrays: list[NDArray], values: Mapping[str, Any]) -> list[NDArray]:
 class CustomDef(OpDef):
     """``Custom``, whose attributes and inputs depend on ``op_type``."""
 
+    def runs_code_of_others(self) -> bool:
+        """The property's."""
+        return True
+
     def parse(self, given: Mapping[str, Any]) -> Attrs:
         """Any attributes; all but op_type are the property's."""
         texts = {k: v if isinstance(v, str) else to_string(v) for k, v in given.items()}

@@ -10,11 +10,12 @@ import numpy as np
 from ..base.scope import CASTS, SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
-from ..ir.direct import WARNINGS, quiet, quietly
-from ..ir.evaluate import single
+from ..ir.direct import WARNINGS, own, quiet, quietly
+from ..ir.evaluate import single, straight
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..runtime import launcher
+from ..runtime.repeated import ELEMENTS
 
 MOST = 4096                                             # calls that are remembered of an operator
 OTHER_DTYPES = "other dtypes"                           # noted of programs whose dtypes its own way does not give
@@ -80,7 +81,21 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
     if len(d.known) >= MOST:
         d.known.clear()
     eager = None if OTHER_DTYPES in program.memo else d.eager
-    d.known[key] = Known(program, attrs, eager, single(program) if eager is None else None, d.num_visible(attrs))
+    visible = d.num_visible(attrs)
+    function = single(program) if eager is None else None
+    if function is None and visible == 1 and sum(n.size for n in program.order()) < ELEMENTS:
+        if eager is not None and eager(np, raws, attrs) is None:
+            eager = None                                    # its own way does not apply to such arrays
+        function = straight(program) if eager is None else _of_operator(eager, attrs)
+    d.known[key] = Known(program, attrs, eager, function, visible)
+
+
+def _of_operator(eager: Callable[..., Any], attrs: Attrs) -> Callable[..., Any]:
+    """An operator's own way as a function of raw arrays; it gives None where that way gives none."""
+    def function(*raws: np.ndarray) -> Any:
+        found = eager(np, list(raws), attrs)
+        return None if found is None else own(found[0], raws, np)
+    return function
 
 
 def counted() -> None:
@@ -105,11 +120,11 @@ def find(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Kno
     return None if known is None else (known, raws)
 
 
-def by_function(function: Callable[..., Any], raws: Sequence[np.ndarray]) -> np.ndarray:
-    """The result of a program of one step (``ir.evaluate.single``) as an array in C order."""
+def by_function(function: Callable[..., Any], raws: Sequence[np.ndarray]) -> np.ndarray | None:
+    """The result of what ``Known`` has as a function of raw arrays, in C order; None where it gives none."""
     token = quiet()
     try:
         out = function(*raws)
     finally:
         quietly(token)
-    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
+    return out if out is None or out.flags.c_contiguous else np.ascontiguousarray(out)

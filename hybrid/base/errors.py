@@ -126,7 +126,7 @@ def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library and NumPy, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if of_user(frame) and not frame.f_code.co_filename.startswith(_NUMPY):
+        if _OWNERS[frame.f_code.co_filename] == "user":
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
@@ -189,10 +189,22 @@ def _users(at: TracebackType | None, with_first: bool) -> TracebackType | None:
     return below
 
 
+class _Owners(dict[str, str]):
+    """Whose code a source file holds: "library", "numpy" or "user". Every frame of every stack is asked for it, so each
+    file is looked at once."""
+
+    def __missing__(self, name: str) -> str:
+        ours = name.startswith(_HERE) or name.startswith("<") and not name.startswith(_TYPED)
+        self[name] = owner = "library" if ours else "numpy" if name.startswith(_NUMPY) else "user"
+        return owner
+
+
+_OWNERS = _Owners()
+
+
 def of_user(frame: FrameType) -> bool:
     """Whether a frame runs code outside of this library."""
-    name = frame.f_code.co_filename
-    return not name.startswith(_HERE) and (not name.startswith("<") or name.startswith(_TYPED))
+    return _OWNERS[frame.f_code.co_filename] != "library"
 
 
 def given_symbols(frame: FrameType) -> bool:

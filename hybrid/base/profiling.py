@@ -1,10 +1,13 @@
 """Python's profile hook, lent to this library while it traces."""
 from __future__ import annotations
 
+import functools
 import sys
 from types import CodeType, FrameType
-from typing import Any, Callable
+from typing import Any, Callable, ParamSpec, TypeVar
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 Hook = Callable[[FrameType, str, Any], None]
 
 # modules of this library that read files for the code that calls them
@@ -73,3 +76,19 @@ def _without_this_library(inner: Hook) -> Hook:
             inner(frame, event, arg)
     hook.inner = inner                                     # type: ignore[attr-defined]
     return hook
+
+
+def unheard(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function of this library that calls none of the user's: hooks of this library are off while it runs. Python
+    calls a hook for every function that begins or ends, also where the hook has nothing to do."""
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        hook = sys.getprofile()
+        if getattr(hook, "inner", None) is None:
+            return function(*args, **kwargs)
+        sys.setprofile(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.setprofile(hook)
+    return call

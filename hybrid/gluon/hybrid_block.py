@@ -14,11 +14,12 @@ from ..base.device import current_context
 from ..base.errors import (AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened,
                            user_location)
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
+from ..jit.dims import names_of_axes
 from ..jit.fast_path import NO_FAST_PATH
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..graph.symbol import Group, Symbol, known, var
-from ..graph.symnode import CONCRETE
+from ..graph.symnode import CONCRETE, SIZE_NAMES
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
@@ -382,14 +383,28 @@ class HybridBlock(Block[Result]):
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too; without the casts of mixed
-        precision unless told."""
+        precision unless told. The names of sizes that ``hybridize(dynamic={"data": {0: "batch"}})`` gave are notes
+        ``__size_names__`` of the inputs, one for each axis, with commas between."""
         sym = self._symbol()
+        self._note_sizes()
         params = {p.name: p for p in self.collect_params().values()}
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
         export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments},
                       {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
                       remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+    def _note_sizes(self) -> None:
+        """Writes the names of sizes on the inputs of the exported graph."""
+        if self.__dict__["_form"] is None or self._engine is None:
+            return
+        structure, infos = self.__dict__["_form"]
+        named = names_of_axes(self._engine, structure, [shape for shape, _ in infos])
+        for s, axes, (shape, _) in zip(self._get_graph()[0], named, infos):
+            node = s._one()[0]
+            node.extra.pop(SIZE_NAMES, None)
+            if axes:
+                node.extra[SIZE_NAMES] = ",".join(axes.get(axis, "") for axis in range(len(shape)))
 
     def export_c(self, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
                  plain: bool = False, bindings: Sequence[str] = (), device: bool = False,

@@ -14,6 +14,7 @@ from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context, cpu, current_context
 from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
 from ..numpy import ndarray
+from ..base.profiling import unheard
 from ..base.scope import SCOPE, tracing
 from ..graph.symbol import Symbol, known, var
 from ..base.scope import untraced
@@ -356,6 +357,7 @@ class Parameter(Parts, SparseAccess):
             self._var = self._variable()
         return self._var
 
+    @unheard
     def _variable(self) -> Symbol:
         init = self.init if isinstance(self.init, (str, initializer.Initializer)) or self.init is None else None
         # MXNet writes the shape as it was when first a graph was built

@@ -37,4 +37,4 @@ def hide() -> None:
     for name in dir(Symbol):
         if not name.startswith("_") and name not in _KEPT and not hasattr(NDArray, name):
             owner = next(c for c in Symbol.__mro__ if name in vars(c))
-            setattr(Symbol, name, OfSymbols(name, vars(owner)[name]))
+            setattr(owner, name, OfSymbols(name, vars(owner)[name]))

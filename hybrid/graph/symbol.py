@@ -13,6 +13,7 @@ from ..base import names
 from ..buffers import array as _arrays
 from ..base.device import Context, current_context
 from ..base.errors import AttributeValueError, HybridError, TraceError, of_user, user_location
+from ..base.profiling import unheard
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
@@ -305,6 +306,12 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
            casts: Sequence[Any] = ()) -> Symbol:
     """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts:
     what casts its inputs."""
+    make = _create if d.runs_code_of_others() else _create_unheard
+    return make(d, inputs, attrs, name, hint, casts)
+
+
+def _create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None,
+            casts: Sequence[Any]) -> Symbol:
     attrs, own_notes = _notes_apart(d, looked_at_in(d.name, attrs) if SCOPE.numbers else attrs)
     entries: list[Any] = []
     for x in inputs:
@@ -336,6 +343,9 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
         SCOPE.traces[-1].stateful.append(node)
     count = d.num_visible(a)
     return Symbol([(node, k) for k in range(count)])
+
+
+_create_unheard = unheard(_create)
 
 
 def _entry(x: Any) -> tuple[SymNode, int]:

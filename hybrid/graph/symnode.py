@@ -12,6 +12,7 @@ from ..ops.registry import Attrs, OpDef
 from ..base.scope import SCOPE
 
 
+SIZE_NAMES = "__size_names__"      # a note on an input: the names of its sizes that vary, one for each axis, "n,,"
 DETACHED = "__detached__"          # a note on BlockGrad: not even losses below have a gradient, as of NDArray.detach
 
 

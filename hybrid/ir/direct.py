@@ -38,16 +38,19 @@ def spread(n: Node) -> tuple[Node, ...]:
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
 
 
-def numbers(order: Iterable[Node], used: set[Node]) -> dict[Node, Any]:
-    """The values of those nodes in ``used`` that are single numbers of the program."""
+def numbers(order: Iterable[Node]) -> dict[Node, Any]:
+    """The values of those nodes that are single numbers of the program, or one number in all places of a shape (which
+    take the memory of one)."""
     found: dict[Node, Any] = {}
     for n in order:
         chain = [n]
-        while chain[-1].prim == "reshape":
+        while chain[-1].prim in ("reshape", "expand"):
             chain.append(chain[-1].args[0])
-        if n not in used or chain[-1].prim not in _NUMBERS or chain[-1].size != 1:
+        if chain[-1].prim not in _NUMBERS or chain[-1].size != 1:
             continue
-        value = PRIMS[chain[-1].prim].eager(np, chain[-1]).reshape(n.shape)
+        value = PRIMS[chain[-1].prim].eager(np, chain[-1])
+        for step in reversed(chain[:-1]):
+            value = PRIMS[step.prim].eager(np, step, value)
         value.flags.writeable = False
         found[n] = value
     return found

@@ -302,8 +302,10 @@ def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
     wide = np.dtype(np.float32) if dt.is_half(n.dtype) else n.dtype
 
-    left = _matrices(a, ba, fa, ca)
-    right = _matrices(b, bb, cb, fb)
+    if a.ndim == b.ndim == 2 and len(ca) == 1 and not ba:               # matrices as they are
+        left, right = a if ca == (1,) else a.T, b if cb == (0,) else b.T
+    else:
+        left, right = _matrices(a, ba, fa, ca), _matrices(b, bb, cb, fb)
     left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
     # of a column and a row NumPy's product is slow
     out = left * right if left.shape[-1] == 1 and n.dtype.kind == "f" else xp.matmul(left, right)

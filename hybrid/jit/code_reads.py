@@ -24,7 +24,7 @@ from .free_variables import GONE
 from ..graph.symbol import Symbol
 from . import answers
 
-_OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
+_OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi", "onnx"})
 _ASKED_BY = frozenset({"type", "callable", "Symbol"})         # names in code that asks what its variables are
 _STDLIB = os.path.dirname(os.__file__)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)

@@ -80,6 +80,12 @@ class Varying:
         return found + [{}] * (len(shapes) - len(found))
 
 
+def names_of_axes(owner: "Hybridized", structure: Any, shapes: list[tuple[int, ...]]) -> list[dict[int, str]]:
+    """For each array of a call the names of its sizes that ``hybridize(dynamic=...)`` names, by axis."""
+    found = Varying(owner).axes(structure, shapes)
+    return [{axis: d.name for axis, d in axes.items()} for axes in found] if found is not None else [{} for _ in shapes]
+
+
 def _labels(structure: Any) -> list[Any]:
     """Of each array of a call the place or name of the argument that it is in."""
     (_, by_position), (_, by_name) = structure[1]
@@ -95,8 +101,10 @@ def _arrays(structure: Any) -> int:
 
 
 def _parameters(owner: "Hybridized") -> list[str]:
-    """Names of the parameters of the user's code, by place."""
+    """Names of the parameters of the user's code, or of the inputs of a Symbol, by place."""
     block = owner.owner
+    if inputs := getattr(block, "__dict__", {}).get("_inputs"):
+        return list(inputs)
     for code, first in ((getattr(block, "forward", None), 0), (getattr(block, "hybrid_forward", None), 1),
                         (owner.fn, 0)):
         if code is not None:

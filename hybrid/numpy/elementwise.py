@@ -67,8 +67,11 @@ ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": 
 def binary(name: str, fn: str) -> Any:
     """NumPy's function of two values, either of which may be a number."""
     row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
+    of_arrays = OPS.get(row[0])
 
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        if type(x1) is ndarray and type(x2) is ndarray and out is None and not kwargs and of_arrays is not None:
+            return invoke(of_arrays, (x1, x2), {}, None, None, None, fn)
         options(name, kwargs)
         if has_own_rules(x1) or has_own_rules(x2) or not any(
                 isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):

@@ -74,6 +74,10 @@ class OpDef:
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
     known: dict[Any, Any] = field(default_factory=dict, repr=False)     # eager calls by what they depend on
 
+    def runs_code_of_others(self) -> bool:
+        """Whether shapes or results come from functions outside of this library."""
+        return not self.fn.__module__.startswith("hybrid.")
+
     @property
     def __doc__(self) -> str:                           # type: ignore[override]
         return self.fn.__doc__ or ""

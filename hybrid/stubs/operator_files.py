@@ -265,6 +265,7 @@ def attached(space: Space) -> Iterator[str]:
     """The methods of Symbol that other modules attach and that are no operators."""
     known = {*methods.FLUENT, *OWN_METHODS, *NP_METHODS, *("all", "any", "std", "var")}
     for name, fn in sorted(vars(symbol.Symbol).items()):
+        fn = getattr(fn, "inner", fn)                         # of an attribute that traced code does not see
         foreign = inspect.isfunction(fn) and not fn.__qualname__.startswith("Symbol.")
         if foreign and not name.startswith("_") and name not in known:
             said = str(fn.__annotations__.get("return", "Any")).strip("'")

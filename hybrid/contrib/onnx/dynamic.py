@@ -6,6 +6,7 @@ length that is known, and the error names it.
 """
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
@@ -27,7 +28,7 @@ def varying(make: Make, shapes: Mapping[str, tuple[int, ...]],
     every length that can vary.
     """
     if wanted is not None:
-        marks = _marks(shapes, wanted)
+        marks = _with_names(_marks(shapes, wanted))
         return (*_two(make, shapes, marks), _declared(shapes, marks))
     groups: list[Any] = []
     for shape in shapes.values():
@@ -39,13 +40,21 @@ def varying(make: Make, shapes: Mapping[str, tuple[int, ...]],
         except HybridError:
             continue
         kept.append(key)
-    marks = _grouped(shapes, kept)
+    marks = _with_names(_grouped(shapes, kept))
     return (*_two(make, shapes, marks), _declared(shapes, marks))
 
 
 def _grouped(shapes: Mapping[str, tuple[int, ...]], keys: Sequence[Any]) -> dict[str, list[Any]]:
     """Axes of the same number and length vary together."""
     return {name: [key if key in keys else None for key in enumerate(shape)] for name, shape in shapes.items()}
+
+
+def _with_names(marks: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """The same with a name for each length that the caller gave none."""
+    given = [m for row in marks.values() for m in row if m is not None]
+    free = (name for k in count() if (name := f"n{k}") not in given)
+    names = {m: m if isinstance(m, str) else next(free) for m in dict.fromkeys(given)}
+    return {k: [m if m is None else names[m] for m in row] for k, row in marks.items()}
 
 
 def _marks(shapes: Mapping[str, tuple[int, ...]], wanted: Any) -> dict[str, list[Any]]:
@@ -66,8 +75,7 @@ def _marks(shapes: Mapping[str, tuple[int, ...]], wanted: Any) -> dict[str, list
 
 
 def _declared(shapes: Mapping[str, tuple[int, ...]], marks: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    return {name: [n if m is None else m if isinstance(m, str) else None for n, m in zip(shape, marks[name])] for name,
-            shape in shapes.items()}
+    return {name: [n if m is None else m for n, m in zip(shape, marks[name])] for name, shape in shapes.items()}
 
 
 def _two(make: Make, shapes: Mapping[str, tuple[int, ...]],
@@ -89,10 +97,7 @@ def _two(make: Make, shapes: Mapping[str, tuple[int, ...]],
 
 
 def _shown(names: Mapping[Pair, Any], pair: Pair) -> Any:
-    if pair[0] == pair[1]:
-        return pair[0]
-    found = names.get(pair)
-    return found if isinstance(found, str) else None
+    return pair[0] if pair[0] == pair[1] else names.get(pair)
 
 
 def _refuse(owner: str) -> HybridError:

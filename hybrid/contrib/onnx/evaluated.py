@@ -44,7 +44,8 @@ class NodeEvaluator:
         graph = onnx.helper.make_graph([one], "one", infos, outputs)
         try:
             made = onnx.helper.make_model(graph, opset_imports=imports, functions=model.functions)
-            self.run = library.evaluator()(made, new_ops=[library.loop(), library.optional()]).run
+            own = [library.loop(), library.optional(), library.suppression()]
+            self.run = library.evaluator()(made, new_ops=own).run
         except Exception as err:                           # noqa: BLE001  the evaluator's errors are of many kinds
             raise AttributeValueError(f"ONNX {self._where()} is not known here, nor to the onnx package's evaluator: "
                                       f"{str(err)[:200]}") from err

@@ -13,6 +13,7 @@ from ...base.errors import AttributeValueError
 from ...ops.registry import OPS
 from ...base.atomic import write_bytes
 from ...graph.symbol import Symbol
+from ...graph.symnode import SIZE_NAMES
 from . import library
 from .builder import Graph, Value
 from .dynamic import varying
@@ -33,8 +34,10 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
     ``aux:``), a list of two such dicts, or the path of a ``.params`` file. in_shapes: shapes of the inputs in the order
     of the graph (labels of losses may be left out); in_types: their dtype, or a list. dynamic: lengths may differ when
     the model runs; dynamic_input_shapes: shapes where None or a name stands for such a length (without it, every length
-    that can). run_shape_inference: note shapes within the graph. input_type, input_shape: older names of in_types and
-    in_shapes. opset_version: 13 to 17.
+    that can). Without either, the lengths vary which ``hybridize(dynamic={"data": {0: "batch"}})`` named when the files
+    were exported. In the file such a length is a ``dim_param``: the name, or else ``n0``, ``n1`` and so on.
+    run_shape_inference: note shapes within the graph. input_type, input_shape: older names of in_types and in_shapes.
+    opset_version: 13 to 17.
 
     Every operator that does not draw random numbers or run an algorithm of its own is written, by ONNX's operator of
     that kind or by simpler ones; HybridError names one that cannot be. What depends on parameters alone is computed
@@ -48,19 +51,19 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
     if opset_version not in library.OPSETS:
         raise AttributeValueError(f"opset_version={opset_version!r}: opsets {library.OPSETS[0]} to "
                                   f"{library.OPSETS[-1]} are written")
-    symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
-    if not isinstance(symbol, Symbol):
-        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got "
-                                  f"{type(sym).__name__}; net.export() writes both files of a network")
+    symbol = _symbol(sym)
     arrays = _arrays(params)
     shapes = _shapes(symbol, arrays, in_shapes if input_shape is None else input_shape)
     types = _types(list(shapes), in_types if input_type is None else input_type)
-    make = lambda sizes: build(symbol, sizes, types, arrays, opset_version)          # noqa: E731
-    if dynamic or dynamic_input_shapes is not None:
-        graph, outputs, declared = varying(make, shapes, dynamic_input_shapes)
+    wanted = _named_lengths(symbol, shapes) if not dynamic and dynamic_input_shapes is None else dynamic_input_shapes
+
+    def make(sizes: Mapping[str, tuple[int, ...]]) -> tuple[Graph, list[Value]]:
+        return build(symbol, sizes, types, arrays, opset_version)
+    declared: Mapping[str, Sequence[Any]] = shapes
+    if dynamic or wanted is not None:
+        graph, outputs, declared = varying(make, shapes, wanted)
     else:
         graph, outputs = make(shapes)
-        declared = {name: list(shape) for name, shape in shapes.items()}
     model = _model(onnx, graph, declared, types, outputs, opset_version)
     if run_shape_inference:
         model = onnx.shape_inference.infer_shapes(model)
@@ -70,6 +73,14 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
         log.info("%s", onnx.helper.printable_graph(model.graph))
     write_bytes(onnx_file_path, data)
     return onnx_file_path
+
+
+def _symbol(sym: Any) -> Symbol:
+    symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
+    if not isinstance(symbol, Symbol):
+        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got "
+                                  f"{type(sym).__name__}; net.export() writes both files of a network")
+    return symbol
 
 
 def _arrays(params: Any) -> dict[str, np.ndarray]:
@@ -107,6 +118,14 @@ def _shapes(symbol: Symbol, arrays: Mapping[str, np.ndarray], given: Any) -> dic
                                   f"are not among the parameters: {', '.join(wanted)}")
     names = free if len(given) == len(free) else wanted
     return {name: tuple(int(d) for d in shape) for name, shape in zip(names, given)}
+
+
+def _named_lengths(symbol: Symbol, shapes: Mapping[str, tuple[int, ...]]) -> list[list[Any]] | None:
+    """The inputs' shapes with the names of lengths that ``net.export`` noted; None where there are none."""
+    notes = {n.name: n.extra[SIZE_NAMES].split(",") for n in symbol.nodes() if SIZE_NAMES in n.extra}
+    found: list[list[Any]] = [[name or d for name, d in zip(notes.get(k, ()), shape)]
+                              if len(notes.get(k, ())) == len(shape) else list(shape) for k, shape in shapes.items()]
+    return found if any(isinstance(d, str) for row in found for d in row) else None
 
 
 def _types(names: Sequence[str], given: Any) -> dict[str, np.dtype]:

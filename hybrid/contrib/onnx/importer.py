@@ -14,7 +14,8 @@ from . import (  # noqa: F401  they register forms
     library, read_arrays, read_layers, read_loops, read_quantized, read_resize, recurrent,
 )
 from .evaluated import EvaluatedNet
-from .open_lengths import read
+from .any_length import AnyLengthNet
+from .open_lengths import read, two_lengths
 from .reader import inlined
 
 
@@ -87,7 +88,7 @@ def _as_block(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int
     try:
         symbol, params, inputs = _imported(model_file, input_shapes)
     except (HybridError, ArithmeticError, LookupError, TypeError, ValueError):
-        net = _evaluated(model_file, ctx, input_shapes)
+        net = _any_length(model_file, ctx, input_shapes) or _evaluated(model_file, ctx, input_shapes)
         if net is None:
             raise
         return net
@@ -98,8 +99,7 @@ def _as_block(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int
             return found
     net = (gluon.SymbolBlock if names == inputs else _Chosen)(symbol, [var(name) for name in inputs])
     net.__dict__["given"] = names
-    net.collect_params().load_dict(params, ctx if ctx is not None else current_context(),
-                                   filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
+    _load(net, params, model_file, ctx)
     return net
 
 
@@ -111,6 +111,25 @@ class _Chosen(gluon.SymbolBlock):
         if len(inputs) == len(d["given"]):
             inputs = tuple(dict(zip(d["given"], inputs))[name] for name in d["_inputs"])
         return super().__call__(*inputs)
+
+
+def _any_length(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> AnyLengthNet | None:
+    """The network as one that is read for each set of lengths; None where no length is open, or it cannot be."""
+    model = _model(model_file)
+    first, second = two_lengths(model, input_shapes or {})
+    if first == second:
+        return None
+    try:
+        net = AnyLengthNet(model, input_shapes or {})
+    except (HybridError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+    _load(net, net.__dict__.pop("numbers"), model_file, ctx)
+    return net
+
+
+def _load(net: gluon.SymbolBlock, params: Mapping[str, Any], model_file: Any, ctx: Any) -> None:
+    net.collect_params().load_dict(params, ctx if ctx is not None else current_context(),
+                                   filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
 
 
 def _evaluated(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> EvaluatedNet | None:

@@ -56,6 +56,23 @@ def loop() -> Any:
     return Loop
 
 
+def suppression() -> Any:
+    """The evaluator's operator NonMaxSuppression, which takes ONNX's defaults where inputs are left out: by these it
+    selects no box."""
+    import numpy as np  # noqa: PLC0415
+    from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as Whole  # noqa: PLC0415
+
+    class NonMaxSuppression(Whole):                        # type: ignore[misc]
+        def _run(self, boxes: Any, scores: Any, most: Any = None, overlap: Any = None, least: Any = None,
+                 center_point_box: Any = None) -> Any:
+            most = np.zeros(1, np.int64) if most is None else most
+            if not np.any(most):
+                return (np.zeros((0, 3), np.int64),)
+            return super()._run(boxes, scores, most, np.zeros(1, np.float32) if overlap is None else overlap, least,
+                                center_point_box=center_point_box)
+    return NonMaxSuppression
+
+
 def optional() -> Any:
     """The evaluator's operator Optional, whose result is the value itself, as the operators that read it take it: the
     package's own puts it into a list."""

@@ -26,7 +26,7 @@ ASK = "give input_shapes={'name': shape}, and the network is read for these"
 
 def read(model: Any, given: Mapping[str, Sequence[int]]) -> tuple[Symbol, dict[str, np.ndarray], list[str]]:
     """The Symbol, the numbers of its parameters, the names of its inputs. given: shapes by input."""
-    first, second = _shapes(model, given)
+    first, second = two_lengths(model, given)
     a = Reader(model, first)
     head = _head(a)
     used = set(head.list_inputs())
@@ -52,7 +52,7 @@ def _again(model: Any, shapes: Mapping[str, Any]) -> tuple[Symbol, dict[str, np.
     return _head(b), b.params
 
 
-def _shapes(model: Any, given: Mapping[str, Sequence[int]]) -> tuple[dict[str, Any], dict[str, Any]]:
+def two_lengths(model: Any, given: Mapping[str, Sequence[int]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Two shapes for each input, the same where no length is open."""
     keys: list[Any] = []
     out: tuple[dict[str, Any], dict[str, Any]] = ({}, {})

@@ -105,14 +105,15 @@ def written(g: Graph, plan: Plan, n: SymNode, inputs: Sequence[Value]) -> list[V
         return _quantized(g, n, name, inputs)
     if name == "_contrib_dequantize" and inputs[0].dtype in LEVELS:
         x, low, high = inputs
-        made = g.node("DequantizeLinear", [g.use(x), _step(g, x.dtype, low, high, LEVELS[x.dtype])])
+        made = g.node("DequantizeLinear", [g.use(x), _step(g, x.dtype, (low, high), LEVELS[x.dtype])])
         return [Value(made, x.shape, np.dtype(dt.float32))]
     return None
 
 
 # ---- scales
-def _step(g: Graph, d: np.dtype, low: Value, high: Value, levels: float) -> str:
-    """The name of the real number that one step of an array stands for."""
+def _step(g: Graph, d: np.dtype, ends: Sequence[Value], levels: float) -> str:
+    """The name of the real number that one step of an array stands for. ends: of its range."""
+    low, high = ends
     if low.array is not None and high.array is not None:
         wide = high.array if d == dt.uint8 else np.maximum(np.abs(low.array), np.abs(high.array))
         return g.const((wide.astype(np.float32) / np.float32(levels)).reshape(()))
@@ -137,7 +138,7 @@ def _quantized(g: Graph, n: SymNode, name: str, inputs: Sequence[Value]) -> list
         ends = [Value(g.reshape(g.reduce(which, g.use(x), range(len(x.shape))), (), (1,)), (1,), np.dtype(dt.float32))
                 for which in ("ReduceMin", "ReduceMax")]
     exact = name == "_contrib_quantize" or name == "_contrib_requantize" and not known
-    step = _step(g, d, *ends, (WHOLE if exact else LEVELS)[d])
+    step = _step(g, d, ends, (WHOLE if exact else LEVELS)[d])
     made = g.node("QuantizeLinear", [g.use(x), step, g.const(0, d)])
     return [Value(made, x.shape, d), *(ends if d == dt.uint8 else _symmetric(g, *ends))]
 
@@ -166,11 +167,11 @@ def _product(g: Graph, n: SymNode, scale: np.ndarray, inputs: Sequence[Value]) -
     wide = np.maximum(np.abs(w_low.array), np.abs(w_high.array)).reshape(())
     # the sums' steps are those of WHOLE, DequantizeLinear's of the data those of LEVELS
     steps = (wide * scale * np.float32(LEVELS[x.dtype] / WHOLE[x.dtype] / WHOLE[dt.int8])).astype(np.float32)
-    data = g.node("DequantizeLinear", [g.use(x), _step(g, x.dtype, low, high, LEVELS[x.dtype])])
+    data = g.node("DequantizeLinear", [g.use(x), _step(g, x.dtype, (low, high), LEVELS[x.dtype])])
     weight = g.node("DequantizeLinear", [g.use(w), g.const(steps)], axis=0 if steps.ndim else None)
     more = []
     if bias is not None:
-        more = [g.node("DequantizeLinear", [g.use(bias), _step(g, bias.dtype, *rest[4:6], LEVELS[bias.dtype])])]
+        more = [g.node("DequantizeLinear", [g.use(bias), _step(g, bias.dtype, rest[4:6], LEVELS[bias.dtype])])]
     shape = program_of(n, inputs).outputs[0].shape
     if n.opdef is not None and n.opdef.name == PRODUCTS[0]:
         made = g.node("Conv", [data, weight, *more], pads=list(per_axis(a.pad, len(a.kernel), 0)) * 2, **spatial(a))

@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Sequence
 
 import numpy as np
 
 from ...base import dtype as dt
 from ...graph.symbol import Symbol
+from ...ir.build import broadcast_shapes
 from .reader import Known, OnnxNode, reads
 from .scalars import READ
+from .sizes import is_size_array, size_array, whole as whole_number
 
 
 # ---- elementwise
@@ -24,6 +27,11 @@ def _number(n: OnnxNode, k: int) -> float | int | None:
     return v.reshape(()).item() if other.dtype is None or np.dtype(other.dtype) == v.dtype else None
 
 
+# with a number that is computed from lengths
+ARITHMETIC = {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul, "Div": operator.truediv,
+              "Pow": operator.pow}
+
+
 def _elementwise(n: OnnxNode) -> Symbol:
     name, *scalar = READ[n.kind]
     if n.kind == "Div" and n[0].dtype is not None and not dt.is_float(np.dtype(n[0].dtype)):
@@ -34,6 +42,10 @@ def _elementwise(n: OnnxNode) -> Symbol:
             number = _number(n, k)
             if number is not None:
                 return n.op(scalar[1 - k], n[1 - k], scalar=number)
+            value: Any = n.values[k]
+            if n.kind in ARITHMETIC and is_size_array(value) and value.size == 1:
+                number = value.reshape(()).item()
+                return ARITHMETIC[n.kind](*((n[0], number) if k else (number, n[1])))
     if len(n) == 1 or n.kind == "Where":
         return n.op(name, *n.all())
     out = n[0]
@@ -92,13 +104,14 @@ def identity(n: OnnxNode) -> Symbol:
 
 @reads("Shape")
 def shape(n: OnnxNode) -> Any:
-    found = np.asarray(n.shape(), np.int64)
+    found = size_array(n.shape()) if n.reader.any_length else np.asarray(n.shape(), np.int64)
     return found[n.attr("start", 0):n.attr("end", len(found))]
 
 
 @reads("Size")
 def size(n: OnnxNode) -> Any:
-    return np.asarray(math.prod(n.shape()), np.int64)
+    count = math.prod(n.shape())
+    return size_array([count]).reshape(()) if n.reader.any_length else np.asarray(count, np.int64)
 
 
 # ---- shapes
@@ -148,7 +161,7 @@ def unsqueeze(n: OnnxNode) -> Symbol:
 @reads("Expand")
 def expand(n: OnnxNode) -> Symbol:
     found, target = n.shape(), n.ints("shape", 1)
-    whole = np.broadcast_shapes(found, tuple(target))
+    whole = broadcast_shapes(found, tuple(target))
     x = n[0] if len(whole) == len(found) else n.op("Reshape", n[0], shape=(*(1,) * (len(whole) - len(found)), *found))
     return x if whole == found else n.op("broadcast_to", x, shape=whole)
 
@@ -252,11 +265,13 @@ def gather(n: OnnxNode) -> Symbol:
     axis, places = n.attr("axis", 0), n.values[1]
     if isinstance(places, Known):
         length = n.shape()[axis]
-        places = np.where(places < 0, places + length, places)
+        places = (np.where(places < 0, places + length, places) if type(length) is int
+                  else np.frompyfunc(lambda i: i + length if i < 0 else i, 1, 1)(places))
+        places = np.asarray(places)
         if places.size and not (0 <= places.min() and places.max() < length):
             raise n.fail(f"an index of it lies outside of axis {axis}, which has length {length}")
         if not places.ndim:
-            i, axis = int(places), axis % len(n.shape())
+            i, axis = whole_number(places.reshape(()).item()), axis % len(n.shape())
             return n.op("_np_squeeze", n.op("slice_axis", n[0], axis=axis, begin=i, end=i + 1), axis=(axis,))
         return n.op("take", n[0], n.constant("indices", places), axis=axis)
     return n.op("take", n[0], n[1], axis=axis, mode="wrap")      # negative indices count from the end

@@ -3,6 +3,7 @@ operator of real numbers."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ def _with(n: OnnxNode, op: str, y: Symbol, k: int, what: str) -> Symbol:
     """A value with a scale or a zero point, which is one number or one for each index of an axis."""
     if not n.has(k):
         return y
-    given = n.values[k]
+    given: Any = n.values[k]
     if isinstance(given, Known):
         if what == "zero point" and not given.any():
             return y

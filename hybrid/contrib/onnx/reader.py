@@ -14,6 +14,7 @@ from ...ops.registry import find
 from ...graph.symbol import Symbol, create, var
 from ...graph.symnode import known
 from . import library
+from .sizes import computed, is_size_array, settled, whole
 
 Known = np.ndarray
 FORMS: dict[str, Callable[["OnnxNode"], Any]] = {}
@@ -37,30 +38,63 @@ def inlined(model: Any) -> Any:
     if not model.functions and all(n.op_type in KNOWN for n in model.graph.node):
         return model
     try:
-        out = library.inliner()(model, [("", name) for name in KNOWN], exclude=True, inline_schema_functions=True)
+        return library.inliner()(_with_defaults(model), [("", name) for name in KNOWN], exclude=True,
+                                 inline_schema_functions=True)
     except Exception:                                      # noqa: BLE001  what stays unknown is named when it is read
         return model
-    # a Constant of an attribute that the node leaves to its default is left without a value
-    return model if any(n.op_type == "Constant" and not n.attribute for n in out.graph.node) else out
+
+
+def _with_defaults(model: Any) -> Any:
+    """The model with the attributes that its nodes leave to their defaults, for nodes that are written out: what they
+    become would lack them."""
+    out, onnx = type(model)(), library.onnx()
+    out.CopyFrom(model)
+    opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+    for n in out.graph.node:
+        if n.op_type in KNOWN or n.domain not in ("", "ai.onnx") or not onnx.defs.has(n.op_type):
+            continue
+        given = {a.name for a in n.attribute}
+        for name, a in onnx.defs.get_schema(n.op_type, opset, "").attributes.items():
+            if name not in given and a.default_value.type:
+                n.attribute.add().CopyFrom(a.default_value)
+    return out
+
+
+def dtype_of(code: int) -> np.dtype:
+    """The dtype of ONNX's number for it."""
+    try:
+        found = library.onnx().helper.tensor_dtype_to_np_dtype(code)
+    except KeyError:
+        raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None
+    if found not in dt.CODE_OF:
+        raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have "
+                         f"{', '.join(map(dt.name, dt.CODE_OF))}")
+    return dt.as_dtype(found)
 
 
 class Reader:
     """Values by name: Symbols, or numbers where they are known. ``params``: the numbers that Symbols use, by the names
-    of their variables."""
+    of their variables.
 
-    def __init__(self, model: Any, shapes: Mapping[str, tuple[int, ...]]):
+    shapes: of the inputs. inputs: Symbols that stand for them; with these, what is computed from lengths stays so
+    (sizes.py), and the graph is right for other lengths, too. parameters: variables that there are already.
+    """
+
+    def __init__(self, model: Any, shapes: Mapping[str, tuple[int, ...]], inputs: Mapping[str, Symbol] | None = None,
+                 parameters: Mapping[str, Symbol] | None = None):
         self.onnx = library.onnx()
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.params: dict[str, Known] = {}
-        self.variables: dict[str, Symbol] = {}
+        self.variables: dict[str, Symbol] = dict(parameters or {})
+        self.any_length = inputs is not None
         self.values: MutableMapping[str, Any] = self._constants(model.graph)
         self.names: dict[str, int] = {}
         self.lacking: dict[str, tuple[int, str]] = {}         # outputs that no form gives: the node, and the error
         self.inputs = [i.name for i in model.graph.input if i.name not in self.values]
         for i in model.graph.input:
             if i.name not in self.values:
-                dtype = self.dtype(i.type.tensor_type.elem_type)
-                self.values[i.name] = var(i.name, shape=shapes.get(i.name), dtype=dtype)
+                self.values[i.name] = inputs[i.name] if inputs is not None else var(
+                    i.name, shape=shapes.get(i.name), dtype=self.dtype(i.type.tensor_type.elem_type))
         self.outputs = self._run(model.graph)
 
     def _run(self, graph: Any) -> list[Symbol]:
@@ -90,14 +124,7 @@ class Reader:
 
     def dtype(self, code: int) -> np.dtype:
         """The dtype of ONNX's number for it."""
-        try:
-            found = self.onnx.helper.tensor_dtype_to_np_dtype(code)
-        except KeyError:
-            raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None  # noqa: E501
-        if found not in dt.CODE_OF:
-            raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have "
-                             f"{', '.join(map(dt.name, dt.CODE_OF))}")
-        return dt.as_dtype(found)
+        return dtype_of(code)
 
     def value(self, name: str) -> Any:
         """What a name stands for."""
@@ -112,10 +139,26 @@ class Reader:
         """A value as a Symbol: numbers become a variable, whose value is a parameter."""
         if isinstance(value, Symbol):
             return value
+        if name not in self.variables and is_size_array(value):
+            self.variables[name] = self._sizes_as_data(value)
         if name not in self.variables:
             self.params[name] = value
             self.variables[name] = var(name, shape=value.shape, dtype=value.dtype)
         return self.variables[name]
+
+    def _sizes_as_data(self, value: Known) -> Symbol:
+        """What is computed from lengths as an array of integers."""
+        one = [self._size_as_data(whole(v)) for v in value.reshape(-1)]
+        flat = one[0] if len(one) == 1 else create(find("Concat"), one, {"dim": 0}, self.fresh("lengths"))
+        name, shape = ("_np_reshape", "newshape") if not value.ndim else ("Reshape", "shape")
+        return flat if value.ndim == 1 else create(find(name), [flat], {shape: value.shape}, self.fresh("lengths"))
+
+    def _size_as_data(self, n: Any) -> Symbol:
+        """An array of one integer."""
+        if type(n) is int:
+            return create(find("_full"), [], {"shape": (1,), "value": n, "dtype": "int64"}, self.fresh("length"))
+        counted = create(find("_arange"), [], {"start": 0, "stop": n + 1, "dtype": "int64"}, self.fresh("counted"))
+        return create(find("slice_axis"), [counted], {"axis": 0, "begin": n, "end": n + 1}, self.fresh("length"))
 
     def fresh(self, hint: str) -> str:
         """A name that nothing has."""
@@ -127,8 +170,7 @@ class Reader:
         where = f"node {number} ({proto.op_type}{f' {proto.name!r}' if proto.name else ''})"
         try:
             n = OnnxNode(self, proto, where)
-            found = (self._folded(n) if proto.op_type not in (*FOLDED_NEVER, *KEPT)
-                     and all(isinstance(v, Known) for v in n.values if v is not None) else None)
+            found = self._constant(n)
             if found is None:
                 form = FORMS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
                 if form is None:
@@ -151,6 +193,15 @@ class Reader:
                 self.values[name] = value
         if isinstance(found[0], Symbol) and len(outputs) == 1:
             _name(found[0], outputs[0], n)
+
+    def _constant(self, n: "OnnxNode") -> Any:
+        """The result of a node of constants, or of lengths; None where operators compute it."""
+        if any(map(is_size_array, n.values)):
+            found = computed(n)
+            n.values = [settled(v) for v in n.values] if found is None else n.values
+            return found
+        known = n.kind not in (*FOLDED_NEVER, *KEPT) and all(isinstance(v, Known) for v in n.values if v is not None)
+        return self._folded(n) if known else None
 
     def _folded(self, n: "OnnxNode") -> Any:
         """A node of constants, computed by the package's own evaluator; None where it cannot."""
@@ -232,7 +283,8 @@ class OnnxNode:
         """An input as a Symbol."""
         if not self.has(k):
             raise FileFormatError(f"input {k} is missing")
-        return self.reader.symbol(self.proto.input[k], self.values[k])
+        name = self.proto.input[k]
+        return self.reader.symbol(name, self.reader.value(name))
 
     def all(self) -> list[Symbol]:
         """All inputs."""
@@ -255,7 +307,7 @@ class OnnxNode:
             given = self.known(k, name) if k is not None else None
         if given is None:
             return default
-        return [int(v) for v in np.atleast_1d(np.asarray(given))]
+        return [whole(v) for v in np.atleast_1d(np.asarray(given))]
 
     def attr(self, name: str, default: Any = None) -> Any:
         """An attribute; text as str."""
