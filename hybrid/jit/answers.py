@@ -9,7 +9,6 @@ import gc
 import io
 import logging
 import sys
-import warnings
 import weakref
 from functools import lru_cache, partial
 from typing import Any, Callable, Iterator
@@ -36,7 +35,8 @@ _SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"
 BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _STREAMS = (io.StringIO, io.BytesIO)
-SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__")
+SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__",
+          "__annotations__")
 # of Python's library: objects of these modules are services, not state that code depends on
 _SERVICES = frozenset({"logging", "importlib", "_frozen_importlib", "tempfile", "inspect", "multiprocessing",
                        "unittest",
@@ -66,21 +66,6 @@ class Answer(Contents):
     def pinned(self, value: Any) -> tuple[Any, Any, Any]:
         """The launcher asks."""
         return partial(self._holds, value), None, None
-
-
-class Filters(Answer):
-    """Whether warnings are errors; the filters can be put back."""
-    __slots__ = ("filters",)
-
-    def __init__(self, where: Any, name: Any, ask: Callable[[], Any]):
-        super().__init__(where, name, ask)
-        self.filters = list(where.filters)
-
-    def put(self, value: Any) -> None:
-        """Have the filters that there were."""
-        self.where.filters[:] = self.filters
-        with warnings.catch_warnings():                         # which has Python look at them again
-            pass
 
 
 def setting(function: Any, name: str) -> Answer | None:

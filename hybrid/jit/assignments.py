@@ -128,8 +128,8 @@ class Holder:
             self.put(None, list(self.before.values()))
             return
         if self.kind == "items" and self.before.keys() == self.what.keys() and list(self.before) != list(self.what):
-            dict.clear(self.what)
-            dict.update(self.what, self.before)
+            self.what.clear()
+            self.what.update(self.before)
         for key in keys:
             if self.kind == "block" and key in self.before:
                 attributes(self.what)[key] = self.before[key]        # it was so: nobody need hear of it

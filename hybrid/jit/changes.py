@@ -52,7 +52,7 @@ def _globals_of(code: CodeType) -> frozenset[str]:
 
 
 # the trace did not take place: the code runs again, or its caller is told how to run it
-RETRIED = (TraceError, DeferredInitializationError)
+_RETRIED = (TraceError, DeferredInitializationError)
 
 
 class Changes:
@@ -79,7 +79,7 @@ class Changes:
     def __exit__(self, kind: Any, *_: object) -> None:
         self._stop()
         if kind is not None:
-            self.undo(all_of_them=issubclass(kind, RETRIED) or self._symbolic())
+            self.undo(all_of_them=issubclass(kind, _RETRIED) or self._symbolic())
 
     def _symbolic(self) -> bool:
         """Whether the code runs with symbolic sizes, of which nothing may be left in the user's objects."""

@@ -26,11 +26,13 @@ from ..buffers.array import NDArray
 from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, told
 from ..graph.symbol import Symbol
 from . import answers
+from .undoing import undoing
 from .code_reads import _VALUES, _is_plain, _keeps_place, _moved, is_foreign_array, is_library
 
 _ALWAYS = frozenset({"forward", "hybrid_forward", "__call__"})       # of blocks: this library calls them
 _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffer, MappingProxyType, np.ndarray,
           ContextVar, os._Environ)
+_NOTED = (dict, list, tuple, set, frozenset, deque, bytearray, Buffer, np.ndarray)     # what changes.py puts back
 _STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
 _KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
@@ -66,6 +68,7 @@ class Reachable:
         self.every = False                                     # whether code reads attributes that no name tells of
         self.tells_apart = False                               # whether code asks which object a variable is
         self.places: dict[Any, Any] = {}
+        self._undo: dict[Any, Any] = {}                        # what puts back the state of some of them
         self.values: dict[Any, Any] = {}                       # what they held when they were found
         self._codes: dict[int, CodeType] = {}                  # of the user's that ran
         self._others: dict[int, CodeType] = {}
@@ -93,6 +96,8 @@ class Reachable:
         value = place.get()
         if place.key not in self.places and not isinstance(value, Symbol):
             self.places[place.key], self.values[place.key] = place, value
+            if isinstance(place, Contents) and not self._finished and not isinstance(place.where, _NOTED):
+                self._undo[place.key] = undoing(place.where)
             if isinstance(value, NDArray) and value._ag is None:
                 self._note_array(value, place)
         return value
@@ -302,7 +307,7 @@ class Reachable:
         """A class or function whose name, text or bases code reads."""
         for name in self.names.intersection(answers.SHAPES):
             described = kind.__dict__.get(name)
-            if described is _DEFAULTS:
+            if described is _DEFAULTS or name == "__annotations__":
                 self.walk(self._put(Place(value, described)))
             elif hasattr(described, "__get__"):
                 self._put(answers.Answer(value, name, functools.partial(_described, described, value, kind)))
@@ -341,6 +346,8 @@ class Reachable:
         self._class(cls)
         if not is_library(module_of(cls)):
             self._put(Place(value, _CLASS))
+            for hook in ("__getattr__", "__getattribute__") if self.asked else ():
+                self.walk(self._put(Place(cls, hook)))
         self._ask(answers.state_of(value))
         if isinstance(value, (weakref.ref, *weakref.ProxyTypes)):
             self.weak = True

@@ -21,6 +21,7 @@ from ..base.errors import TraceError, given_symbols
 from ..base.profiling import Hooked
 from .free_variables import GONE, Contents, Guard, Place, attributes, told
 from ..graph.symbol import Symbol
+from ..ir.size import Specialised
 from . import answers
 from ..graph.traced_number import TracedNumber
 from .surroundings import READERS, kind_of, line_of
@@ -56,7 +57,7 @@ class Reader(Reachable):
         elif event == "c_call" and arg is sys._getframe:
             self._stack(frame)
         elif event == "c_call" and arg is warnings.warn and not is_library(frame.f_globals.get("__name__") or ""):
-            self._put(answers.Filters(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
+            self._put(answers.Answer(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
         elif event == "call" and self._resumable and id(frame) in self._resumable:
             self._resumed[id(frame)] = f"{code.co_filename}:{code.co_firstlineno}"
         if id(code) in self._others:
@@ -127,7 +128,7 @@ class Reader(Reachable):
         for module in _imports_of(code):
             self._imported(module)
         if named & _ASKS:
-            self.asked.update(c for c in code.co_consts if isinstance(c, str) and c.isidentifier())
+            self.asked.update(c for c in code.co_consts if isinstance(c, str) and len(c) < 100)
             self.names |= self.asked
         if "environ" in named or "getenv" in named:
             self._keys = getattr(self, "_keys", frozenset()) | {c for c in code.co_consts if isinstance(c, str)}
@@ -216,8 +217,7 @@ class Reader(Reachable):
             if any(hasattr(value, drawing) for drawing in ("random", "rand", "random_raw", "spawn")):
                 self.drew.append(f"a {type(value).__name__}")
             else:
-                ran = next(iter(self._codes.values()), None)
-                at = self._at or (f"{ran.co_filename}:{ran.co_firstlineno}" if ran else "<unknown>")
+                at = self._at or self.line()
                 raise TraceError(f"{at}: {name or 'this function'} took values from a {type(value).__name__} while it "
                                  f"was compiled; they would stay the same at every call. Take them outside and give "
                                  f"them as arguments.")
@@ -235,28 +235,27 @@ class Reader(Reachable):
     def written(self) -> str:
         """In words, what the code has changed itself of the state that the guard compares; nothing where there is
         none. What holds arrays, and what this library and caches keep for themselves, is another matter."""
-        for place, _ in self._changed():
+        for _, place in self._changed():
             kind = type(place.where).__name__
             return f"{place.name} of a {kind}" if isinstance(place.name, str) else f"a {kind}"
         return ""
 
-    def restore(self) -> None:
-        """Put back what the code has changed, for it runs again."""
-        for place, before in self._changed():
-            if hasattr(place, "put"):
-                place.put(before)
+    def restore(self) -> str:
+        """Put back what the code has changed, for it runs again. What cannot be put back, in words."""
+        for key, place in self._changed():
+            if isinstance(place, Place):
+                place.put(self.values[key])
+            elif self._undo.get(key) is not None:
+                self._undo[key]()
+        return self.written()
 
     def _changed(self) -> Iterator[tuple[Any, Any]]:
-        for key, place in self.places.items():
-            before, now = self.values[key], place.get()
-            if isinstance(place, Contents):
-                # caches keep results, and classes learn of their kin
-                changed = not isinstance(place.name, tuple) and place.name not in ("registered", "subclasses"
-                                                                                   ) and now != before
-            else:
-                changed = now is not before and not isinstance(now, (NDArray, Symbol)) and told(now) != told(before)
-            if changed and not _of_ours(place.where):
-                yield place, before
+        return ((key, place) for key, place in list(self.places.items())
+                if not _of_ours(place.where) and _differs(place, self.values[key]))
+
+    def line(self) -> str:
+        """Where the code begins."""
+        return next((f"{c.co_filename}:{c.co_firstlineno}" for c in self._codes.values()), "<unknown>")
 
     def guard(self, fixed: Callable[[Any, NDArray], bool]) -> tuple[Guard, Any]:
         """The guard, and its stamp for what the places held when they were found. fixed: whether another array in a
@@ -274,3 +273,15 @@ def _of_ours(value: Any) -> bool:
     module = value.get("__name__") if type(value) is dict else module_of(value if isinstance(value, (
         type, FunctionType)) else type(value))
     return isinstance(module, str) and module.split(".")[0] == "hybrid"
+
+
+def _differs(place: Any, before: Any) -> bool:
+    try:
+        now = place.get()
+        if isinstance(place, Contents):
+            # caches keep results, and classes learn of their kin
+            return not isinstance(place.name, tuple) and place.name not in ("registered", "subclasses"
+                                                                            ) and now != before
+        return now is not before and not isinstance(now, (NDArray, Symbol)) and told(now) != told(before)
+    except Specialised:                                          # a number that was computed from symbolic sizes
+        return True

@@ -13,7 +13,7 @@ import numpy as np
 from ..base import collector, config, forking, names, pending
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NP_CLASS, NDArray, array, wrap
-from .changes import RETRIED, Change, Changes, traced_in
+from .changes import Change, Changes, traced_in
 from .concealed import holds_traced, refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
@@ -336,12 +336,18 @@ def _nested(arguments: Any) -> tuple[list[Any], Any]:
 
 
 @contextmanager
-def _restoring(reader: Reader) -> Iterator[None]:
-    """Puts back what traced code has changed, where it runs again."""
+def _restoring(reader: Reader, name: str, trace: Trace) -> Iterator[None]:
+    """Puts back what traced code has changed, where it runs again; TraceError where that cannot be done."""
     try:
         yield
-    except RETRIED:
-        reader.restore()
+    except Exception as err:
+        again = isinstance(err, (_PlainOnly, LookedAt, NotWithInputs, OtherInputs, Specialised,
+                                 DeferredInitializationError))
+        left = reader.restore() if again or trace.symbolic or isinstance(err, TraceError) else ""
+        if left and (again or trace.symbolic):
+            raise TraceError(f"{reader.line()}: {name or 'this function'} changes {left} and has to run once more, "
+                             f"which would change it twice ({err}). Change it outside of the hybridized code."
+                             ) from None
         raise
 
 
@@ -790,7 +796,7 @@ class Hybridized:
             reader = Reader(lambda x, place: trace.places.setdefault(id(x), place))
             reader.start(self.fn, (args, kwargs))
             with names.kept():
-                with _restoring(reader), Changes(trace, self.fn, args, kwargs) as assigned:
+                with _restoring(reader, self.name, trace), Changes(trace, self.fn, args, kwargs) as assigned:
                     with reader, _errors_of(self.name, assigned, trace), numbers.watched(assigned.first_line):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value

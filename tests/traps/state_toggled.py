@@ -352,7 +352,7 @@ def _block(H, make, flip):
         yield net(arr(1.), n)
 
 
-def _put_back(play, H):
+def put_back(play, H):
     limit, options = sys.getrecursionlimit(), onp.get_printoptions()
     precision = decimal.getcontext().prec
     try:
@@ -367,4 +367,4 @@ def _put_back(play, H):
 for _name, (_make, _flip) in KINDS.items():
     for _way in (_closure, _same_number, _block):
         add(f"state.toggled_{_name}.{_way.__name__[1:]}", functools.partial(
-            _put_back, functools.partial(_way, make=_make, flip=_flip)))
+            put_back, functools.partial(_way, make=_make, flip=_flip)))
