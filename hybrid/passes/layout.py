@@ -49,9 +49,7 @@ class Blocking:
     choose: Choose | None = None                 # measures forms that compete
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
-    # whether no program for each size follows, so that a convolution of any number of images may be slower than one of
-    # a known number
-    any_size: bool = False
+    any_size: bool = False                       # whether no faster program for each size follows
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
