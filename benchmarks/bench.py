@@ -41,6 +41,7 @@ from hybrid.runtime import launcher  # noqa: E402
 
 OWN = ("hybrid", "hybrid eager", "hybrid, ordinary loop")
 WIDTH = 47                      # of the titles' column
+WARM = 8                        # calls before one is timed
 ONE_BY_ONE = 5e-5               # seconds of a call from which on the clock costs nothing beside it
 
 
@@ -62,10 +63,11 @@ def participants(work: Workload | Step, without: set[str]) -> dict[str, peers.Ti
 
 def measure(named: dict[str, peers.Timed], seconds: float) -> dict[str, float]:
     """Median seconds a call, taking turns of 20 milliseconds. Calls that take long enough are timed one by one: what
-    others left in the caches is then the first call's alone.
+    others left in the caches is then the first call's alone. The first calls are not timed: an ordinary loop is one
+    program from its third round on, and follows it in C some rounds later.
     """
     for run in named.values():
-        run(2)
+        run(WARM)
     takes = {name: max(run(1), 1e-7) for name, run in named.items()}
     together = {name: 1 if t > ONE_BY_ONE else int(0.001 / t) for name, t in takes.items()}
     samples: dict[str, list[float]] = {name: [] for name in named}

@@ -1,6 +1,7 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Sequence
 
@@ -12,7 +13,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
-from hybrid.ir.size import Specialised
+from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 from hybrid.kernels import text as kernel_text
@@ -20,6 +21,8 @@ from hybrid.passes.horizontal_fusion import Group
 
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
+from hybrid.codegen.printers.products import any_rows
+from hybrid.codegen.printers.products.any_size import SizedContraction, any_size
 from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
@@ -140,7 +143,8 @@ def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: Expr) -> St
 def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     """A contraction through the templates."""
     args, names = pointer_names(k)
-    p = Contraction(k, name, args, names, target)
+    assert k.dot is not None
+    p = (SizedContraction if any_size(k.dot) else Contraction)(k, name, args, names, target)
     source = p.source()
     return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
 
@@ -161,8 +165,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE:
         raise Specialised(f"a kernel of kind {k.kind}")
-    if size_parameters.names() and k.kind == "contraction" and k.dot is not None and not supported(k):
-        size_parameters.refuse_large(k.dot)
+    if k.kind == "contraction" and k.dot is not None and any_size(k.dot) and _has_windows(k):
+        size_parameters.refuse_windows(k.dot)
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 
@@ -177,7 +181,7 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
             return print_contraction(k, called, target)
         found = convolution.print_convolution(k, name, target, gathered,
                                               lambda p: _alone(k, p, target)) if (
-                _has_windows(k) and target.vector > SCALAR) else None
+                _has_windows(k) and target.vector > SCALAR and not any_size(k.dot)) else None
         return found or gathered(name)
     kind = k.kind
     if kind == "concat":
@@ -293,6 +297,7 @@ def before(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, v
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if "parallel" in pragmas and not exported else "",
              prelude(exported), *(support(d, target) for d in dtypes),
+             *(any_rows.support(d, target, used) for d in dtypes),
              vector_support(target.vector // 4, used) if vectors else "",
              *(kernel_text("c", name) for name, words in _RARE.items() if uses(used, words))]
     parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", ""))
@@ -363,7 +368,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
                      and (k.kind == "attention" or supported(k))}, key=str)
     net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
     return Text([*shared, *printed], parse(net), dtypes, rowcall.support(own, C) if own else "",
-                max((p.scratch for p in printed), default=0))
+                functools.reduce(greater, (p.scratch for p in printed), 0))
 
 
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],

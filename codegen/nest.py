@@ -142,7 +142,7 @@ def _vector(pointer: str, at: int) -> Load:
 # ---- statements around them
 def count(var: str, last: "int | str", body: Iterable[Stmt], step: int = 1, first: "int | str" = 0) -> For:
     """A loop from ``first`` to before ``last``."""
-    return For(var, Literal(str(first)), Literal(str(last)), tuple(body), step)
+    return For(var, Literal(f"{first}"), Literal(f"{last}"), tuple(body), step)
 
 
 def within(heads: Sequence[str], body: Iterable[Stmt]) -> list[Stmt]:

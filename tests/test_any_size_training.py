@@ -179,15 +179,34 @@ def test_a_step_that_asks_for_its_size_has_a_guard_with_its_line():
     assert any("test_any_size_training.py" in g for p in guarded.programs for g in p.guards)
 
 
-def test_large_products_are_made_for_their_size():
-    """Where a product of matrices is large, tiles in registers are worth a program for each size."""
-    f = hybridize(lambda x: nd.dot(x, x, transpose_b=True))
-    for n in (8, 9, 20, 100, 101):
-        x = nd.array(numpy.random.RandomState(n).randn(n, 30))
-        numpy.testing.assert_allclose(f(x).asnumpy(), x.asnumpy() @ x.asnumpy().T, rtol=1e-4, atol=1e-4)
-    assert [p.sizes for p in f.programs] == [("float32[8, 30]",), ("float32[n0, 30]",), ("float32[100, 30]",),
-                                             ("float32[101, 30]",)]
-    assert any("n0" in g for g in f.programs[1].guards)
+def test_large_products_are_one_program():
+    """A step of a net whose products are of many tiles, with batches around the heights of those."""
+    results = []
+    for compiled in (True, False):
+        random.seed(1)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(96, activation="relu", in_units=200), nn.Dense(40, activation="relu", in_units=96),
+                nn.Dense(10, in_units=40))
+        net.initialize()
+        step = step_of(net, learning_rate=0.01, momentum=0.9)
+        f = hybridize(step) if compiled else step
+        losses = [f(*batch(n, 200)).asnumpy() for n in (8, 100, 13, 14, 15, 257, 31, 32, 33, 2, 600)]
+        results.append([*losses, *(p.data().asnumpy() for p in net.collect_params().values())])
+        if compiled:
+            check_shared(f, 2)
+            assert not any("n0" in g for p in f.programs for g in p.guards)
+    close(*results, "losses and parameters")
+
+
+def test_large_convolutions_are_made_for_their_size():
+    """Where windows of images are many, forms that read them where they are are worth a program for each size."""
+    f = hybridize(lambda x, w: nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True))
+    w = nd.array(numpy.random.RandomState(0).randn(4, 3, 3, 3))
+    for n in (2, 3, 4, 40, 41):
+        x = nd.array(numpy.random.RandomState(n).randn(n, 3, 8, 8))
+        wanted = nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True).asnumpy()
+        numpy.testing.assert_allclose(f(x, w).asnumpy(), wanted, rtol=1e-4, atol=1e-4)
+    assert [p.sizes[0][8:].split(",")[0] for p in f.programs] == ["2", "n0", "40", "41"]
 
 
 def test_a_step_with_many_lengths_keeps_its_memory():

@@ -11,7 +11,7 @@ from hybrid.ir import Node
 from hybrid.ir.size import Dim, Specialised, dims, fixed, hint, prefixed
 
 PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
-SMALL = 1 << 15                  # multiplications of a product that loops without tiles may do
+SMALL = 1 << 15                  # multiplications of a product of windows that one program does for all sizes
 
 
 class _Now(threading.local):
@@ -65,12 +65,13 @@ def literal(n: int | None) -> str:
     return f"{n}l" if fixed(n) else str(n)
 
 
-def refuse_large(dot: Node) -> None:
-    """Raises Specialised for a large product of symbolic sizes, which has no tiles in registers: a program for each
-    size is many times faster. How large it may be is a guard of the program."""
+def refuse_windows(dot: Node) -> None:
+    """Raises Specialised for a large product of windows, as those of convolutions whose weights change: the forms that
+    read images where they are take sizes that are known beforehand, and are many times faster. How large it may be is a
+    guard of the program."""
     work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
     if not _now.alone and not work <= SMALL:
-        raise Specialised(f"a product of matrices of {hint(work)} multiplications")
+        raise Specialised(f"a product of windows of {hint(work)} multiplications")
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:

@@ -10,6 +10,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from hybrid.ir.index import Ix, Var, var
+from hybrid.ir.size import may_exceed
 
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
@@ -117,7 +118,7 @@ def in_one_set(count: int, step: int, nbytes: int = 64) -> int:
 
 def inner_name(v: Var) -> str:
     """Counter of a tile's loop."""
-    return f"i_{v.name}" if v.extent > 1 else "0"
+    return f"i_{v.name}" if may_exceed(v.extent, 1) else "0"
 
 
 def flat(vs: list[Var]) -> Ix:

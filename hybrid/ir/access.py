@@ -1,6 +1,8 @@
 """How the index of a value becomes the index of its arguments: the whole meaning of the movement primitives."""
 from __future__ import annotations
 
+from typing import Collection
+
 from .index import Ix, bounds, div, regroup
 from .node import Node
 
@@ -10,6 +12,20 @@ Guard = tuple[tuple[str, Ix, int], ...]
 
 ELEMENTWISE = frozenset({"map", "cast", "bitcast"})
 MOVEMENT = frozenset({"reshape", "permute", "expand", "slice", "pad", "window"})
+
+
+def beneath(n: Node, prims: Collection[str]) -> Node:
+    """The value under nodes of some primitives, which have one argument or are followed to their first."""
+    while n.prim in prims:
+        n = n.args[0]
+    return n
+
+
+def free_axes(dot: Node) -> tuple[list[int], list[int]]:
+    """The axes of each operand of a product that are neither summed nor shared: those of the result."""
+    left, right = ([a for a in range(x.ndim) if a not in (*summed, *shared)]
+                   for x, summed, shared in zip(dot.args, dot.attrs["contract"], dot.attrs["batch"]))
+    return left, right
 
 
 def pull(n: Node, idx: Index) -> tuple[Index, Guard]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Sequence
 
-from .access import Index
+from .access import Index, beneath
 from .index import Var
 from .node import Node
 from .program import Program
@@ -93,9 +93,7 @@ class Fused:
 
 def strip_reshape(n: Node) -> Node:
     """What is stored for a value: a reshape shares its argument's memory."""
-    while n.prim == "reshape":
-        n = n.args[0]
-    return n
+    return beneath(n, ("reshape",))
 
 
 def every(kernels: Sequence[Kernel]) -> Iterator[Kernel]:

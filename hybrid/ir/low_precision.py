@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from . import build
-from .access import MOVEMENT
+from .access import MOVEMENT, beneath
 from .node import Node
 
 WORDS = {("bfloat16", "bfloat16"): 2, ("uint8", "int8"): 4}        # of data and weights: numbers of a word
@@ -54,8 +54,7 @@ def pack(w: Node, word: int) -> Node:
 
 
 def _constant(n: Node) -> float | None:
-    while n.prim in ("expand", "reshape", "cast"):
-        n = n.args[0]
+    n = beneath(n, ("expand", "reshape", "cast"))
     return float(n.attrs["value"]) if n.prim == "const" else None
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable
 from ..base import dtype as dt
 from ..base.errors import HybridError
 from . import build as b
+from .access import free_axes
 from .node import Node
 from .reductions import REDUCTIONS
 from .rowcall import ROW_KERNELS
@@ -210,8 +211,7 @@ def _scatter(g: Node, n: Node, idx: Node, upd: Node) -> tuple[Any, ...]:
 @_vjp("dot")
 def _dot(g: Node, n: Node, x: Node, y: Node) -> tuple[Any, ...]:
     (cx, cy), (bx, by) = n.attrs["contract"], n.attrs["batch"]
-    fx = tuple(i for i in range(x.ndim) if i not in cx + bx)
-    fy = tuple(i for i in range(y.ndim) if i not in cy + by)
+    fx, fy = map(tuple, free_axes(n))
     nb = len(bx)
     gb, gx, gy = tuple(range(nb)), tuple(range(nb, nb + len(fx))), tuple(range(nb + len(fx), n.ndim))
     dx = b.dot(g, y, (gy, fy), (gb, by))              # axes: batch, fx, y's contracted axes in order

@@ -230,7 +230,7 @@ for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     _np_test(_name, _name)
 for _name in ("isnan", "isinf", "isfinite"):
     op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",))(
-        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), dt.float32))(_name))
+        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), data.dtype))(_name))
 op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(
     lambda data, a: ir.map("logical_not" if data.dtype == dt.bool_ else "bit_not", data))
 

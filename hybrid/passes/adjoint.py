@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node
+from ..ir.access import beneath, free_axes
 
 PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
 
@@ -121,8 +122,8 @@ def _side_by_side(n: Node, p: Product, weights: Node) -> Node:
     grad, rank = dot.args[1 - side], len(p.kernel)
     # of the weights, of the gradient
     summed, held = ([dot.attrs[k][i] for i in (side, 1 - side)] for k in ("contract", "batch"))
-    filters = [a for a in range(weights.ndim) if a not in (*summed[0], *held[0], *p.kernel)]
-    samples = [a for a in range(grad.ndim) if a not in (*summed[1], *held[1], *p.places)]
+    free = free_axes(dot)
+    filters, samples = ([a for a in free[i] if a not in own] for i, own in ((side, p.kernel), (1 - side, p.places)))
     size = [weights.shape[a] // s for a, s in zip(p.kernel, stride)]
     places = [-(-n.shape[axis] // s) for axis, s in zip(axes, stride)]
     order = [*held[0], *filters, *summed[0], *p.kernel]
@@ -178,11 +179,8 @@ def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:
 
 def _homes(dot: Node) -> list[tuple[int, int] | None]:
     """For each axis of a contraction the operand and the axis it comes from; None for batch axes."""
-    contract, batch = dot.attrs["contract"], dot.attrs["batch"]
-    out: list[tuple[int, int] | None] = [None] * len(batch[0])
-    for side, x in enumerate(dot.args):
-        out += [(side, a) for a in range(x.ndim) if a not in contract[side] and a not in batch[side]]
-    return out
+    free = [(side, a) for side, axes in enumerate(free_axes(dot)) for a in axes]
+    return [*[None] * len(dot.attrs["batch"][0]), *free]
 
 
 def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[int], p: Product, weights: Node) -> Node:
@@ -247,8 +245,7 @@ def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
 
 def _flipped(weights: Node) -> bool:
     """Whether these are the weights of a gradient."""
-    while weights.prim in ("reshape", "permute"):
-        weights = weights.args[0]
+    weights = beneath(weights, ("reshape", "permute"))
     return weights.prim == "slice" and any(s < 0 for s in weights.attrs["step"])
 
 

@@ -7,14 +7,14 @@ multiplied or replaced by zero (a mask of lengths, dropout). Reshapes in between
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Sequence
+from typing import Callable
 
 import numpy as np
 
 from ..ir.size import fixed
 from ..base.dtype import is_half
 from ..ir import Node
-from ..ir.access import ELEMENTWISE, Index, pull
+from ..ir.access import ELEMENTWISE, Index, free_axes, pull
 from ..ir.index import Var, var, variables
 from .fold import constant
 
@@ -50,10 +50,6 @@ Attends = Callable[[Attention, Node], bool] | None
 
 class _No(Exception):
     """This is something else."""
-
-
-def _free(n: Node, contract: Sequence[int], batch: Sequence[int]) -> list[int]:
-    return [a for a in range(n.ndim) if a not in (*contract, *batch)]
 
 
 def _broadcast(n: Node, op: str, axis: int) -> Node:
@@ -101,9 +97,7 @@ def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
         return None
     seen[n] = at
     if n.prim == "dot":
-        (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
-        good = len(ca) == 1 and len(_free(n.args[0], ca,
-                                          ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == dtype
+        good = all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n))) and n.dtype == dtype
         ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
         return (n, at) if good and ends in ((var(row), var(place)),
                                             (var(place), var(row))) and not rest & {row, place} else None
@@ -167,8 +161,7 @@ def match(dot: Node, halves: bool = False) -> Attention | None:
 
 def _match(dot: Node) -> Attention:
     a, b = dot.args
-    (ca, cb), (ba, bb) = dot.attrs["contract"], dot.attrs["batch"]
-    free, other = _free(a, ca, ba), _free(b, cb, bb)
+    (ca, _), (ba, _), (free, other) = dot.attrs["contract"], dot.attrs["batch"], free_axes(dot)
     if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or not fixed(
             b.shape[other[0]]) or b.shape[other[0]] > MOST_DEPTH:
         raise _No

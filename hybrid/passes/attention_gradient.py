@@ -14,8 +14,9 @@ from typing import Sequence
 from .. import ir
 from ..ir.size import hint
 from ..ir import Node
-from ..ir.access import ELEMENTWISE
+from ..ir.access import ELEMENTWISE, free_axes
 from ..ir.build import make
+from ..ir.node import users as users_of
 from ..ir.scan import Body
 from .attention import Attention, escapes, match
 from .axis_orders import same_axis
@@ -46,7 +47,7 @@ def in_blocks(roots: Sequence[Node]) -> list[Node]:
                 first[found.scores][0].inner)):
             first[found.scores] = found, dot
     for found, dot in first.values():
-        users = _users(out)
+        users = users_of(ir.toposort(out))
         if dot in users and escapes(found, dot, users, set(out)):
             out = _changed(out, found, dot, users) or out
     return list(roots) if out is was else out
@@ -55,14 +56,6 @@ def in_blocks(roots: Sequence[Node]) -> list[Node]:
 def _of_a_head(n: Node) -> int:
     """Bytes along the last two axes."""
     return hint(math.prod(n.shape[-2:])) * n.dtype.itemsize
-
-
-def _users(roots: Sequence[Node]) -> dict[Node, list[Node]]:
-    users: dict[Node, list[Node]] = {n: [] for n in ir.toposort(roots)}
-    for n in users:
-        for a in set(n.args):
-            users[a].append(n)
-    return users
 
 
 def _changed(roots: list[Node], found: Attention, dot: Node, users: dict[Node, list[Node]]) -> list[Node] | None:
@@ -78,7 +71,7 @@ def _changed(roots: list[Node], found: Attention, dot: Node, users: dict[Node, l
     except _No:
         return None
     changed = over(roots, {n: ir.permute(y, _order(n)) if p is not n else y for n, p, y in zip(exits, plain, new)})
-    after = _users(changed)
+    after = users_of(ir.toposort(changed))
     return changed if dot in after and not escapes(found, dot, after, set(changed)) else None
 
 
@@ -143,7 +136,7 @@ def _places(n: Node, region: dict[Node, list[int | None]]) -> list[int | None]:
     if n.prim == "reduce":
         return [_moved(n, 0, a) for a in region[x]]
     batch, contract = n.attrs["batch"][0], n.attrs["contract"][0]
-    free = [a for a in range(x.ndim) if a not in (*batch, *contract)]
+    free = free_axes(n)[0]
     return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a)  # type: ignore[arg-type]
             for a in region[x]]
 
@@ -234,11 +227,11 @@ class _Parts:
 
     def _dot(self, n: Node, axis: int) -> Node:
         """A product, cut along an axis of its result."""
-        (ba, bb), (ca, cb) = n.attrs["batch"], n.attrs["contract"]
+        ba, bb = n.attrs["batch"]
         if axis < len(ba):
             args = [self._operand(x, axes[axis]) for x, axes in zip(n.args, (ba, bb))]
         else:
-            free = [[a for a in range(x.ndim) if a not in (*b, *c)] for x, b, c in zip(n.args, (ba, bb), (ca, cb))]
+            free = free_axes(n)
             side, number = (0, axis - len(ba)) if axis < len(ba) + len(free[0]) else (1, axis - len(ba) - len(free[0]))
             args = [self._operand(x, free[i][number]) if i == side else self._whole(x) for i, x in enumerate(n.args)]
         return make("dot", tuple(args), **n.attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Callable, Sequence
 
 from .. import ir
 from ..ir import Node
@@ -25,6 +25,14 @@ def last(n: Node, order: tuple[int, ...] = LAST) -> Node:
     if sum(d > 1 for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
+
+
+def below_pad(n: Node, axes: Sequence[int], order: Callable[[Node], Node]) -> Node:
+    """A value in another order of axes, which ``order`` gives; zeros around it stay outside."""
+    if n.prim != "pad":
+        return order(n)
+    lo, hi = (tuple(n.attrs[k][a] for a in axes) for k in ("lo", "hi"))
+    return make("pad", (order(n.args[0]),), lo=lo, hi=hi, value=n.attrs["value"])
 
 
 def same_axis(shape: Sequence[int], other: Sequence[int], axis: int) -> int | None:

@@ -14,12 +14,14 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program, winograd
+from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
-from .layout import Blocking, Conversion, Layout
+from .frozen import Layout
+from .layout import Blocking, Conversion
 from .rewrite import rebuild
 
 LEAST_WORK = 1 << 16             # products of a net below which it stays as it is
@@ -95,9 +97,7 @@ def _pool(n: Node) -> Node | None:
 
 def _windows(n: Node) -> bool:
     """Whether an operand of a contraction is made of windows: a convolution."""
-    while n.prim in ("reshape", "permute", "cast"):
-        n = n.args[0]
-    return n.prim == "window"
+    return beneath(n, ("reshape", "permute", "cast")).prim == "window"
 
 
 class Pictures(Conversion):

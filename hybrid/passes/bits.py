@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Iterable
 
 from ..ir import Node
-from ..ir.access import MOVEMENT
+from ..ir.access import MOVEMENT, beneath
 from ..ir.scalar import SCALARS
 
 THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
@@ -31,9 +31,7 @@ def compared(order: Iterable[Node]) -> set[Node]:
 
 
 def _below(n: Node) -> Node:
-    while n.prim in THROUGH:
-        n = n.args[0]
-    return n
+    return beneath(n, THROUGH)
 
 
 def _greatest_of(m: Node, x: Node) -> bool:

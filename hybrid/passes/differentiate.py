@@ -6,6 +6,7 @@ from typing import Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
+from ..ir.access import beneath
 from ..ir.node import GRADIENT, made_for_gradient
 from ..ir.vjp import LOSSES
 from .row_gradients import with_rows
@@ -102,8 +103,6 @@ def reaches(program: Program, slot: int) -> bool:
     """Whether any gradient flows into an input; into an index, for one, there is none."""
     key = ("reaches", slot)
     if key not in program.memo:
-        found = vjp_program(program, (slot,)).outputs[0]
-        while found.prim in ("expand", "reshape", "cast"):
-            found = found.args[0]
+        found = beneath(vjp_program(program, (slot,)).outputs[0], ("expand", "reshape", "cast"))
         program.memo[key] = not (found.prim == "const" and float(found.attrs["value"]) == 0)
     return program.memo[key]

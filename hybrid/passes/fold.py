@@ -10,6 +10,7 @@ import numpy as np
 from ..base import dtype as dt
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.scalar import SCALARS
 from ..ir.scan import Body
@@ -20,8 +21,7 @@ from .rewrite import Rule, rewrite
 
 def constant(n: Node) -> float | int | bool | None:
     """The value of a constant of any shape, else None."""
-    while n.prim in ("expand", "reshape"):
-        n = n.args[0]
+    n = beneath(n, ("expand", "reshape"))
     return n.attrs["value"] if n.prim == "const" else None
 
 

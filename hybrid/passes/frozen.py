@@ -1,8 +1,13 @@
 """Which values of a program depend on parameters and constants alone, so that they can be computed once, ahead of the
-calls."""
+calls, by a program of their own."""
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from typing import Mapping
+
+from .. import ir
 from ..ir import Node, Program
+from .rewrite import over
 
 
 class Lasting:
@@ -20,3 +25,50 @@ class Lasting:
         if n not in self._known:
             self._known[n] = n.prim != "input" and all(self(a) for a in n.args)
         return self._known[n]
+
+
+@dataclass
+class Layout:
+    """``prepare``: program from the lasting inputs ``slots`` to the values that ``main`` takes after its own inputs."""
+    main: Program
+    prepare: Program | None = None
+    slots: tuple[int, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def apart(program: Program, roots: list[Node], lasting: Lasting, packs: Mapping[Node, str],
+          notes: list[str]) -> Layout:
+    """The program with these roots, without what depends on parameters alone. packs: values that are packed weights,
+    with a line for the report. notes: other lines."""
+    prepared: list[Node] = []
+    place: dict[Node, Node] = {}
+    count = len(program.inputs)
+    # in a fixed order: the same source in each process, or the disk cache would not find it
+    used = dict.fromkeys(a for n in ir.toposort(roots) if not lasting(n) for a in n.args if lasting(a))
+    for n in used:
+        at = _computed(n, packs)
+        if at is not None and at not in place:
+            place[at] = ir.input(count + len(prepared), at.shape, at.dtype)
+            prepared.append(at)
+    if not prepared:
+        return Layout(program.with_roots(roots), notes=notes)
+    slots = tuple(sorted(n.attrs["slot"] for n in ir.toposort(prepared) if n.prim == "input"))
+    renamed = {program.inputs[s]: ir.input(i, program.inputs[s].shape, program.inputs[s].dtype)
+               for i, s in enumerate(slots)}
+    prepare = Program(tuple(renamed.values()), tuple(over(prepared, renamed)))
+    out, k = over(roots, place), len(program.outputs)
+    main = Program((*program.inputs, *place.values()), tuple(out[:k]),
+                   tuple((s, r) for (s, _), r in zip(program.updates, out[k:])))
+    return Layout(main, prepare, slots, [*notes, *(packs.get(n, f"{n!r} computed once") for n in prepared)])
+
+
+def _computed(n: Node, packs: Mapping[Node, str]) -> Node | None:
+    """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that memory
+    holds."""
+    while n not in packs:
+        if not n.args or n.prim in ("slice", "pad", "window", "concat"):
+            return None
+        if n.prim not in ("reshape", "permute", "expand"):
+            return n if any(m.prim == "input" for m in ir.toposort([n])) else None
+        n = n.args[0]
+    return n

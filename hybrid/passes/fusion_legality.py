@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.dtype import is_half
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
@@ -120,24 +120,9 @@ class Rules:
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 
     def _refusal(self, n: Node, uses: list[Use], k: Kernel) -> str:
-        if len(k.members) >= MAX_NODES:
-            return f"the kernel has {MAX_NODES} nodes already"
-        if k.kind in IN_MEMORY and n.prim != "reshape":
-            return "a hand-written kernel reads it from memory"
-        if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
-            return "a running sum reads it from memory"
-        if read_whole(n, uses):
-            return "a convolution or product with packed weights reads it from memory"
-        if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):
-            return "the form in which the next contraction reads what attention gives"
-        if n.prim == "permute" and k.dot is not None and uses[0].inside and _beside(n, k) and _scattered(n, uses[0]):
-            return "a product would read it out of order again and again"
-        if (n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and k.dot is not None and uses[0].inside
-            and n in map(_picture, k.dot.args)):
-            return "vectors of a convolution hold pixels, not channels"
-        if (n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and self.prints is None and k.dot is not None
-            and uses[0].inside and any(map(_over_lines, k.dot.args))):
-            return "weights of a convolution, read along its channels"
+        reason = self._refuse_any(n, uses, k) or self._refuse_permuted(n, uses, k)
+        if reason:
+            return reason
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
@@ -148,25 +133,61 @@ class Rules:
             return "no function of vectors, in which a packed convolution is printed"
         if k.dot is not None and _widens(n) and all(u.inside for u in uses):
             return ""                                       # memory holds the narrow integers
-        dot = self.carries[n]
-        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
+        operand = k.dot is not None and any(u.inside for u in uses)
+        return (self._refuse_operand(n, k) if operand else "") or self._refuse_epilogue(
+            n, uses, k) or self._refuse_repeated(n, uses, k)
+
+    def _refuse_any(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        """Kernels that take no more nodes, or none that are not in memory."""
+        if len(k.members) >= MAX_NODES:
+            return f"the kernel has {MAX_NODES} nodes already"
+        if k.kind in IN_MEMORY and n.prim != "reshape":
+            return "a hand-written kernel reads it from memory"
+        if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
+            return "a running sum reads it from memory"
+        return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
+
+    def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        """Operands of a product in another order of axes."""
+        if n.prim != "permute" or k.dot is None or not uses[0].inside:
+            return ""
+        if self._attends(n.args[0]):
+            return "the form in which the next contraction reads what attention gives"
+        if _beside(n, k) and _scattered(n, uses[0]):
+            return "a product would read it out of order again and again"
+        if n.attrs["axes"][-1] != n.ndim - 1 and n in map(_picture, k.dot.args):
+            return "vectors of a convolution hold pixels, not channels"
+        if n.attrs["axes"][-1] != n.ndim - 1 and self.prints is None and any(map(_over_lines, k.dot.args)):
+            return "weights of a convolution, read along its channels"
+        return ""
+
+    def _refuse_operand(self, n: Node, k: Kernel) -> str:
+        """What a product would compute again and again."""
+        if n.prim in ELEMENTWISE and self.row_value[n]:
             return "operand of a contraction, computed where its reduction is"
-        if k.dot is not None and any(u.inside
-                                     for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > (SLOW
-                if _beside(n, k) else CHEAP):
+        if n.prim in ELEMENTWISE and self.subtree[n] > (SLOW if _beside(n, k) else CHEAP):
             return "operand of a contraction, computed once"
-        if k.dot is not None and any(u.inside
-                                     for u in uses) and n.prim == "map" and hint(n.size) >= LARGE and sum(_wide(a)
-                for a in n.args) > 1:
+        if n.prim == "map" and hint(n.size) >= LARGE and sum(map(_wide, n.args)) > 1:
             return "operand of a contraction, made of several arrays"
-        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and not _doubles(n) and any(linear(n.shape,
-                u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
+        return ""
+
+    def _refuse_epilogue(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        """What may be computed right behind a product of its own."""
+        dot = self.carries[n]
+        if dot is None or n.prim not in ELEMENTWISE or _doubles(n):
+            return ""
+        if dot.prim == "conv" and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx)
+                                      for u in uses):
             return "computed with its convolution or product, channels last"
-        if dot is not None and n.prim in ELEMENTWISE and not self._compares_stored(n) and not _doubles(n):
+        if not self._compares_stored(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
                 return "the kernel has a contraction or rows already; this is the epilogue of another contraction"
+        return ""
+
+    def _refuse_repeated(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        """What this kernel would compute more often than it is needed."""
         spots = len({u.idx for u in uses})
         if spots > 1 and self.subtree[n] * (spots - 1) > 4 * CHEAP and n.prim in ELEMENTWISE:
             return f"would be computed at {spots} places"
@@ -294,13 +315,8 @@ def _visits(u: Use, k: Kernel) -> int:
 
 def _picture(a: Node) -> Node | None:
     """What the windows that are an operand of a contraction lie over."""
-    while a.prim == "reshape":
-        a = a.args[0]
-    if a.prim != "window":
-        return None
-    while a.prim in ("window", "pad", "slice"):
-        a = a.args[0]
-    return a
+    a = strip_reshape(a)
+    return beneath(a, ("window", "pad", "slice")) if a.prim == "window" else None
 
 
 def _over_lines(a: Node) -> bool:

@@ -10,7 +10,7 @@ again only when a parameter changes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Callable, Mapping
 
@@ -18,26 +18,23 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
-from .frozen import Lasting
+from .frozen import Lasting, Layout, apart
 from .low_precision import in_words, words
-from .axis_orders import BACK, DEEP, FIRST, LINE, Window, last, line
-from .rewrite import over, rebuild
+from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line
+from .rewrite import rebuild
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
-# beyond
+# beyond a first cache, weights come twice as fast in the order in which they are read
 LEAST_WORK = 1 << 18
-                                                  # a first cache weights come twice as fast in the order in which they
-                                                  # are read
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 MOST_BYTES = 1 << 26
 MANY_ROWS = 1 << 16             # of a product that takes any number of rows
-
-
 # the form by rule, programs of all, their work: which, and why
 Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]
 
@@ -50,17 +47,8 @@ class Blocking:
     group: Callable[[int, int], int]             # filters together over so many vectors of pictures
     prints: Callable[[Node], bool]               # whether a value can be computed where its packed convolution is
     choose: Choose | None = None                 # measures forms that compete
-    words: frozenset[str] = frozenset()          # types of data that it multiplies by words
-                                                 # (ir/low_precision.py), and "tiles" where it has such registers
-
-
-@dataclass
-class Layout:
-    """``prepare``: program from the lasting inputs ``slots`` to the values that ``main`` takes after its own inputs."""
-    main: Program
-    prepare: Program | None = None
-    slots: tuple[int, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
+    words: frozenset[str] = frozenset()
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
@@ -293,11 +281,7 @@ class Conversion:
         if found is None or found[1] == LINE or found[0].prim != "window":
             return None
         (x, back), rank = (found[0].args[0], found[1]), len(found[1]) - 2
-        if x.prim == "pad":
-            lo, hi = (tuple(x.attrs[k][a] for a in back) for k in ("lo", "hi"))
-            x = make("pad", (self._first(x.args[0], back),), lo=lo, hi=hi, value=x.attrs["value"])
-        else:
-            x = self._first(x, back)
+        x = below_pad(x, back, lambda y: self._first(y, back))
         win = make("window", (x,), **{**found[0].attrs, "axes": tuple(range(2, 2 + rank))})
         return rebuild(n, [rebuild(d, [w, win])])
 
@@ -309,12 +293,8 @@ class Conversion:
         rank = win.ndim // 2 - 1
         if win.prim != "window" or win.attrs["axes"] != tuple(range(2, 2 + rank)) or win.args[0].ndim != 2 + rank:
             return None
-        x, axes = win.args[0], BACK[FIRST if rank == 2 else DEEP]
-        if x.prim == "pad":
-            lo, hi = (tuple(x.attrs[k][a] for a in axes) for k in ("lo", "hi"))
-            x = make("pad", (last(x.args[0], axes),), lo=lo, hi=hi, value=x.attrs["value"])
-        else:
-            x = last(x, axes)
+        axes = BACK[FIRST if rank == 2 else DEEP]
+        x = below_pad(win.args[0], axes, lambda y: last(y, axes))
         return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:
@@ -386,45 +366,9 @@ class Conversion:
         wanted = [axes[a] for a in range(n.args[0].ndim) if a not in n.attrs["axes"]]
         return ir.permute(out, [left.index(a) for a in wanted])
 
-    # ---- what depends on parameters alone
     def split(self, roots: list[Node]) -> Layout:
         """The program without the parts that ``prepare`` does."""
-        prepared: list[Node] = []
-        place: dict[Node, Node] = {}
-        count = len(self.program.inputs)
-        # in a fixed order: the same source in each process, or the disk cache would not find it
-        used = dict.fromkeys(a for n in ir.toposort(roots) if not self._known(n) for a in n.args if self._known(a))
-        for n in used:
-            at = self._computed(n)
-            if at is not None and at not in place:
-                place[at] = ir.input(count + len(prepared), at.shape, at.dtype)
-                prepared.append(at)
-        if not prepared:
-            return Layout(self.program.with_roots(roots), notes=self.notes)
-        order = ir.toposort(prepared)
-        slots = tuple(sorted(n.attrs["slot"] for n in order if n.prim == "input"))
-        renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape,
-                                                                      self.program.inputs[s].dtype) for i,
-                                                                      s in enumerate(slots)}
-        inputs = tuple(renamed[self.program.inputs[s]] for s in slots)
-        outputs = over(prepared, renamed)
-        main = Program((*self.program.inputs, *(place[n] for n in prepared)), (), ())
-        out = over(roots, place)
-        k = len(self.program.outputs)
-        main = Program(main.inputs, tuple(out[:k]), tuple((s, r) for (s, _), r in zip(self.program.updates, out[k:])))
-        notes = [*self.notes, *(self.packs[n] if n in self.packs else f"{n!r} computed once" for n in prepared)]
-        return Layout(main, Program(inputs, tuple(outputs)), slots, notes)
-
-    def _computed(self, n: Node) -> Node | None:
-        """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that
-        memory holds."""
-        while n not in self.packs:
-            if not n.args or n.prim in ("slice", "pad", "window", "concat"):
-                return None
-            if n.prim not in ("reshape", "permute", "expand"):
-                return n if any(m.prim == "input" for m in ir.toposort([n])) else None
-            n = n.args[0]
-        return n
+        return apart(self.program, roots, self._known, self.packs, self.notes)
 
 
 def layout(program: Program, lasting: frozenset[int], blocking: Blocking,
@@ -448,12 +392,5 @@ def _rows(n: Node) -> int | None:
 
 def of_products(program: Program) -> frozenset[int]:
     """Slots of the matrices that rows are multiplied with (dense layers)."""
-    found = set()
-    for n in program.order():
-        if _rows(n) is not None:
-            w = n.args[1]
-            while w.prim in ("permute", "reshape"):
-                w = w.args[0]
-            if w.prim == "input":
-                found.add(w.attrs["slot"])
-    return frozenset(found)
+    matrices = (beneath(n.args[1], ("permute", "reshape")) for n in program.order() if _rows(n) is not None)
+    return frozenset(w.attrs["slot"] for w in matrices if w.prim == "input")

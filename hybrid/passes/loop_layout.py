@@ -8,7 +8,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scan import Body
-from .rewrite import over, rebuild
+from .rewrite import over, rewrite
 
 # product, which of its two matrices, steps: whether turning that before the steps pays (a backend's rule)
 Turns = Callable[[Node, int, int], bool]
@@ -16,14 +16,9 @@ Turns = Callable[[Node, int, int], bool]
 
 def loop_layout(program: Program, turns: Turns) -> Program:
     """The program with the matrices of its loops as ``turns`` wants them."""
-    order = program.order()
-    if not any(n.prim == "scan" for n in order):
+    if not any(n.prim == "scan" for n in program.order()):
         return program
-    new: dict[Node, Node] = {}
-    for n in order:
-        made = rebuild(n, [new[a] for a in n.args])
-        new[n] = _laid_out(made, turns) if n.prim == "scan" else made
-    return program.with_roots([new[r] for r in program.roots])
+    return program.with_roots(rewrite(program.roots, {"scan": (lambda n: _laid_out(n, turns),)}, once=True))
 
 
 def _laid_out(loop: Node, turns: Turns) -> Node:

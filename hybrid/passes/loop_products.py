@@ -10,12 +10,13 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv, pack
 from ..ir.scan import Body, count_of
 from .layout import MOST_BYTES, Blocking
 from .loops import reached
-from .rewrite import over, rebuild
+from .rewrite import over, rebuild, rewrite
 
 LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product
@@ -27,15 +28,11 @@ def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking)
     """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see
     ``layout``."""
     packs: dict[Node, str] = {}
-    order = program.order()
-    if not any(n.prim == "scan" for n in order):
+    if not any(n.prim == "scan" for n in program.order()):
         return program, packs
     kept = {leaf for i, leaf in enumerate(program.inputs) if i in lasting}
-    new: dict[Node, Node] = {}
-    for n in order:
-        made = rebuild(n, [new[a] for a in n.args])
-        new[n] = _Loop(made, kept, blocking, packs).changed() if n.prim == "scan" else made
-    return program.with_roots([new[r] for r in program.roots]), packs
+    roots = rewrite(program.roots, {"scan": (lambda n: _Loop(n, kept, blocking, packs).changed(),)}, once=True)
+    return program.with_roots(roots), packs
 
 
 class _Loop:
@@ -70,9 +67,7 @@ class _Loop:
         (x, w), (kept, summed) = n.args, n.attrs["contract"]
         if w.ndim != 2 or kept != (x.ndim - 1,):
             return
-        source = x
-        while source.prim == "reshape":
-            source = source.args[0]
+        source = beneath(x, ("reshape",))
         filters, depth = w.shape if summed == (1,) else w.shape[::-1]
         rows = n.size // max(filters, 1)
         if source in self.slices and not self.loop.attrs["stops"] and rows <= FEW:

@@ -51,7 +51,7 @@ class MemoryPlan:
     def room(self, group: int, nbytes: int) -> int:
         """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to
         hold it."""
-        if self.sized:
+        if self.sized or not fixed(nbytes):
             self.whole = greater(self.whole, self.arena + nbytes)
             return self.arena
         at = 0

@@ -11,6 +11,7 @@ from typing import Callable
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import beneath, free_axes
 from ..ir.build import make
 from ..ir.node import made_from
 from .axis_orders import same_axis
@@ -120,9 +121,9 @@ class Division:
         axis, (summed, shared) = self.axis[n.args[side]], (n.attrs["contract"], n.attrs["batch"])
         if n.args[1 - side] in self.axis or axis in summed[side] or axis in shared[side]:
             raise Whole
-        free = [a for a in range(n.args[side].ndim) if a not in summed[side] and a not in shared[side]]
-        first = len(shared[0]) + (n.args[0].ndim - len(summed[0]) - len(shared[0]) if side else 0)
-        return first + free.index(axis), make("dot", tuple(self.new[a] for a in n.args), **n.attrs)
+        free = free_axes(n)
+        first = len(shared[0]) + (len(free[0]) if side else 0)
+        return first + free[side].index(axis), make("dot", tuple(self.new[a] for a in n.args), **n.attrs)
 
 
 RULES: dict[str, Callable[[Division, Node], tuple[int, Node]]] = {
@@ -133,16 +134,10 @@ RULES: dict[str, Callable[[Division, Node], tuple[int, Node]]] = {
     "reduce": Division.reduced, "dot": Division.product}
 
 
-def _source(n: Node) -> Node:
-    while n.prim in MOVED:
-        n = n.args[0]
-    return n
-
-
 def _size(program: Program, whole: Division, threads: int) -> int:
     """Images of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the
     cache, and of parameters that are read again."""
-    each = [(n.nbytes + _source(a).nbytes) / whole.batch for n in program.order() if n.prim == "dot"
+    each = [(n.nbytes + beneath(a, MOVED).nbytes) / whole.batch for n in program.order() if n.prim == "dot"
             and n in whole.axis for a in n.args if a in whole.axis]
     largest = max(each, default=0)
     ways = [b for b in range(1, whole.batch) if whole.batch % b == 0

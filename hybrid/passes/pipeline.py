@@ -15,10 +15,11 @@ from .attention import Attention
 from .attention_gradient import in_blocks
 from .channels_last import channels_last
 from .fold import fold
+from .frozen import Layout
 from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
-from .layout import Blocking, Layout, layout
+from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products

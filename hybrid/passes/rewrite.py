@@ -17,13 +17,14 @@ def rebuild(n: Node, args: Sequence[Node]) -> Node:
     return n if all(a is b for a, b in zip(n.args, args)) else make(n.prim, tuple(args), **n.attrs)
 
 
-def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]]) -> list[Node]:
-    """Roots with every rule applied to every node, arguments first; a rule's result is tried again a few times."""
+def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]], once: bool = False) -> list[Node]:
+    """Roots with every rule applied to every node, arguments first; a rule's result is tried again a few times, unless
+    ``once``."""
     roots = list(roots)
     new: dict[Node, Node] = {}
     for n in ir.toposort(roots):
         m = rebuild(n, [new[a] for a in n.args])
-        for _ in range(8):                            # a chain of rules at one node ends long before this
+        for _ in range(1 if once else 8):             # a chain of rules at one node ends long before this
             for rule in rules.get(m.prim, ()):
                 better = rule(m)
                 if better is not None and better is not m:

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import beneath
 from ..ir.node import made_from
 from ..ops.conv import columns, convolve
 from .adjoint import PHASES, padded
@@ -171,9 +172,7 @@ def _found(n: Node) -> Transposed | None:
     if (y.prim != "unwindow" or rank not in (1, 2, 3) or y.attrs["axes"] != tuple(range(2, n.ndim))
         or set(y.attrs["dilation"]) != {1}):
         return None
-    d = y.args[0]
-    while d.prim in ("reshape", "permute"):
-        d = d.args[0]
+    d = beneath(y.args[0], ("reshape", "permute"))
     if d.prim != "dot" or d.attrs["contract"] != ((2,), (1,)) or d.attrs["batch"] != ((1,), (0,)):
         return None
     x, w = d.args

@@ -167,9 +167,9 @@ def nested(rng: random.Random, model: Any) -> bytes:
 
 
 def elsewhere(rng: random.Random, model: Any) -> bytes:
-    """Other opsets, producers' domains, numbers in files beside the model, sparse numbers, text that is none."""
+    """Other opsets, producers' domains, numbers in files beside the model, sparse numbers, lengths that are open."""
     out = _copy(model)
-    kind = rng.randrange(5)
+    kind = rng.randrange(7)
     if kind == 0 and out.opset_import:
         rng.choice(list(out.opset_import)).version = rng.choice((-1, 0, 1, 6, 7, 9, 11, 12, 26, 1000, (1 << 63) - 1))
     elif kind == 1:
@@ -189,6 +189,11 @@ def elsewhere(rng: random.Random, model: Any) -> bytes:
     elif kind == 4 and out.graph.node:
         node = rng.choice(list(out.graph.node))
         node.domain = rng.choice(("com.microsoft", "ai.onnx.ml", "ai.onnx", "\x00"))
+    elif kind > 4:
+        for d in (d for v in out.graph.input for d in v.type.tensor_type.shape.dim if rng.random() < 0.6):
+            d.dim_param = rng.choice(("n", "t", ""))
+        if rng.random() < 0.5:
+            _change(rng, out.graph)
     return out.SerializeToString()
 
 

@@ -51,7 +51,8 @@ def _of_the_package() -> Iterator[Sample]:
             folder = Path(case.model_dir)
             model = onnx.load(str(folder / "model.onnx"))
             files = sorted((folder / "test_data_set_0").glob("input_*.pb"), key=lambda p: int(p.stem.split("_")[1]))
-            kinds = [v.type.WhichOneof("value") for v in model.graph.input]
+            constants = {t.name for t in model.graph.initializer}
+            kinds = [v.type.WhichOneof("value") for v in model.graph.input if v.name not in constants]
             if all(k == "tensor_type" for k in kinds) and len(files) == len(kinds):
                 yield Sample(case.name, model, tuple(onnx.numpy_helper.to_array(onnx.load_tensor(str(p)))
                                                      for p in files))

@@ -14,7 +14,7 @@ from hybrid.ir.rewriting import length
 from hybrid.ir.size import hint
 from hybrid.ir.stmt import MASK, Expr, Let, Name, Scope, Stmt
 
-from .anchored import Anchored
+from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.dialect import PARALLEL
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused, masked, unmasked

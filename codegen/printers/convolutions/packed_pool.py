@@ -10,7 +10,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Let, Name, Scope, Stmt
 
-from .anchored import Anchored
+from hybrid.codegen.printers.anchored import Anchored
 from .packed_windows import Windows
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL

@@ -19,7 +19,7 @@ from hybrid.ir.stmt import Let, Op, Scope, Stmt, lines
 
 from . import padded_operand
 from hybrid.codegen.program import local
-from .anchored import Anchored
+from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import PARALLEL
 from hybrid.codegen.block import Block, nested

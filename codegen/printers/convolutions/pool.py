@@ -17,7 +17,7 @@ from hybrid.codegen.program import local
 from hybrid.codegen.nest import Cut
 from hybrid.codegen.schedule.tiling import Target, decode
 from hybrid.codegen.dialect import C
-from .anchored import Anchored
+from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import Block, identity
 from hybrid.codegen.lane_reductions import vector_step

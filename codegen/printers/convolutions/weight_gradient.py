@@ -16,7 +16,7 @@ from hybrid.ir.stmt import Scope, Stmt
 from . import padded_operand
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import C
-from .anchored import Anchored
+from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, function, within

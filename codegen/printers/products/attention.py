@@ -8,6 +8,7 @@ FlashAttention, 2022). Masks and scales are printed into the loop over a block o
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from hybrid.ir import Node
@@ -15,16 +16,19 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, text, var
 from hybrid.ir.size import fixed, hint, may_exceed
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import MASK, Assign, Let, Name, Scope, Stmt, When
 from hybrid.passes.attention import Attention
 
 from .attention_few import ROWS, in_place, score_function
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block, Emitter, loop_nest
-from hybrid.codegen.loops import Printed, pointer_names
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
+from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
 from .operand import Operand, operand, root_index
-from hybrid.codegen.lanes import F32, Refused, copied_text, masked_text
+from hybrid.codegen.lanes import F32, Refused, iterations, masked, unmasked
 from hybrid.codegen.vector import VectorEmitter
 
 KEYS = 128                      # of a block
@@ -42,16 +46,13 @@ def print_attention(k: Kernel, name: str, target: Target) -> Printed:
     return _Attention(k, name, target).print()
 
 
-class _Attention:
+class _Attention(Anchored):
     """Sizes, operands and the pieces of the text."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.dot, self.target = k, name, k.dot, target
+        super().__init__(k, k.dot, name, target)
         found: Attention = k.attention
-        self.found, self.lanes = found, target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        self.found = found
         self.row, self.key = found.row, found.place
         scores = found.scores
         self.depth = Var("depth", scores.args[0].shape[scores.attrs["contract"][0][0]])
@@ -133,11 +134,11 @@ class _Attention:
         return f"({self.reads[o.base]} + ({text(substitute(o.address, {v: Ix() for v in zero}))}))"
 
     # ---- products
-    def _micros(self, suffix: str, vectors: int, *rest: Any) -> list[str]:
+    def _micros(self, suffix: str, vectors: int, *rest: Any) -> list[Stmt]:
         """The function of a tile; for any number of queries those of even numbers of rows."""
         if not self.any:
-            return self._micro(suffix, vectors, self.mr, *rest)
-        return [s for rows in range(2, self.mr + 1, 2) for s in self._micro(f"{suffix}{rows}", vectors, rows, *rest)]
+            return [self._micro(suffix, vectors, self.mr, *rest)]
+        return [self._micro(f"{suffix}{rows}", vectors, rows, *rest) for rows in range(2, self.mr + 1, 2)]
 
     def _call(self, suffix: str, arguments: str) -> str:
         """A call of the function of a tile."""
@@ -148,20 +149,19 @@ class _Attention:
         return f"switch ((height + 1) / 2) {{ {cases} }}"
 
     def _micro(self, suffix: str, vectors: int, rows: int, a_row: int, a_depth: int, b_row: int, c_row: int,
-               depth: str, scaled: bool) -> list[str]:
+               depth: str, scaled: bool) -> Stmt:
         """The function of a tile: C = A B, or C = f C + A B."""
-        L, ij = self.lanes, [(i, j) for i in range(rows) for j in range(vectors)]
-        more = (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
-        start = (lambda i, j: f"HYV_LOAD(C + {i * c_row + j * L}) * HYV_B(f[{i}])") if scaled else (lambda i, j: "{0}")
-        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const float *A, const float *B, float "
-               f"*C{more}) {{",
-               "  " + " ".join(f"hy_v c{i}_{j} = {start(i, j)};" for i, j in ij),
-               f"  for (long k = 0; k < {depth}; k++, B += {b_row}) {{",
-               "    " + " ".join(f"const hy_v b{j} = HYV_LOAD(B + {j * L});" for j in range(vectors))]
-        for i in range(rows):
-            out.append(f"    {{ const hy_v a = HYV_B(A[{literal(i * a_row)} + k * {literal(a_depth)}]); "
-                       + " ".join(f"c{i}_{j} += a * b{j};" for j in range(vectors)) + " }")
-        return [*out, "  }", "  " + " ".join(f"HYV_STORE(C + {i * c_row + j * L}, c{i}_{j});" for i, j in ij), "}"]
+        L, more = self.lanes, (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
+        sums = Sums([f"HYV_B(A[{literal(i * a_row)} + k * {literal(a_depth)}])" for i in range(rows)],
+                    [f"HYV_LOAD(B + {j * L})" for j in range(vectors)])
+
+        def to(i: int, j: int) -> int:
+            return i * c_row + j * L
+        scale: list[Stmt] = [Assign(s, f"HYV_B(f[{i}])", "*=") for i, _, s in sums.all()]
+        return function(f"{self.name}_{suffix}", f"const float *A, const float *B, float *C{more}",
+                        [*([*sums.read("C", to), *scale] if scaled else sums.zero()),
+                         *within([f"for (long k = 0; k < {depth}; k++, B += {b_row}) {{"], sums.step()),
+                         *sums.write("C", to)])
 
     # ---- packing
     def _queries(self) -> tuple[list[str], str, int, int]:
@@ -226,21 +226,20 @@ class _Attention:
                                       f"Vp[{E // W * W * B} + c * {W} + z] = 0;"]
         out = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
         for first in range(0, E, W):
-            part, count = Var("z", min(W, E - first)), min(W, E - first)
+            part = Var("z", min(W, E - first))
             moved = Operand(o.node, tuple(substitute(i, {self.column: var(part) + first}) for i in o.index), None, None)
-            out += ["  {",
-                    *("    " + s for s in self._element(moved, (self.key, part),
-                                                        f"Vp[{first * B} + c * {W} + {'z' if count > 1 else '0'}]",
-                                                        [part])), "  }"]
+            cell = f"Vp[{first * B} + c * {W} + {'z' if part.extent > 1 else '0'}]"
+            out += ["  {", *("    " + s for s in self._element(moved, (self.key, part), cell, [part])), "  }"]
         return [*out, "}"]
 
     # ---- softmax of a block of scores
     def _function(self, top: Node, at: Index, bottom: Node,
-                  start: int) -> "tuple[list[str], list[str], list[str], str] | None":
+                  start: int) -> "tuple[list[Stmt], list[Stmt], list[Stmt], str] | None":
         """Statements of a block of keys, a row, a vector ``x@``, and the resulting vector, for what is between two
         nodes; None where there are no vectors of it."""
         first, lane = Var("begin", max(self.key.extent, 2)), Var("c_", max(self.block, 2))
-        e = VectorEmitter(C, self.reads, given={bottom: lambda idx: "x@"}, count=start, width=self.lanes, lanes={lane})
+        e = VectorEmitter(C, self.reads, given={bottom: lambda idx: Name("x@")}, count=start, width=self.lanes,
+                          lanes={lane})
         e.kind["x@"] = "v"
         blocks = self._blocks(first, lane)
         try:
@@ -248,32 +247,30 @@ class _Attention:
                                      blocks[2]))
         except Refused:
             return None
-        return blocks[0].lines, blocks[1].lines, blocks[2].lines, str(value)
+        return blocks[0].body, blocks[1].body, blocks[2].body, str(value)
 
     def _blocks(self, *last: Var) -> list[Block]:
         out = [Block(None, frozenset([*self.found.batch, *last[:-1]]))]
         out.append(out[-1].child([self.row]))
         return [*out, out[-1].child(last[-1:])]
 
-    def _one_by_one(self, top: Node, at: Index, bottom: Node, start: int) -> list[str]:
+    def _one_by_one(self, top: Node, at: Index, bottom: Node, start: int) -> list[Stmt]:
         """A loop over a row's elements, for what cannot be vectors."""
         e = Emitter(C, self.reads, given={bottom: lambda idx: "sp[c]"}, count=start)
         blocks = self._blocks(self.key)
         value = e.value(top, at, blocks[2])
-        body = ["const long key = begin + c;", *blocks[2].lines, f"sp[c] = {value};"]
-        return [*blocks[0].lines, *blocks[1].lines, "for (long c = 0; c < keys; c++) {", *("  " + s for s in body), "}"]
+        body = ["const long key = begin + c;", *blocks[2].body, f"sp[c] = {value};"]
+        return [*blocks[0].body, *blocks[1].body, count("c", "keys", body)]
 
-    def _over(self, lines: list[str]) -> list[str]:
+    def _over(self, pattern: list[Stmt]) -> Stmt:
         """A loop over the vectors of a row of the block."""
         L = self.lanes
-        whole = [f"for (; c_ + {L} <= keys; c_ += {L}) {{", *("  " + s for s in copied_text(lines, 0)), "}"]
-        rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));",
-                *("  " + s for s in masked_text(lines)),
-                "}"]
         even = fixed(self.key.extent) and self.key.extent % L == 0 and self.block % L == 0
-        return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if even else rest)]), "}"]
+        mask = Let("hy_m", Name(MASK), "HYV_FIRST((int)(keys - c_))", True)
+        return Scope(("long c_ = 0;", *within([f"for (; c_ + {L} <= keys; c_ += {L}) {{"], unmasked(pattern)),
+                      *([] if even else [When("c_ < keys", (mask, *masked(pattern)))])))
 
-    def _softmax(self) -> tuple[list[str], list[str]]:
+    def _softmax(self) -> tuple[list[Stmt], Stmt]:
         """Statements of a block of keys, and of a tile: its scores become exponentials, whose weights are in S."""
         f = self.found
         before = self._function(f.logits, f.weights_at, f.scores, 3000)
@@ -282,44 +279,37 @@ class _Attention:
         low = "-__builtin_inff()"
         logits = before or ([], [], [], "x@")
         weights = after or ([], [], [], "x@")
-        body = ["const long row = q0 + i;", f"float *sp = S + i * {self.block};", f"hy_v most = HYV_B({low});",
+        body: list[Stmt] = [
+                "const long row = q0 + i;", f"float *sp = S + i * {self.block};", f"hy_v most = HYV_B({low});",
                 *(self._one_by_one(f.logits, f.weights_at, f.scores, 5000) if before is None else logits[1]),
-                *self._over(["const hy_v x@ = HYV_LOAD(sp + c_);", *logits[2],
-                             f"const hy_v y@ = HYV_KEEP@({logits[3]}, HYV_B({low}));",
-                             "HYV_STORE(sp + c_, y@);", "most = HYV_MAX(most, y@);"]),
+                self._over(["const hy_v x@ = HYV_LOAD(sp + c_);", *logits[2],
+                            f"const hy_v y@ = HYV_KEEP@({logits[3]}, HYV_B({low}));",
+                            "HYV_STORE(sp + c_, y@);", "most = HYV_MAX(most, y@);"]),
                 f"const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = "
                 f"{'m' if self.one and self.replaced else 'm == -__builtin_inff() ? 0.0f : m'};",
                 "hy_v sum = {0};", *(weights[1] if after else []),
-                *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});",
-                             "sum += x@;", *weights[2],
-                             f"HYV_STORE(sp + c_, {weights[3]});"]),
+                self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});",
+                            "sum += x@;", *weights[2], f"HYV_STORE(sp + c_, {weights[3]});"]),
                 *(self._one_by_one(f.given, f.given_at, f.weights, 6000) if after is None else []),
                 *([] if self.one else ["f[i] = hy_expf(old - by);"]),
                 f"M[i] = m; T[i] = {'' if self.one else 'T[i] * f[i] + '}hyv_sum(sum);"]
-        return outer, [f"for (long i = 0; i < {self.rows}; i++) {{", *("  " + s for s in body), "}"]
+        return outer, count("i", self.rows, body)
 
     # ---- results
-    def _results(self) -> list[str]:
+    def _results(self) -> list[Stmt]:
         """The epilogue of a tile, from sums O and totals T."""
         at = root_index(self.k, (*self._batch_of_values(), var(self.row), var(self.column)))
         lane = Var("c_", self.column.extent)
         name = self.column.name
         try:
-            e: Emitter = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
-                                       extra={n: self.names[n] for n in self.k.extra}, count=7000,
-                                       width=self.lanes, lanes={lane})
-            e.kind["sum@"] = "v"                             # type: ignore[attr-defined]
+            e: Emitter = replace(self.emitter(lane), count=7000)
             if lane.extent < 2 or self.k.root.dtype != F32:
                 raise Refused("no vectors")
             blocks = self._stored(e, tuple(substitute(i, {self.column: var(lane)}) for i in at), lane)
             total, out = f"HYV_LOAD(O + i * {self.columns} + c_)", "total@ / HYV_B(T[i])"
             out = f"HYV_SELECT(HYV_EQ(total@, (hy_v){{}}), total@, {out})" if self.replaced else out
-            body = [f"const hy_v total@ = {total}, sum@ = {out};", *blocks[2].lines]
-            whole, rest, L = self.column.extent // self.lanes * self.lanes, self.column.extent % self.lanes, self.lanes
-            loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copied_text(body, 0)),
-                    "}"] if whole else []
-            loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});",
-                     *("  " + s for s in masked_text(body)), "}"] if rest else []
+            loop = iterations(lane, [f"const hy_v total@ = {total};", f"const hy_v sum@ = {out};", *blocks[2].body],
+                              self.lanes, 1)
         except Refused:
             # what is of one row may stand before the loop over rows
             i = "i" if self.any or self.row.extent > 1 else "0"
@@ -328,15 +318,12 @@ class _Attention:
             e = Emitter(C, self.reads, given={self.dot: lambda idx: cell},
                         extra={n: self.names[n] for n in self.k.extra}, count=7000)
             blocks = self._stored(e, at, self.column)
-            loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{",
-                    *("  " + s for s in blocks[2].lines), "}"]
-        return [*blocks[0].lines, f"for (long i = 0; i < {self.rows}; i++) {{", "  const long row = q0 + i;",
-                *("  " + s for s in [*blocks[1].lines, *loop]), "}"]
+            loop = [count(name, self.column.extent, blocks[2].body)]
+        return [*blocks[0].body, count("i", self.rows, ["const long row = q0 + i;", *blocks[1].body, *loop])]
 
     def _stored(self, e: Emitter, at: Index, lane: Var) -> list[Block]:
         blocks = self._blocks(lane)
-        value = e.value(self.k.root, at, blocks[2])
-        blocks[2].body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        self.store_root(e, at, blocks[2])
         return blocks
 
     # ---- the kernel
@@ -349,45 +336,43 @@ class _Attention:
                                    self.block)),
                   *self._micros("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
                                not self.one)]
-        pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
-                             n in enumerate(self.args))
         batch = list(self.found.batch)
-        count = math.prod(v.extent for v in batch)
-        work = hint(count * self.row.extent * self.key.extent) * (self.depth.extent + self.column.extent)
-        many = count * self.row.extent * self.key.extent
-        threads = where_it_pays(PARALLEL, many, work, PARALLEL_WORK) if may_exceed(count * self.groups, 1) else ""
-        parallel = ["  " + threads] if threads else []
+        batches = math.prod(v.extent for v in batch)
+        work = hint(batches * self.row.extent * self.key.extent) * (self.depth.extent + self.column.extent)
+        many = batches * self.row.extent * self.key.extent
+        threads = where_it_pays(PARALLEL, many, work, PARALLEL_WORK) if may_exceed(batches * self.groups, 1) else ""
+        parallel = [threads] if threads else []
         share = (f"const long t0 = g * {self.together}, t1 = t0 + {self.together} < {self.tiles} ? t0 + "
                  f"{self.together} : {self.tiles};" if self.any else
                  f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};")
         body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch), share,
                 *self._unit(pack, place)]
-        lines = [*micros, f"static void {self.name}({pointers}{more_declared()}) {{", *parallel,
-                 f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",
-                 "    long u = unit;", *("    " + s for s in body), "  }", "}"]
-        return Printed(self.name, "\n".join(lines), self.args, "attention", vectors=True)
+        code = [*micros, f"static void {self.name}({self.pointers}{more_declared()}) {{", *parallel,
+                count("unit", batches * self.groups, ["long u = unit;", *body]), "}"]
+        return Printed(self.name, statements(code), self.args, "attention", vectors=True)
 
-    def _unit(self, pack: list[str], place: str) -> list[str]:
+    def _unit(self, pack: list[str], place: str) -> list[Stmt]:
         """Tiles t0 ... t1 - 1 of a batch over all blocks of keys, then their results."""
         mr, rows, keys, n = self.mr, self.row.extent, self.key.extent, self.together * self.mr
         outer, softmax = self._softmax()
-        span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? "
-                f"t1 * {mr} : {rows};"] if pack else []
+        cut = Cut(rows, mr, self.tiles)
+        span = [f"const long first = {cut.first('t0')}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"
+                ] if pack and not self.any else []
         if self.any:
             span = [f"const long height = ({rows} + {self.tiles} - 1) / {self.tiles};",
                     f"const long first = t0 * height, last = t1 * height < {rows} ? t1 * height : {rows};"]
         where = ["const long q0 = t * height, own = height < last - q0 ? height : last - q0;" if self.any else
-                 f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};",
+                 f"const long q0 = {cut.first('t')};",
                  f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
-        tile = [*where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
+        tile: list[Stmt] = [
+                *where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
                 f"for (long c = 0; c < keys; c += {self.along}) " + self._call(
                     "qk", f"A, Kp + c * {self.depth.extent}l, S + c") if self.key_step is None else
-                f"{self.name}_qk(A, Kp, S, keys);", *softmax,
+                f"{self.name}_qk(A, Kp, S, keys);", softmax,
                 f"for (long c = 0; c < {self.columns}; c += {self.across}) " + self._call(
                     "pv", f"S, Vp + c * {self.block if self.value_step is None else 1}l, "
                           f"O + c{'' if self.one else ', f'}, keys")]
-        block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {",
-                 *("  " + s for s in tile), "}"]
+        block = [Scope(tuple(self._keys())), Scope(tuple(self._values())), *outer, count("t", "t1", tile, first="t0")]
         packed = {"Kp": self.block * self.depth.extent if self.key_step is None else 0,
                   "Vp": self.block * self.columns if self.value_step is None else 0}
         sizes = {**packed, "S": mr * self.block, "sums": n * self.columns}
@@ -396,7 +381,6 @@ class _Attention:
                 f"float peaks[{n}], totals[{n}]{'' if self.one else f', f[{mr}]'};",
                 f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}",
                 *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
-                f"for (long begin = 0; begin < {keys}; begin += {self.block}) {{",
-                f"  const long keys = {keys} - begin < {self.block} ? {keys} - begin : {self.block};",
-                *("  " + s for s in block), "}",
-                "for (long t = t0; t < t1; t++) {", *("  " + s for s in [*where, *self._results()]), "}"]
+                count("begin", keys, [f"const long keys = {keys} - begin < {self.block} ? {keys} - begin : "
+                                      f"{self.block};", *block], self.block),
+                count("t", "t1", [*where, *self._results()], first="t0")]

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid import ir
 from hybrid.base.dtype import is_half
-from hybrid.ir.size import fixed
+from hybrid.ir.size import fixed, may_exceed
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
@@ -44,10 +44,9 @@ TURN = 2                        # cycles to transpose an element of a matrix
 
 def supported(k: Kernel) -> bool:
     """Whether the templates take this contraction (else it is a plain loop)."""
-    if k.dot is None or not all(fixed(d) for a in (k.dot, *k.dot.args) for d in a.shape):
+    if k.dot is None or k.dot.dtype not in (np.float32, np.float64) and not is_half(k.dot.dtype):
         return False
-    return (k.dot.dtype in (np.float32, np.float64)
-                                  or is_half(k.dot.dtype)) and k.dot.size > 0 and k.dot.args[0].size > 0
+    return all(may_exceed(n.size, 0) for n in (k.dot, k.dot.args[0]))
 
 
 def sum_dtype(dot: Node) -> np.dtype:
@@ -69,7 +68,9 @@ def _cycles(dot: Node, target: Target) -> float | None:
     """Cycles of a product alone, its operands in memory; None where the templates do not take it."""
     k = Kernel(dot, 0, (), dot=dot)
     names = {n: f"p{i}" for i, n in enumerate([dot, *dot.args])}
-    return Contraction(k, "", list(names), names, target).form()[0] if supported(k) else None
+    if not supported(k) or not all(map(fixed, dot.shape)):
+        return None
+    return Contraction(k, "", list(names), names, target).form()[0]
 
 
 class Contraction(Zeros):

@@ -7,6 +7,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, greater, hint, may_exceed, same
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter, loop_nest
@@ -36,7 +37,7 @@ class Epilogue:
         if v not in spans:
             return loop_nest([v], body)
         extent, start = spans[v]
-        pragma = ["#pragma omp simd"] if last and extent >= 4 and not any("for (" in s for s in body) else []
+        pragma = ["#pragma omp simd"] if last and may_exceed(extent, 3) and not any("for (" in s for s in body) else []
         head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
         return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
 
@@ -79,9 +80,10 @@ class Epilogue:
             return []
         store = self._stored_at(m)
         try:
-            if coefficient(store, x) == 1:
+            if same(coefficient(store, x), 1):
                 return self._along_columns(m, t, x, y, width)
-            if y is None and len(m.rows) == 1 and 4 <= t.mr <= self.lanes and coefficient(store, m.rows[0]) == 1:
+            rows_are_neighbours = len(m.rows) == 1 and same(coefficient(store, m.rows[0]), 1)
+            if y is None and 4 <= hint(t.mr) <= self.lanes and rows_are_neighbours:
                 return self._along_rows(m, t, x, width)
         except Refused:
             pass
@@ -126,7 +128,7 @@ class Epilogue:
 
     def _whole(self, extent: int, size: int) -> bool:
         """Whether tiles of a size overlap in an axis by whole vectors."""
-        return size % self.lanes == 0 and extent % self.lanes == 0
+        return all(fixed(n) and n % self.lanes == 0 for n in (size, extent))
 
     def _prefetches(self, m: Matmul, t: Tile, x: Var) -> list[Prefetch]:
         """What the epilogue touches along the columns of a tile, from the tile's first row on. Only large arrays, if
@@ -159,7 +161,7 @@ class Epilogue:
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
         """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and
         vectors."""
-        q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
+        q, first = Var("q_", t.c), Var("x0", greater(x.extent, 2))
         e = self._emitter(q)
         top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
         rows = top.child(m.rows)
@@ -171,7 +173,8 @@ class Epilogue:
 
     def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
         _, q, (top, rows, lines, last) = self._columns_value(m, t, x, y)
-        cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
+        row, line = "i_m" if may_exceed(m.sizes[0], 1) else "0", f"{inner_name(y)} * {t.c} + " if y else ""
+        cell = f"acc + {row} * {width} + {line}q_"
         body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines],
                                                 self.begin.get(x, "0"),
                                                 self._whole(x.extent, t.c))]
@@ -182,7 +185,7 @@ class Epilogue:
                 *("  " + s for s in [*head, *rows.lines, *body]), "}"]
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
-        q, first, row = Var("q_", t.mr), Var("m_first", max(m.rows[0].extent, 2)), m.rows[0]
+        q, first, row = Var("q_", t.mr), Var("m_first", greater(m.rows[0].extent, 2)), m.rows[0]
         e = self._emitter(q)
         top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
         column = top.child([x])

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull
@@ -71,20 +71,21 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
                     for g in groups]
 
 
-def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False) -> Matmul:
-    """The contraction with neighbouring axes merged where both operands allow it. swap: b is the row operand."""
+def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: Sequence[str] = "bmnk") -> Matmul:
+    """The contraction with neighbouring axes merged where both operands allow it. swap: b is the row operand; letters:
+    what the names of loops begin with, by group."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
         extents[1], extents[2] = extents[2], extents[1]
     parts = [[[i] for i in range(len(g))] for g in groups]
-    best = _assemble(dot, groups, extents, parts, stored, swap)
+    best = _assemble(dot, groups, extents, parts, stored, swap, letters)
     for g in range(4):
         i = len(parts[g]) - 2
         while i >= 0:
             trial = [list(p) for p in parts]
             trial[g] = parts[g][:i] + [parts[g][i] + parts[g][i + 1]] + parts[g][i + 2:]
-            candidate = _assemble(dot, groups, extents, trial, stored, swap)
+            candidate = _assemble(dot, groups, extents, trial, stored, swap, letters)
             if _no_worse(candidate, best):
                 parts, best = trial, candidate
             i -= 1
@@ -107,13 +108,13 @@ def _divides(x: Ix) -> bool:
 
 
 def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[list[list[int]]],
-              stored: Mapping[Node, str], swap: bool) -> Matmul:
+              stored: Mapping[Node, str], swap: bool, letters: Sequence[str]) -> Matmul:
     a, b = dot.args
     ia: list[Ix] = [Ix()] * a.ndim
     ib: list[Ix] = [Ix()] * b.ndim
     loops: list[list[Var]] = []
     values: list[list[Ix]] = []
-    for name, group, sizes, merged in zip("bmnk", groups, extents, parts):
+    for name, group, sizes, merged in zip(letters, groups, extents, parts):
         vs, at = [], [Ix()] * len(group)
         for p in merged:
             v = Var(f"{name}{p[0]}", math.prod(sizes[i] for i in p))

@@ -18,7 +18,7 @@ def suppressed(n: Node) -> Node:
     rows, count = valid.shape
     most = min(limit, count)
     boxes, classes, valid = (ir.slice(x, (0,) * x.ndim, (rows, most, *x.shape[2:])) for x in (boxes, classes, valid))
-    places = ir.iota(most)
+    numbers = ir.iota(most)
 
     def step(state: Sequence[Node], own: Sequence[Node], constants: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         keep, (box, cls, i), (others, ids, later) = state[0], own, constants
@@ -29,7 +29,7 @@ def suppressed(n: Node) -> Node:
         drop = ir.map("logical_and", drop, ir.reshape(ir.gather(keep, i, 1), (rows, 1)))
         return [ir.map("logical_and", keep, ir.map("logical_not", drop))], []
     kept, _ = ir.loop(step, [ir.map("ne", valid, 0)],
-                      [ir.permute(boxes, (1, 0, 2)), ir.permute(classes, (1, 0)), places], [boxes, classes, places])
+                      [ir.permute(boxes, (1, 0, 2)), ir.permute(classes, (1, 0)), numbers], [boxes, classes, numbers])
     return ir.pad(ir.cast(kept[0], n.dtype), (0, 0), (0, count - most))
 
 

@@ -143,7 +143,7 @@ def _model(onnx: Any, g: Graph, declared: Mapping[str, Sequence[Any]], types: Ma
     constants = {name: a for name, a in g.constants.items() if name in wanted}
     size = sum(a.nbytes for a in constants.values())
     if size > LIMIT:
-        raise AttributeValueError(f"the parameters take {size} bytes, and an ONNX file of one piece has less than 2 "
+        raise AttributeValueError(f"the parameters take {size} bytes, and a single ONNX file has less than 2 "
                                   f"GiB: export in float16")
     h = onnx.helper
     inputs = [g.info(name, types[name], shape) for name, shape in declared.items()]

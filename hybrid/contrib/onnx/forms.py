@@ -297,9 +297,9 @@ def topk(g: Graph, a: Any, x: Value) -> Any:
     if a.axis is None or a.ret_typ == "mask":
         return None
     axis = a.axis % len(x.shape)
-    values, places = g.node("TopK", [g.use(x), g.const([a.k or x.shape[axis]], np.int64)], 2, axis=axis,
+    values, indices = g.node("TopK", [g.use(x), g.const([a.k or x.shape[axis]], np.int64)], 2, axis=axis,
                             largest=int(not a.is_ascend), sorted=1)
-    index = g.cast(places, a.dtype)
+    index = g.cast(indices, a.dtype)
     return {"value": values, "indices": index, "both": [values, index]}[a.ret_typ]
 
 

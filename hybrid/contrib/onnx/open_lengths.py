@@ -17,8 +17,7 @@ from .reader import Reader
 from .scalars import READ
 
 LENGTHS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17))           # for the first open length, the second, …
-# of images and volumes this many times as much
-PICTURE = 64
+SPATIAL = 64                            # how many times as much a length of an image or volume is
 SHAPES = {"Reshape": "shape", "_np_reshape": "newshape", "broadcast_to": "shape"}
 BROADCAST = {row[0] for row in READ.values() if row[0].startswith(("broadcast_", "_npi_"))}
 ASK = "give input_shapes={'name': shape}, and the network is read for these"
@@ -77,7 +76,7 @@ def _length(d: Any, axis: int, rank: int, keys: list[Any], side: int) -> int:
         keys.append(key)
     if keys.index(key) >= len(LENGTHS):
         raise AttributeValueError(f"the file leaves more than {len(LENGTHS)} lengths open: {ASK}")
-    return LENGTHS[keys.index(key)][side] * (PICTURE if rank >= 4 and axis >= 2 else 1)
+    return LENGTHS[keys.index(key)][side] * (SPATIAL if rank >= 4 and axis >= 2 else 1)
 
 
 def _merged(a: Symbol, params: dict[str, np.ndarray], b: Symbol, others: Mapping[str, np.ndarray],

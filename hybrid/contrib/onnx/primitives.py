@@ -171,7 +171,7 @@ def _concat(e: Emitter, n: Node) -> str:
     return e.g.node("Concat", [e.of(a) for a in n.args], axis=n.attrs["axis"])
 
 
-def _places(n: Node, k: int, length: int) -> np.ndarray:
+def _window_indices(n: Node, k: int, length: int) -> np.ndarray:
     """Where the elements of the windows over one axis are: (windows, size)."""
     size = n.shape[n.ndim - len(n.attrs["axes"]) + k] if n.prim == "window" else n.args[0].shape[n.ndim + k]
     stride, dilation = n.attrs["stride"][k], n.attrs["dilation"][k]
@@ -184,7 +184,7 @@ def _window(e: Emitter, n: Node) -> str:
     x = n.args[0]
     name, axes, at = e.of(x), n.attrs["axes"], list(range(x.ndim))
     for k in sorted(range(len(axes)), key=lambda k: -axes[k]):
-        name = e.g.node("Gather", [name, e.g.const(_places(n, k, x.shape[axes[k]]), np.int64)], axis=axes[k])
+        name = e.g.node("Gather", [name, e.g.const(_window_indices(n, k, x.shape[axes[k]]), np.int64)], axis=axes[k])
         at.insert(axes[k] + 1, x.ndim + k)
     return e.g.transpose(name, np.argsort(at).tolist())
 
@@ -195,12 +195,12 @@ def _unwindow(e: Emitter, n: Node) -> str:
     y, axes = n.args[0], n.attrs["axes"]
     name, shape = e.of(y), list(y.shape)
     for k in reversed(range(len(axes))):
-        places, ax = _places(n, k, n.shape[axes[k]]), axes[k]
+        indices, ax = _window_indices(n, k, n.shape[axes[k]]), axes[k]
         order = [*range(ax), ax, len(shape) - 1, *range(ax + 1, len(shape) - 1)]
         name, moved = e.g.transpose(name, order), [shape[i] for i in order]
         shape = [*moved[:ax], moved[ax] * moved[ax + 1], *moved[ax + 2:]]
         name = e.g.reshape(name, moved, shape)
-        name, shape = _added(e.g, e.g.const(places.reshape(-1), np.int64), name, shape, ax, n.shape[ax], n.dtype)
+        name, shape = _added(e.g, e.g.const(indices.reshape(-1), np.int64), name, shape, ax, n.shape[ax], n.dtype)
     return name
 
 
@@ -245,14 +245,14 @@ def _gather(e: Emitter, n: Node) -> str:
 
 def _added(g: Graph, idx: str, name: str, shape: Sequence[int], axis: int, size: int,
            dtype: np.dtype) -> tuple[str, list[int]]:
-    """Rows of an axis added up at the places of a vector of indices; with the new shape."""
+    """Rows of an axis added up at the indices that a vector gives; with the new shape."""
     if g.opset < 16:
-        raise NoForm("adding at places needs opset 16 or later")
+        raise NoForm("adding at indices needs opset 16 or later")
     new = [*shape[:axis], size, *shape[axis + 1:]]
     thin = [1] * axis + [shape[axis]] + [1] * (len(shape) - axis - 1)
-    places = g.expand(g.reshape(idx, (shape[axis],), thin), thin, shape)
+    indices = g.expand(g.reshape(idx, (shape[axis],), thin), thin, shape)
     zeros = g.expand(g.const(np.zeros([1] * len(new), dtype)), [1] * len(new), new)
-    return g.node("ScatterElements", [zeros, places, name], axis=axis, reduction="add"), new
+    return g.node("ScatterElements", [zeros, indices, name], axis=axis, reduction="add"), new
 
 
 @form("scatter_add")

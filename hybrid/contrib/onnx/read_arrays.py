@@ -262,18 +262,18 @@ def trilu(n: OnnxNode) -> Symbol:
 # ---- indices
 @reads("Gather")
 def gather(n: OnnxNode) -> Symbol:
-    axis, places = n.attr("axis", 0), n.values[1]
-    if isinstance(places, Known):
+    axis, indices = n.attr("axis", 0), n.values[1]
+    if isinstance(indices, Known):
         length = n.shape()[axis]
-        places = (np.where(places < 0, places + length, places) if type(length) is int
-                  else np.frompyfunc(lambda i: i + length if i < 0 else i, 1, 1)(places))
-        places = np.asarray(places)
-        if places.size and not (0 <= places.min() and places.max() < length):
+        indices = (np.where(indices < 0, indices + length, indices) if type(length) is int
+                  else np.frompyfunc(lambda i: i + length if i < 0 else i, 1, 1)(indices))
+        indices = np.asarray(indices)
+        if indices.size and not (0 <= indices.min() and indices.max() < length):
             raise n.fail(f"an index of it lies outside of axis {axis}, which has length {length}")
-        if not places.ndim:
-            i, axis = whole_number(places.reshape(()).item()), axis % len(n.shape())
+        if not indices.ndim:
+            i, axis = whole_number(indices.reshape(()).item()), axis % len(n.shape())
             return n.op("_np_squeeze", n.op("slice_axis", n[0], axis=axis, begin=i, end=i + 1), axis=(axis,))
-        return n.op("take", n[0], n.constant("indices", places), axis=axis)
+        return n.op("take", n[0], n.constant("indices", indices), axis=axis)
     return n.op("take", n[0], n[1], axis=axis, mode="wrap")      # negative indices count from the end
 
 
@@ -287,7 +287,7 @@ def gather_nd(n: OnnxNode) -> Symbol:
 
 @reads("GatherElements")
 def gather_elements(n: OnnxNode) -> Symbol:
-    """Rows along the axis one after another, and places in them."""
+    """The data as rows along the axis; an index is that of a row times the length, plus the one in the row."""
     shape, found = n.shape(), n.shape(1)
     axis = n.attr("axis", 0) % len(shape)
     if any(d != e for i, (d, e) in enumerate(zip(shape, found)) if i != axis):

@@ -326,7 +326,7 @@ def softmax(n: OnnxNode) -> Symbol:
 def grid_sample(n: OnnxNode) -> Symbol:
     if (n.attr("mode", "bilinear"), n.attr("padding_mode", "zeros"),
         n.attr("align_corners", 0)) not in (("bilinear", "zeros", 1), ("linear", "zeros", 1)) or len(n.shape()) != 4:
-        raise n.fail("only pictures, linear sampling with padding_mode='zeros' and align_corners=1 is supported")
+        raise n.fail("only images, linear sampling with padding_mode='zeros' and align_corners=1 is supported")
     return n.op("BilinearSampler", n[0], n.op("transpose", n[1], axes=(0, 3, 1, 2)))
 
 
@@ -334,8 +334,8 @@ def grid_sample(n: OnnxNode) -> Symbol:
 def reverse_sequence(n: OnnxNode) -> Symbol:
     if (n.attr("time_axis", 0), n.attr("batch_axis", 1)) == (0, 1):
         return n.op("SequenceReverse", n[0], n[1], use_sequence_length=True)
-    turned = n.op("SequenceReverse", n.op("SwapAxis", n[0], dim1=0, dim2=1), n[1], use_sequence_length=True)
-    return n.op("SwapAxis", turned, dim1=0, dim2=1)
+    in_time = n.op("SequenceReverse", n.op("SwapAxis", n[0], dim1=0, dim2=1), n[1], use_sequence_length=True)
+    return n.op("SwapAxis", in_time, dim1=0, dim2=1)
 
 
 @reads("Det")

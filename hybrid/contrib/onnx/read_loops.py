@@ -17,26 +17,46 @@ def _steps(n: OnnxNode, body: Any, values: Sequence[Any]) -> list[Symbol]:
     return [n.op("_copy", s) for s in n.reader.inside(body, dict(zip((i.name for i in body.input), values)))]
 
 
-def _turned(n: OnnxNode, s: Symbol, back: int) -> Symbol:
+def _reversed(n: OnnxNode, s: Symbol, back: int) -> Symbol:
     return n.op("reverse", s, axis=(0,)) if back else s
 
 
 @reads("Scan")
 def scan(n: OnnxNode) -> list[Symbol]:
-    body, count = n.attr("body"), n.attr("num_scan_inputs")
-    if n.opset < 9 or any(n.attrs.get("scan_input_axes", [])) or any(n.attrs.get("scan_output_axes", [])):
-        raise n.fail("Scan of opset 8, and over other axes than the first, is not supported")
-    carried = len(n) - count
-    outputs = len(body.output) - carried
-    backwards, turned = n.attrs.get("scan_input_directions",
-                                    [0] * count), n.attrs.get("scan_output_directions", [0] * outputs)
-    data = [_turned(n, s, back) for s, back in zip(n.all()[carried:], backwards)]
+    if n.opset < 9:
+        return _scan_of_batches(n)
+    if any(n.attrs.get("scan_input_axes", [])) or any(n.attrs.get("scan_output_axes", [])):
+        raise n.fail("Scan over other axes than the first is not supported")
+    count = n.attr("num_scan_inputs")
+    outputs = len(n.attr("body").output) - len(n) + count
+    return _scanned(n, n.all(), n.attrs.get("scan_input_directions", [0] * count),
+                    n.attrs.get("scan_output_directions", [0] * outputs))
+
+
+def _scan_of_batches(n: OnnxNode) -> list[Symbol]:
+    """Scan as opset 8 has it: the first axis of every value is a batch, and its first input the lengths of the
+    sequences."""
+    if n.has(0):
+        raise n.fail("Scan of opset 8 with sequence_lens is not supported")
+    count, given = n.attr("num_scan_inputs"), [n[k] for k in range(1, len(n))]
+    outputs = len(n.attr("body").output) - len(given) + count
+    rows = [[n.op("_np_squeeze", n.op("slice_axis", s, axis=0, begin=b, end=b + 1), axis=(0,)) for s in given]
+            for b in range(n.shape_of(given[-1])[0])]
+    found = [_scanned(n, row, n.attrs.get("directions", [0] * count), [0] * outputs) for row in rows]
+    return [n.op("stack", *of_one_output, axis=0) for of_one_output in zip(*found)]
+
+
+def _scanned(n: OnnxNode, given: Sequence[Symbol], backwards: Sequence[int],
+             reversed_outputs: Sequence[int]) -> list[Symbol]:
+    """The last states and the stacked results of a body. given: the first states and what is scanned."""
+    body, carried = n.attr("body"), len(given) - len(backwards)
+    data = [_reversed(n, s, back) for s, back in zip(given[carried:], backwards)]
 
     def step(slices: list[Symbol], states: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
         found = _steps(n, body, [*states, *slices])
         return found[carried:], found[:carried]
-    stacked, last = foreach(step, data, n.all()[:carried], name=n.reader.fresh(f"{n.proto.output[0]}_scan"))
-    return [*last, *(_turned(n, s, back) for s, back in zip(stacked, turned))]
+    stacked, last = foreach(step, data, list(given[:carried]), name=n.reader.fresh(f"{n.proto.output[0]}_scan"))
+    return [*last, *(_reversed(n, s, back) for s, back in zip(stacked, reversed_outputs))]
 
 
 @reads("Loop")

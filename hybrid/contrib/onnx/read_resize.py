@@ -69,7 +69,7 @@ def _matrix(n: OnnxNode, length: int, target: int, scale: float | None) -> np.nd
     if length * target > MOST_WEIGHTS or not length:
         raise n.fail(f"an axis of length {length} cannot be resized to {target}")
     mode, old = n.attr("mode", "nearest"), n.kind == "Upsample" or n.opset < 11
-    at = _places(n, length, target, target / length if scale is None else scale,
+    at = _source_positions(n, length, target, target / length if scale is None else scale,
                  "asymmetric" if old else n.attr("coordinate_transformation_mode", "half_pixel"))
     if mode == "nearest":
         rounded = ROUNDING["floor" if old else n.attr("nearest_mode", "round_prefer_floor")](at)
@@ -85,8 +85,8 @@ def _matrix(n: OnnxNode, length: int, target: int, scale: float | None) -> np.nd
             weights = np.where((taps >= 0) & (taps < length), weights, 0)
             weights = weights / weights.sum(1, keepdims=True)
     out = np.zeros((length, target), np.float32)
-    places = np.clip(taps, 0, length - 1).astype(np.int64)
-    np.add.at(out, (places, np.arange(target)[:, None]), weights.astype(np.float32))
+    rows = np.clip(taps, 0, length - 1).astype(np.int64)
+    np.add.at(out, (rows, np.arange(target)[:, None]), weights.astype(np.float32))
     return out
 
 
@@ -96,8 +96,8 @@ ROUNDING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor, "ceil": np.ceil}
 
 
-def _places(n: OnnxNode, length: int, target: int, scale: float, mode: str) -> np.ndarray:
-    """Where the elements of the new line lie on the old one."""
+def _source_positions(n: OnnxNode, length: int, target: int, scale: float, mode: str) -> np.ndarray:
+    """The positions on the old axis that the elements of the new one are read from."""
     i = np.arange(target)
     if mode == "align_corners":
         # as PyTorch and ONNX Runtime; where a scale gives no whole length, ONNX's text has the product

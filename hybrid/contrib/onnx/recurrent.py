@@ -1,4 +1,4 @@
-"""Recurrent layers: the operator ``RNN`` as ONNX's LSTM, GRU and RNN, and back. Both ways read one table of gates."""
+"""Recurrent layers: the operator ``RNN`` as ONNX's LSTM, GRU and RNN, and back, by one table of gates."""
 from __future__ import annotations
 
 from typing import Any, Iterator
@@ -18,12 +18,12 @@ KIND = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 
 def _blocks(mode: str, width: int, hidden: int, layers: int,
             both: bool) -> Iterator[tuple[int, int, str, int, tuple[int, ...]]]:
-    """(layer, direction, ``W``, ``R``, ``Wb`` or ``Rb``, the gate's place in ONNX, shape) of each packed piece, in
+    """(layer, direction, ``W``, ``R``, ``Wb`` or ``Rb``, the gate's index in ONNX, shape) of each packed block, in
     order."""
     for where, gate, kind, shape in packed_pieces(mode, width, hidden, layers, both):
-        way, group = where[0], where.split("_")[1]
+        direction, group = where[0], where.split("_")[1]
         name = ("W" if group == "i2h" else "R") + ("b" if kind == "bias" else "")
-        yield int(where[1:].split("_")[0]), "lr".index(way), name, ORDER[mode][gate], shape
+        yield int(where[1:].split("_")[0]), "lr".index(direction), name, ORDER[mode][gate], shape
 
 
 # ---- writing
@@ -31,22 +31,23 @@ def _blocks(mode: str, width: int, hidden: int, layers: int,
 def rnn(g: Graph, a: Any, x: Value, packed: Value, state: Value, *rest: Value) -> list[str] | None:
     if packed.array is None or a.projection_size or a.lstm_state_clip_min is not None or a.use_sequence_length:
         return None
-    ways, hidden, gates = 1 + a.bidirectional, a.state_size, len(ORDER[a.mode])
+    directions, hidden, gates = 1 + a.bidirectional, a.state_size, len(ORDER[a.mode])
     weights = _unpacked(a, packed.array, x.shape[2])
     states = [state, *rest[:1]] if a.mode == "lstm" else [state]
     name, last = g.use(x), []
     for layer in range(a.num_layers):
-        w, r, b = (np.stack([np.concatenate([weights[(layer, way, part, k)] for part in parts for k in range(gates)])
-                             for way in range(ways)])
+        w, r, b = (np.stack([np.concatenate([weights[(layer, direction, part, k)]
+                                             for part in parts for k in range(gates)])
+                             for direction in range(directions)])
                    for parts in (("W",), ("R",), ("Wb", "Rb")))
-        begin = [_state(g, s, layer * ways, ways, x.shape[1]) for s in states]
-        activations = ["Relu"] * ways if a.mode == "rnn_relu" else None
+        begin = [_state(g, s, layer * directions, directions, x.shape[1]) for s in states]
+        activations = ["Relu"] * directions if a.mode == "rnn_relu" else None
         made = g.node(KIND[a.mode], _trimmed([name, g.const(w), g.const(r), g.const(b), "", *begin]), 1 + len(states),
                       hidden_size=hidden,
-                      direction="bidirectional" if ways == 2 else None,
+                      direction="bidirectional" if directions == 2 else None,
                       linear_before_reset=1 if a.mode == "gru" else None, activations=activations)
         last.append(made[1:])
-        if ways == 1:
+        if directions == 1:
             name = g.node("Squeeze", [made[0], g.const([1], np.int64)])
         else:
             shape = (x.shape[0], x.shape[1], 2, hidden)
@@ -58,9 +59,9 @@ def rnn(g: Graph, a: Any, x: Value, packed: Value, state: Value, *rest: Value) -
 
 def _unpacked(a: Any, packed: np.ndarray, width: int) -> dict[Any, np.ndarray]:
     out, at = {}, 0
-    for layer, way, part, gate, shape in _blocks(a.mode, width, a.state_size, a.num_layers, a.bidirectional):
+    for layer, direction, part, gate, shape in _blocks(a.mode, width, a.state_size, a.num_layers, a.bidirectional):
         size = int(np.prod(shape))
-        out[(layer, way, part, gate)] = packed[at:at + size].reshape(shape)
+        out[(layer, direction, part, gate)] = packed[at:at + size].reshape(shape)
         at += size
     return out
 
@@ -86,24 +87,24 @@ def recurrent(n: OnnxNode) -> list[Symbol]:
     if w is None or r is None:
         raise n.fail("its weights are missing")
     mode, direction = _mode(n, len(w)), n.attr("direction", "forward")
-    hidden, ways, first = r.shape[2], len(w), bool(n.attr("layout", 0))
+    hidden, directions, first = r.shape[2], len(w), bool(n.attr("layout", 0))
     packed = n.constant("parameters", _packed(mode, w, r,
-                                              np.zeros((ways, 2 * r.shape[1]), w.dtype) if b is None else b))
+                                              np.zeros((directions, 2 * r.shape[1]), w.dtype) if b is None else b))
     swap = (lambda s: n.op("SwapAxis", s, dim1=0, dim2=1)) if first else (lambda s: s)
-    states = [swap(n[k]) if n.has(k) and not _zero(n.values[k]) else n.op("_zeros", shape=(ways, 0, hidden))
+    states = [swap(n[k]) if n.has(k) and not _zero(n.values[k]) else n.op("_zeros", shape=(directions, 0, hidden))
               for k in ((5, 6) if mode == "lstm" else (5,))]
     lengths = [n[4]] if n.has(4) else []
-    turn = (lambda s: n.op("SequenceReverse", s, *lengths,
+    in_order = (lambda s: n.op("SequenceReverse", s, *lengths,
                            use_sequence_length=bool(lengths))) if direction == "reverse" else (lambda s: s)
-    y, *last = n.op("RNN", turn(swap(n[0])), packed, *states, *lengths, state_size=hidden, num_layers=1, mode=mode,
-                    bidirectional=ways == 2, state_outputs=True,
+    y, *last = n.op("RNN", in_order(swap(n[0])), packed, *states, *lengths, state_size=hidden, num_layers=1, mode=mode,
+                    bidirectional=directions == 2, state_outputs=True,
                     use_sequence_length=bool(lengths))
-    y = turn(y)
+    y = in_order(y)
     if first:                                                # (batch, time, directions, hidden)
-        return [n.op("Reshape", swap(y), shape=(0, 0, ways, hidden)), *map(swap, last)]
-    if ways == 1:
+        return [n.op("Reshape", swap(y), shape=(0, 0, directions, hidden)), *map(swap, last)]
+    if directions == 1:
         return [n.op("expand_dims", y, axis=1), *last]
-    return [n.op("transpose", n.op("Reshape", y, shape=(0, 0, ways, hidden)), axes=(0, 2, 1, 3)), *last]
+    return [n.op("transpose", n.op("Reshape", y, shape=(0, 0, directions, hidden)), axes=(0, 2, 1, 3)), *last]
 
 
 def _zero(state: Any) -> bool:
@@ -111,12 +112,12 @@ def _zero(state: Any) -> bool:
     return isinstance(state, Known) and not state.any()
 
 
-def _mode(n: OnnxNode, ways: int) -> str:
+def _mode(n: OnnxNode, directions: int) -> str:
     """MXNet's name of the kind of cell; an error for cells it does not have."""
     usual = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}[n.kind]
     given = [v.decode().lower() if isinstance(v, bytes) else v.lower() for v in n.attrs.get("activations", [])]
-    relu = n.kind == "RNN" and given == ["relu"] * ways
-    if given and given != usual * ways and not relu:
+    relu = n.kind == "RNN" and given == ["relu"] * directions
+    if given and given != usual * directions and not relu:
         raise n.fail(f"activations={given} are not supported")
     if n.attr("clip") or n.attr("input_forget", 0) or n.has(7):
         raise n.fail("clip, input_forget and peepholes are not supported")
@@ -129,6 +130,6 @@ def _packed(mode: str, w: np.ndarray, r: np.ndarray, b: np.ndarray) -> np.ndarra
     hidden = r.shape[2]
     half = b.shape[1] // 2
     source = {"W": w, "R": r, "Wb": b[:, :half], "Rb": b[:, half:]}
-    pieces = _blocks(mode, w.shape[2], hidden, 1, len(w) == 2)
-    return np.concatenate([source[part][way, gate * hidden:(gate + 1) * hidden].reshape(-1) for _, way, part, gate,
-                           _ in pieces])
+    blocks = _blocks(mode, w.shape[2], hidden, 1, len(w) == 2)
+    return np.concatenate([source[part][direction, gate * hidden:(gate + 1) * hidden].reshape(-1)
+                           for _, direction, part, gate, _ in blocks])

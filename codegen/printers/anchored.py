@@ -11,7 +11,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Name, Stmt
 
 from hybrid.codegen.dialect import C
-from hybrid.codegen.emit import Block
+from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.lanes import F32
 from hybrid.codegen.loops import Printed, pointer_names
 from hybrid.codegen.nest import statements
@@ -45,7 +45,7 @@ class Anchored:
         e.kind["sum@"] = "v"
         return e
 
-    def store_root(self, e: VectorEmitter, at: Index, block: Block) -> None:
+    def store_root(self, e: Emitter, at: Index, block: Block) -> None:
         """Computes the root at an index, and stores it, in a block and those around it."""
         value = e.value(self.k.root, at, block)
         block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
