@@ -45,6 +45,11 @@ def names() -> tuple[str, ...]:
     return _now.names
 
 
+def alone() -> bool:
+    """Whether there will be no program for each size."""
+    return _now.alone
+
+
 def declared() -> list[str]:
     """The parameters of a function."""
     return [f"const long {n}" for n in _now.names]
