@@ -391,5 +391,8 @@ def _keys(ctx: Context, n: int) -> Any:
 def _view(x: NDArray, steps: Sequence[Any]) -> NDArray:
     """A view of an array: by a key, or with all its elements in a shape."""
     for key, shape in steps:
-        x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
+        if key is None and 0 in shape:                       # to reshape() a 0 means an axis that is kept
+            x = wrap(x._data.reshape(shape), x._ctx, type(x))
+        else:
+            x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
     return x

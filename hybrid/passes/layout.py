@@ -49,6 +49,7 @@ class Blocking:
     choose: Choose | None = None                 # measures forms that compete
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
+    any_size: bool = False                       # whether no faster program for each size follows
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
@@ -224,9 +225,11 @@ class Conversion:
         planes, out = math.prod(before[:-2]), before[-2:]
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        rule = shallow and by_rule(size, stride, dilate, out, channels, hint(planes)) or "direct"
+        # of any number of images: the form for one, which is right for many, too, unless they are small
+        images = 1 if self.blocking.any_size and not fixed(planes) else hint(planes)
+        rule = shallow and by_rule(size, stride, dilate, out, channels, images) or "direct"
         if not fixed(planes):
-            if rule != "direct":
+            if rule != "direct" and not self.blocking.any_size:
                 raise Specialised(f"a convolution of form {rule}")
             return rule, ""
         both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes

@@ -15,7 +15,7 @@ from .attention import Attention
 from .attention_gradient import in_blocks
 from .channels_last import channels_last
 from .fold import fold
-from .frozen import Layout
+from .frozen import Lasting, Layout
 from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
@@ -28,6 +28,7 @@ from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
 from .rewrite import Rule, rewrite
+from .small_images import of_small_images, over_small_images
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
@@ -74,7 +75,9 @@ def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
         current = sums_in_floats(current)
-        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, in_floats, deep_dot), "reduce": (in_chunks,)}
+        filters = over_small_images(Lasting(current, lasting - {slot for slot, _ in current.updates}))
+        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, of_small_images, filters, in_floats, deep_dot),
+                                            "reduce": (in_chunks,)}
         current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, lasting) if lasting else current
     for name, run in PROGRAM_PASSES:
