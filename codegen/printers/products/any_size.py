@@ -75,7 +75,7 @@ class SizedContraction(Contraction):
                  *self._height(),
                  "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                  f"const long full_ = rows_ - tiles_ * (each_ - 1), one_ = depth_ <= {self.block};"]
-        strides = self._row_stride(m)
+        strides: tuple[Int, Int] | None = self._row_stride(m)
         if strides is None:
             packing, strides = self._packed_rows()
             lines += packing
@@ -147,7 +147,7 @@ class SizedContraction(Contraction):
         strides = (1, pitch) if near else (pitch, 1)
         self.packed_size = product(pitch, depth if near else rows)
         batch = math.prod(v.extent for v in m.batch)
-        self.scratch = product(product(batch, self.packed_size), self.d.itemsize)
+        self.scratch = product(product(batch, self.packed_size), self.d.itemsize)      # type: ignore[assignment]
         groups = [m.batch, m.depth, m.rows] if near else [m.batch, m.rows, m.depth]
         e = Emitter(C, self.reads, count=1000)
         loops = [v for g in groups for v in g]
