@@ -62,6 +62,7 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
     python, pytest = sys.executable, [sys.executable, "-m", "pytest", "-q"]
     cuda = ["-n", "2", "--dist", "loadfile", "-m", "not thorough", *sorted(glob.glob("tests/test*_cuda*.py"))]
     return [("documentation with the tutorials run", ["make", "docs", "NOTEBOOKS=1"], False),
+            ("the site in a browser", [*pytest, "tests/test_site.py"], True),
             ("the compiler that pip brings is installed", [python, "-m", "pip", "install", "-q", "-e", ".[compiler]"],
              False),
             ("packaged compiler, examples of operators",

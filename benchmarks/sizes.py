@@ -135,27 +135,45 @@ class Tagger(gluon.HybridBlock):
 
 def training_step(**options: Any) -> Any:
     """A compiled step of a network that tags sequences."""
-    net, loss_of = Tagger(), gluon.loss.SoftmaxCrossEntropyLoss()
+    net = Tagger()
     net.initialize()
     net(nd.ones((2, 3)))
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
+    return step_of(net, "adam", **options)
+
+
+def digits_step(**options: Any) -> Any:
+    """A compiled step of an MLP 784-256-128-10."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(256, activation="relu"), nn.Dense(128, activation="relu"), nn.Dense(10))
+    net.initialize()
+    net(nd.ones((2, 784)))
+    return step_of(net, "sgd", **options)
+
+
+def step_of(net: Any, optimizer: str, **options: Any) -> Any:
+    """A compiled training step of a classifier."""
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 1e-3})
 
     @hybridize(**options)
-    def step(tokens: Any, labels: Any) -> Any:
+    def step(data: Any, labels: Any) -> Any:
         with autograd.record():
-            loss = loss_of(net(tokens), labels)
+            loss = loss_of(net(data), labels)
         loss.backward()
-        trainer.step(tokens.shape[0])
+        trainer.step(data.shape[0])
         return loss.mean()
     return step
 
 
-def training(lengths: list[int], rounds: int) -> None:
+def labels(*shape: int) -> Any:
+    """Numbers below 10."""
+    return nd.array(numpy.random.RandomState(0).randint(0, 10, shape), dtype="float32")
+
+
+def training(name: str, make: Callable[..., Any], lengths: list[int], data: list[Any], rounds: int) -> None:
     """Steps of 30 lengths by one program, against a program for each length, each length's best of many in turn; and
     memory after more steps."""
-    draw = numpy.random.RandomState(0)
-    data = [tuple(nd.array(draw.randint(0, 100, (8, n)), dtype="float32") for _ in range(2)) for n in lengths]
-    steps = training_step(), training_step(dynamic=False)
+    steps = make(), make(dynamic=False)
     first = [timed(lambda step=step: [step(*d).asscalar() for d in data])[0] for step in steps]
     best = [[9.0] * len(data) for _ in steps]
     for _ in range(rounds):
@@ -163,7 +181,7 @@ def training(lengths: list[int], rounds: int) -> None:
             for i, step in enumerate(steps):
                 best[i][k] = min(best[i][k], timed(lambda step=step, d=d: step(*d).asscalar())[0])
     ratios = sorted(a / b for a, b in zip(*best))
-    print(f"training step with {len(lengths)} lengths ({lengths[0]} to {lengths[-1]}): "
+    print(f"training step of {name} with {len(lengths)} lengths ({lengths[0]} to {lengths[-1]}): "
           f"{sum(best[0]) / sum(best[1]):.3f} of programs for each length in all, "
           f"{ratios[0]:.2f} to {ratios[-1]:.2f} by length, "
           f"{sum(best[1]) / len(data) * 1e3:.2f} ms a step; {len(steps[0].programs)} programs, first round "
@@ -181,5 +199,9 @@ def memory() -> float:
 
 if __name__ == "__main__":
     serving()
-    training([*range(4, 124, 4)], 15)
+    every = [*range(4, 124, 4)]
+    training("a tagger", training_step, every, [(labels(8, n), labels(8, n)) for n in every], 15)
+    every = [*range(8, 248, 8)]
+    images = nd.array(numpy.random.RandomState(0).randn(every[-1], 784).astype("float32"))
+    training("an MLP", digits_step, every, [(images[:n].copy(), labels(n)) for n in every], 15)
     decoding(int(sys.argv[1]) if len(sys.argv) > 1 else 256)

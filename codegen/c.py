@@ -56,10 +56,11 @@ _SCALARS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.
 _SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a program that this process loads
 
 
-def prelude(exported: bool = False) -> str:
+def prelude(exported: bool = False, random: bool = True) -> str:
     """The text that C programs may begin with; it includes nothing. exported: for programs that bring memory and
-    threads of their own."""
-    return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM)))
+    threads of their own. random: whether they draw random numbers."""
+    return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM))
+                   if random or name != "philox.h")
 
 
 _REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
@@ -296,7 +297,7 @@ def before(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, v
     if any("vfloat" in w for w in used) and F32 not in dtypes:
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if "parallel" in pragmas and not exported else "",
-             prelude(exported), *(support(d, target) for d in dtypes),
+             prelude(exported, any("philox" in w for w in used)), *(support(d, target) for d in dtypes),
              *(any_rows.support(d, target, used) for d in dtypes),
              vector_support(target.vector // 4, used) if vectors else "",
              *(kernel_text("c", name) for name, words in _RARE.items() if uses(used, words))]

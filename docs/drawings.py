@@ -63,8 +63,8 @@ def pipeline() -> Drawing:
     """What happens in a call."""
     d = Drawing(860, 400)
     d.box(20, 20, 150, 60, ("your function", "@hybridize"), "#fff")
-    d.box(230, 20, 190, 60, ("signature", "shapes, dtypes, what was read"), AMBER)
-    d.arrow((170, 50), (228, 50))
+    d.box(220, 20, 210, 60, ("signature", "shapes, dtypes, what was read"), AMBER)
+    d.arrow((170, 50), (218, 50))
     steps = (("trace", "your code runs once", "on Symbols"), ("lower", "operators become", "25 primitives"),
              ("passes", "fold, layout, fuse,", "gradients, memory"), ("print", "C or CUDA", "for each kernel"),
              ("compile", "gcc, clang, zig,", "NVRTC"))
@@ -80,8 +80,8 @@ def pipeline() -> Drawing:
     d.box(440, 290, 190, 60, ("program", "one foreign call"), GREEN)
     d.arrow((692, 320), (632, 320))
     d.box(600, 20, 232, 60, ("launcher in C", "compares, allocates, calls"), AMBER)
-    d.arrow((420, 50), (598, 50))
-    d.text(508, 42, "seen before", 12, colour=GREY)
+    d.arrow((430, 50), (598, 50))
+    d.text(513, 42, "seen before", 12, colour=GREY)
     d.arrow((716, 80), (716, 115), (845, 115), (845, 262), (560, 262), (560, 288))
     d.box(230, 290, 150, 60, ("results", "new arrays"), "#fff")
     d.arrow((440, 320), (382, 320))

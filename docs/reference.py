@@ -4,6 +4,7 @@ A Sphinx extension. The pages (``api/*.rst``) are no part of the sources: git ig
 """
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import re
@@ -54,12 +55,12 @@ def rst(text: str) -> str:
     return "".join(p if k % 2 else re.sub(r"([\\*|_`])", r"\\\1", p) for k, p in enumerate(LITERAL.split(text)))
 
 
-def prose(doc: str) -> Iterator[str]:
-    """A docstring's paragraphs; doctests and indented text stay as they are."""
+def prose(doc: str, example: bool = True) -> Iterator[str]:
+    """A docstring's paragraphs; doctests and indented text stay as they are. example: with an operator's example."""
     for part in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
         lines = part.split("\n")
         if len(lines) > 2 and not lines[1].strip("-"):   # a part of what ``help`` of an operator says
-            yield from section(lines[0], lines[2:])
+            yield from section(lines[0], lines[2:] if example or lines[0] != "Example" else [])
         elif lines[0].lstrip().startswith(">>>"):
             yield inspect.cleandoc(part)
         elif lines[0].startswith((" ", "|")):
@@ -200,6 +201,12 @@ def parameters(value: Any) -> str:
     return re.sub(r"<[^<>]*>", "...", str(sig.replace(parameters=plain, return_annotation=sig.empty)))
 
 
+@functools.cache
+def public_classes() -> frozenset[type]:
+    """The classes that the pages of the modules show."""
+    return frozenset(value for _, members in MODULES.values() for _, value in members() if inspect.isclass(value))
+
+
 def own_methods(cls: type) -> Iterator[tuple[str, Any]]:
     """Public methods that a class says itself, and that say what they do."""
     for name, member in vars(cls).items():
@@ -217,10 +224,9 @@ def entry(name: str, value: Any) -> Iterator[str]:
     doc = (value.__dict__.get("__doc__") if cls else value.__doc__) or ""
     if doc.startswith("NumPy's own"):                    # then NumPy's whole text follows
         doc = "\n\n".join(re.split(r"\n\s*\n", inspect.cleandoc(doc))[:2])
-    body = [*prose(doc)]
+    body = [*prose(doc, name not in CLASSES)]
     if cls:
-        base = next((b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("hybrid")
-                     and not b.__name__.startswith("_")), None)
+        base = next((b.__name__ for b in value.__mro__[1:] if b in public_classes()), None)
         body += [f"A kind of ``{base}``.", ""] if base else []
     if name in CLASSES:
         body += ["\n".join(CLASSES[name]), ""]

@@ -53,7 +53,7 @@ def c_texts() -> Iterator[tuple[str, str]]:
         cases = [(n, case) for n, case, _ in (*sanit_programs.sized(sizes), *fixed)]
         with machine(vector):
             for n, case in [*cases, *programs.cases().items()]:
-                planned = build.planned(case[0], case[0].memo.get("lasting", frozenset()))
+                planned = build.planned(case[0], case[0].memo.get("frozen", frozenset()))
                 yield f"c {name} {n}", "\n".join(sources(build.build(planned)))
 
 
@@ -63,8 +63,8 @@ def narrow_texts() -> Iterator[tuple[str, str]]:
         with machine(64):
             for name in test_packed_convolutions.SHAPES:
                 p, *_ = test_packed_convolutions.program(name)
-                lasting = p.memo["lasting"]
-                text = sources(build.build(build.planned(in_bfloat16(p, lasting, words), lasting, words)))
+                frozen = p.memo["frozen"]
+                text = sources(build.build(build.planned(in_bfloat16(p, frozen, words), frozen, words)))
                 yield f"c {' '.join(sorted(words))} {name}", "\n".join(text)
 
 

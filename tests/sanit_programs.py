@@ -311,7 +311,7 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
                   (4, 5))
     y = ir.map("tanh", ir.reduce("sum", ir.window(conv(y, second), (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5)))
     chain = Program((x, first, second), (ir.reduce("sum", y, (2, 3)),))
-    chain.memo["lasting"] = frozenset({1, 2})
+    chain.memo["frozen"] = frozenset({1, 2})
     yield "packed chain with pools", (chain, arrays), 3e-5           # Winograd's rounding, and sums of both signs
     yield "packed nothing, short lines", program(lambda x, w: [ir.map("relu", conv(x, w, 1))], random(1, 64, 7, 7),
                                                  random(48, 64, 3, 3)), 1e-5

@@ -196,7 +196,7 @@ def cases(c: Configuration) -> Iterator[tuple[str, sanit_programs.Case, float]]:
 
 def compiled(p: Any) -> tuple[cpu.CpuProgram, Planned]:
     """The program, as the runtime compiles it, and its plan."""
-    planned = build.planned(p, p.memo.get("lasting", frozenset()))
+    planned = build.planned(p, p.memo.get("frozen", frozenset()))
     return cpu.CpuProgram(planned), planned
 
 

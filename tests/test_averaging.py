@@ -93,3 +93,13 @@ def test_without_a_writer_the_error_says_what_to_install(monkeypatch: Any) -> No
     from hybrid.contrib.tensorboard import LogMetricsCallback
     with pytest.raises(HybridError, match="pip install tensorboardX"):
         LogMetricsCallback("folder")
+
+
+def test_a_block_is_taken_as_its_parameters_are() -> None:
+    net = gluon.nn.Dense(1, in_units=1, use_bias=False)
+    net.initialize("ones")
+    ema = gluon.ExponentialMovingAverage(net, decay=0.5)
+    net.weight.set_data(nd.array([[3]]))
+    ema.update()
+    ema.copy_to()
+    assert net.weight.data().asscalar() == 2

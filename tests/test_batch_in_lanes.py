@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
-    monkeypatch.setattr(batch_in_lanes.Pictures, "_elsewhere", lambda self, c: float("inf"))
+    monkeypatch.setattr(batch_in_lanes.BatchInLanes, "_elsewhere", lambda self, c: float("inf"))
 
 
 def layer(y: Node, what: tuple[Any, ...], weight: Any) -> Node:
@@ -94,7 +94,7 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
         y = y + before[-3] if what == ("more",) else layer(y, what, weight)
         before.append(y)
     p = Program(tuple(leaves), (y, ir.reduce("sum", before[-2], tuple(range(1, before[-2].ndim)))))
-    p.memo["lasting"] = frozenset(range(1, len(arrays)))
+    p.memo["frozen"] = frozenset(range(1, len(arrays)))
     return p, arrays
 
 

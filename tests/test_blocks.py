@@ -75,7 +75,7 @@ def program(make: Callable[..., list[Node]]) -> tuple[Program, list[np.ndarray]]
     arrays = [random(*s) for s in INPUTS]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     p = Program(leaves, tuple(make(*leaves)))
-    p.memo["lasting"] = frozenset({1, 2, 3})
+    p.memo["frozen"] = frozenset({1, 2, 3})
     return p, arrays
 
 
@@ -116,10 +116,10 @@ def test_blocks_are_as_large_as_the_cache(monkeypatch: pytest.MonkeyPatch) -> No
     p, _ = program(chain)
     picture = 4 * 63 * (17 + 3)
     monkeypatch.setattr(minibatch_tiling, "CACHE", 3 * picture)
-    divided = minibatch_tiling.in_blocks(p, p.memo["lasting"], 1)
+    divided = minibatch_tiling.in_blocks(p, p.memo["frozen"], 1)
     assert divided is not None and divided.inputs[0].shape[0] == 3 and divided.memo["blocks"].count == 2
     monkeypatch.setattr(minibatch_tiling, "CACHE", 6 * picture)
-    assert minibatch_tiling.in_blocks(p, p.memo["lasting"], 1) is None
+    assert minibatch_tiling.in_blocks(p, p.memo["frozen"], 1) is None
     x, w = ir.input(0, (6, 3, 3, 3), np.float32), ir.input(1, (512, 3, 3, 3), np.float32)
     monkeypatch.setattr(minibatch_tiling, "CACHE", 1)
     assert minibatch_tiling.in_blocks(Program((x, w), (conv(x, w, 0),)), frozenset({1}), 1) is None

@@ -36,3 +36,42 @@ def test_a_parameter_that_takes_anothers_place(before):
     assert y.asnumpy().tolist() == [[1.5, 1.5]] and p._grad[0].asnumpy().tolist() == np.full((2, 3), 0.5).tolist()
     with pytest.raises(hybrid.MXNetError, match="_grad follows from _data"):
         p._grad = None
+
+
+class ChoosesCode(gluon.HybridBlock):
+    """Takes other functions for arrays than for Symbols, as GluonTS's distributions do."""
+
+    @staticmethod
+    def functions_for(x):
+        return nd if isinstance(x, nd.NDArray) else hybrid.sym if isinstance(x, hybrid.sym.Symbol) else None
+
+    def hybrid_forward(self, F, x):
+        functions = self.functions_for(x)
+        if functions is nd and functions.sum(x) < 0:
+            return x * 3
+        return functions.exp(x)
+
+
+def test_code_for_symbols_is_compiled_where_that_for_arrays_needs_numbers():
+    net, x = ChoosesCode(), nd.array([1., 2.])
+    wanted = net(x).asnumpy()
+    net.hybridize()
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    assert y.asnumpy() == pytest.approx(wanted) and x.grad.asnumpy() == pytest.approx(wanted)
+
+
+class NeedsNumbers(gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        if isinstance(x, nd.NDArray):
+            return x if F.sum(x).asscalar() < 0 else x * 2
+        return x * 2 if F.max(x) > 0 else x
+
+
+def test_where_both_need_numbers_the_line_for_arrays_is_named():
+    net = NeedsNumbers()
+    net.hybridize()
+    with pytest.raises(hybrid.MXNetError, match=r"asscalar\(\) needs the value"):
+        net(nd.ones((2,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hybrid import nd
+from hybrid import nd, np
 from hybrid.ops import registry
 from hybrid.ops.documentation import document
 
@@ -23,6 +23,16 @@ def test_every_operator_says_its_arrays_and_attributes() -> None:
         text = document(d, name)
         assert all(f"{n}: " in text for n in (*d.inputs, *d.attrs)), name
         assert "\nResult\n" in text
+
+
+def test_every_operator_says_what_it_computes() -> None:
+    silent = {f"{space}.{name}" for space in ("nd", "np", "npx") for name, d in registry.namespace(space).items()
+              if not d.__doc__}
+    assert not silent
+
+
+def test_functions_of_np_say_their_own_parameters() -> None:
+    assert "\nx: an array" in np.arctan.__doc__ and "\narrays: a list of arrays" in np.concatenate.__doc__
 
 
 def test_files_that_pages_name_are_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.debug import drawing
+from hybrid.debug.measured import Ceiling
 from hybrid.gluon import nn
 from hybrid.runtime.report import KernelReport
 
@@ -114,3 +116,11 @@ def test_a_plain_function_keeps_its_name() -> None:
     assert found.title == "halves" and found.programs[0].name == "halves"
     with pytest.raises(TypeError, match=r"test_explain\.py:\d+: explain calls a function or a block itself"):
         mx.explain(halves(nd.ones(3)))                      # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("moved, products, share, bound", [
+    (1e6, 0, 0.5, "memory"), (1e7, 0, 5, "memory"), (1e7, 1e8, 0.5, "products"), (1e6, 1e7, 0.5, "memory"),
+    (1e5, 1e8, 0.5, "products")])
+def test_products_bound_what_reads_caches(moved: float, products: float, share: float, bound: str) -> None:
+    kernel: Any = SimpleNamespace(moved_bytes=moved, products=products)
+    assert Ceiling(bytes=1e9, products=1e11).share(kernel, 2e-3) == (pytest.approx(share), bound)

@@ -56,6 +56,7 @@ class Exported:
 
     def __init__(self, kind: str, folder: Path):
         make, shape, dtype = NETWORKS[kind]
+        self.kind = kind
         draw = np.random.RandomState(3)
         x = draw.randint(0, 100, shape) if dtype == "int32" else draw.randn(*shape)
         self.x, self.folder, self.net = nd.array(x, dtype=dtype), folder, make()

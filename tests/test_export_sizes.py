@@ -66,6 +66,22 @@ def test_any_batch(tmp_path: Path, plain: bool, flags: tuple[str, ...]) -> None:
     assert "int net_run(const net_model *model, int64_t n_batch, const void *const *inputs" in header
 
 
+def test_convolutions_of_any_number_of_images(tmp_path: Path) -> None:
+    """Strides, groups, one filter a channel, many channels, small images: all of them in vectors, without a wrong
+    address."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(32, 3, padding=1, in_channels=16), nn.Conv2D(64, 1, strides=2, activation="relu"),
+            nn.Conv2D(64, 3, padding=1, groups=64), nn.Conv2D(64, 3, padding=1, groups=8), nn.Conv2D(512, 1),
+            nn.Conv2D(64, 3, strides=2, padding=1), nn.Conv2D(64, 3, padding=1, activation="relu"))
+    net.initialize(mx.init.Xavier())
+    net(nd.ones((1, 16, 14, 14)))
+    net.export_c(tmp_path, ("batch", 16, 14, 14), name="net")
+    assert (tmp_path / "net.c").read_text().count("/* convolution: ") == 7
+    build(tmp_path, "net.c", "example.c", flags=(*FAST, *CHECKED))
+    for n in (1, 2, 5):
+        same(tmp_path, net, (n,), np.random.RandomState(n).randn(n, 16, 14, 14).astype(np.float32), threads=1 + n % 2)
+
+
 def test_two_sizes_of_one_input(tmp_path: Path) -> None:
     net = nn.HybridSequential()
     net.add(nn.Embedding(50, 16), Encoder(16), nn.Dense(4, flatten=False, in_units=16))

@@ -4,8 +4,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybrid import autograd, hybridize, nd, sym
+from hybrid import MXNetError, autograd, hybridize, nd, sym
 from hybrid import np as hnp
+from hybrid.contrib import text
 
 
 @pytest.mark.parametrize("how", [lambda f: f, hybridize])
@@ -55,3 +56,40 @@ def test_dtypes_are_inferred_backward_through_operators_that_keep_them():
         layer = sym.FullyConnected(sym.exp(a), num_hidden=2, name="f")
         assert layer.infer_type(f_weight=dtype) == ([dtype] * 3, [dtype], [])
     assert (sym.Cast(a, "float32") + b).infer_type(b="float32") == (None, None, None)
+
+
+def test_tests_for_numbers_that_are_not_finite_keep_the_dtype():
+    for dtype in ("float16", "float64", "int32", "uint8"):
+        x = nd.array([0, 1], dtype=dtype)
+        for test in (nd.contrib.isnan, nd.contrib.isinf, nd.contrib.isfinite):
+            assert test(x).dtype == np.dtype(dtype)
+            assert hybridize(lambda x, test=test: test(x))(x).dtype == np.dtype(dtype)
+
+
+def test_an_element_is_set_by_a_list_of_one():
+    x = nd.zeros((2, 2))
+    x[1, 0] = [7]
+    x[0] = [[2]]
+    assert x.asnumpy().tolist() == [[2, 2], [7, 0]]
+
+
+@pytest.mark.parametrize("call", [lambda: hnp.take(hnp.ones(3), hnp.array([7])), lambda: hnp.delete(hnp.ones(3), 7),
+                                  lambda: hnp.insert(hnp.ones(3), 7, 1.)])
+def test_indices_out_of_range_are_mxnets_errors_and_numpys(call):
+    for kind in (IndexError, MXNetError):
+        with pytest.raises(kind, match="7 is out of range"):
+            call()
+
+
+def test_files_of_published_vectors_are_listed():
+    names = text.embedding.get_pretrained_file_names()
+    assert {k: len(v) for k, v in names.items()} == {"glove": 10, "fasttext": 327}
+    assert text.embedding.get_pretrained_file_names("glove")[1] == "glove.6B.50d.txt"
+    assert {"crawl-300d-2M.vec", "wiki-news-300d-1M.vec", "wiki.zu.vec"} < set(names["fasttext"])
+    with pytest.raises(KeyError, match="no embedding 'word' is registered"):
+        text.embedding.get_pretrained_file_names("word")
+
+
+def test_the_backends_of_mxnets_cpu_builds_leave_a_symbol_as_it_is():
+    x = sym.var("x")
+    assert x.get_backend_symbol("MKLDNN") is x

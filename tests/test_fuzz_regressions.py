@@ -179,3 +179,34 @@ def test_a_product_with_a_repeated_operand(rows: int) -> None:
             y.backward()
             grads.append(x.grad.asnumpy())
         np.testing.assert_allclose(grads[1], grads[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("part", [lambda x: x[-1:], lambda x: x[-1:] + 1, lambda x: x[-2:][1:]],
+                         ids=["view", "sum", "view of a view"])
+@pytest.mark.parametrize("sizes", [(3, 2, 4, 5), (2, 3, 1)])
+def test_sizes_have_names_of_their_own_in_a_program(part: F, sizes: tuple[int, ...]) -> None:
+    """A loop of the product took the name of the symbolic size that its operand's offset is computed from."""
+    def f(x: Any) -> Any:
+        weight = nd.ones((2, 1, 2, 2)) * .3
+        return nd.Convolution(part(x).expand_dims(1), weight, kernel=(2, 2), num_filter=2, no_bias=True)
+    g = mx.hybridize(f)
+    for n in sizes:
+        x = nd.array(np.arange(9. * max(n, 2)).reshape(-1, 3, 3))
+        np.testing.assert_allclose(g(x).asnumpy(), f(x).asnumpy(), rtol=1e-5)
+
+
+def test_a_size_named_as_a_loop_of_the_printed_function() -> None:
+    for name in ("n0", "k0", "m0", "x0", "acc", "p0"):
+        f = mx.hybridize(lambda x: nd.Convolution(x[-1:].expand_dims(1), nd.ones((2, 1, 2, 2)), kernel=(2, 2),
+                                                  num_filter=2, no_bias=True),
+                         dynamic={"x": {0: mx.Dim(name, 1, 64)}})
+        for n in (3, 5, 2):
+            x = np.arange(9. * n, dtype="float32").reshape(n, 3, 3)
+            want = sum(x[-1, i:i + 2, j:j + 2] for i in range(2) for j in range(2))
+            np.testing.assert_allclose(f(nd.array(x)).asnumpy()[0, 0], want, rtol=1e-6)
+
+
+def test_an_empty_view_has_the_shape_that_eager_code_gives_it() -> None:
+    for f in (lambda x: x[1:].reshape((0, -1)), lambda x: x[:0].reshape((-1,)), lambda x: x[1:].T.reshape((0, -1))):
+        g, x = mx.hybridize(f), nd.ones((1, 2))
+        assert g(x).shape == g(x).shape == f(x).shape

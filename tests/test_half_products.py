@@ -124,7 +124,7 @@ def test_a_net_and_what_becomes_of_its_parameters(half: str, tmp_path: Path) -> 
 
 def test_a_recipe_knows_the_way_back_to_halves() -> None:
     x, w = ir.input(0, (64, 96), "float16"), ir.input(1, (128, 96), "float16")
-    exe = cpu.compiled(Program((x, w), (ir.dot(x, w, ((1,), (1,))),), (), {"lasting": frozenset({1})}))
+    exe = cpu.compiled(Program((x, w), (ir.dot(x, w, ((1,), (1,))),), (), {"frozen": frozenset({1})}))
     (way,) = exe.recipe.ways
     assert way is not None and ("cast", "float16") in way[1]
     assert from_text(to_text(exe.recipe)).ways == [way]

@@ -129,7 +129,7 @@ def test_layers_of_many_widths(monkeypatch: pytest.MonkeyPatch) -> None:
         inputs, arrays = [*inputs, w], [*arrays, normal(*w.shape) * np.float32(0.1)]
         y = ir.map("relu", conv(y, w, 1))
     p = Program(tuple(inputs), (y,))
-    p.memo["lasting"] = frozenset(range(1, len(inputs)))
+    p.memo["frozen"] = frozenset(range(1, len(inputs)))
     exe = compiled(p)
     want = reference.run(p, arrays, np)[0][0]
     np.testing.assert_allclose(exe(arrays)[0], want, rtol=1e-4, atol=1e-4 * np.abs(want).max())

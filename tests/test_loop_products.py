@@ -29,13 +29,13 @@ def step(state: Any, parts: Any, constants: Any) -> Any:
 
 
 def program(rows: int, units: int, width: int, steps: int = 5, reverse: bool = False,
-            lasting: bool = True) -> tuple[Program, list[np.ndarray]]:
+            frozen: bool = True) -> tuple[Program, list[np.ndarray]]:
     arrays = [random(steps, rows, width), random(rows, units), random(units, units) * 0.1, random(units, width),
               random(units, units)]
     x, h, *constants = leaves = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     last, stacked = ir.loop(step, [h], [x], constants, reverse=reverse)
     return Program(tuple(leaves), (last[0], stacked[0]), (),
-                   {"lasting": frozenset({2, 3, 4})} if lasting else {}), arrays
+                   {"frozen": frozenset({2, 3, 4})} if frozen else {}), arrays
 
 
 def exact(arrays: list[np.ndarray], reverse: bool = False) -> list[np.ndarray]:
@@ -54,12 +54,12 @@ def body(exe: Any) -> list[Node]:
     return loop.root.attrs["body"].order()
 
 
-@pytest.mark.parametrize(("width", "lasting"), ((64, True), (32, False), (16, True)),
+@pytest.mark.parametrize(("width", "frozen"), ((64, True), (32, False), (16, True)),
                          ids=("64_parameters", "32_inputs", "16_parameters"))
 @pytest.mark.parametrize("size", SIZES)
-def test_values(size: str, width: int, lasting: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values(size: str, width: int, frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
-    p, arrays = program(*SIZES[size], reverse=width == 32, lasting=lasting)
+    p, arrays = program(*SIZES[size], reverse=width == 32, frozen=frozen)
     exe = cpu.compiled(p)
     compare(exe(arrays), exact(arrays, width == 32))
     prims, (rows, _, depth) = [n.prim for n in body(exe)], SIZES[size]
@@ -70,8 +70,8 @@ def test_values(size: str, width: int, lasting: bool, monkeypatch: pytest.Monkey
 
 def test_short_loops_pack_parameters_alone() -> None:
     """Packing at every call pays from some steps on."""
-    for lasting, packed in ((True, 2), (False, 0)):
-        p, arrays = program(2, 33, 5, steps=2, lasting=lasting)
+    for frozen, packed in ((True, 2), (False, 0)):
+        p, arrays = program(2, 33, 5, steps=2, frozen=frozen)
         exe = cpu.compiled(p)
         compare(exe(arrays), exact(arrays))
         assert [n.prim for n in body(exe)].count("conv") == packed

@@ -71,6 +71,8 @@ NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attrib
     "lrn": ("LRN", [IMAGE], {}, {"size": 3, "alpha": 0.1, "bias": 2.0}),
     "max-pool-ceil": ("MaxPool", [IMAGE], {}, {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "max-pool-uneven": ("MaxPool", [IMAGE], {}, {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1]}),
+    "max-pool-dilated": ("MaxPool", [IMAGE], {}, {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [1, 0, 2, 1],
+                                                  "strides": [2, 1]}),
     "average-pool": ("AveragePool", [IMAGE], {}, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
     "average-pool-whole": ("AveragePool", [IMAGE], {},
                            {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),

@@ -92,7 +92,7 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
     y = ir.map("relu", y * ir.map("rsqrt", scale * scale + 1) + shift)
     windows = ir.window(ir.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 2), (2, 1), (1, 1))
     p = Program(leaves, (y, ir.reduce("max", windows, (4, 5)), ir.reduce("sum", y, (2, 3))))
-    p.memo["lasting"] = frozenset({1, 2, 3})
+    p.memo["frozen"] = frozenset({1, 2, 3})
     return p, arrays
 
 
@@ -345,8 +345,8 @@ def test_filters_as_large_as_the_padded_picture(size: tuple[int, int], before: t
     arrays = [random(2, 33, *size), random(17, 33, *kernel)]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     p = Program(leaves, (convolution(*leaves, (1, 1), (1, 1), before, 1),))
-    for lasting in (frozenset[int](), frozenset({1})):
-        p.memo["lasting"] = lasting
+    for frozen in (frozenset[int](), frozenset({1})):
+        p.memo["frozen"] = frozen
         exe = cpu.compiled(p)
         assert not any(n.prim in ("window", "pad") for k in exe.planned.fused.kernels for n in k.members)
         compare(exe(arrays), exact(p, arrays))

@@ -66,7 +66,7 @@ def program(form: str, shape: str) -> tuple[Program, list[np.ndarray]]:
     arrays = [random(*lead, depth), random(columns, depth), random(columns)]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     p = Program(leaves, (FORMS[form](*leaves),))
-    p.memo["lasting"] = frozenset({1, 2})
+    p.memo["frozen"] = frozenset({1, 2})
     return p, arrays
 
 
@@ -122,7 +122,7 @@ def test_one_row(monkeypatch: pytest.MonkeyPatch, filters: int, depth: int) -> N
     arrays = [random(1, depth), random(filters, depth), random(filters)]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     p = Program(leaves, (dense(*leaves),))
-    p.memo["lasting"] = frozenset({1, 2})
+    p.memo["frozen"] = frozenset({1, 2})
     exe = cpu.compiled(p)
     assert exe.prepare is not None and [k.kind for k in exe.planned.fused.kernels] == ["convolution"]
     compare(exe(arrays), exact(p, arrays))
@@ -136,7 +136,7 @@ def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows, columns in ((1, 255), (32, 16), (64, 1025)):
         leaves = tuple(ir.input(i, s, np.float32) for i, s in enumerate(((rows, 64), (columns, 64))))
         p = Program(leaves, (ir.dot(*leaves, ((1,), (1,))),))
-        p.memo["lasting"] = frozenset({1})
+        p.memo["frozen"] = frozenset({1})
         assert cpu.compiled(p).prepare is None, (rows, columns)
 
 

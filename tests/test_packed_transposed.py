@@ -131,7 +131,7 @@ def refused() -> tuple[Program, list[np.ndarray]]:
     x, w, shift, picture, filters = leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     y = ir.reshape(ir.dot(x, w, ((1,), (0,))), (9, 8, 36)) + ir.reshape(shift, (1, 8, 1))
     p = Program(leaves, (y, conv(picture, filters, 1, 1)))
-    p.memo["lasting"] = frozenset({1, 2, 4})
+    p.memo["frozen"] = frozenset({1, 2, 4})
     return p, arrays
 
 
@@ -152,7 +152,7 @@ def test_sanitized(tmp_path: Path) -> None:
     x, w = leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     y = ir.slice(ir.unwindow(columns(x, w), (2, 3), (2, 2), (1, 1), (2, 19, 8, 11)), (0, 0, 1, 1), (2, 19, 6, 9))
     p = Program(leaves, (y,))
-    p.memo["lasting"] = frozenset({1})
+    p.memo["frozen"] = frozenset({1})
     exe = cpu.compiled(p)
     assert any(k.kind == "convolution" for k in exe.planned.fused.kernels)
     wide = np.zeros((2, 19, 8, 11))

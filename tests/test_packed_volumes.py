@@ -62,7 +62,7 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
     border = (0, 0, 1, 1, 1)
     windows = ir.window(ir.pad(y, border, border, -np.inf), (2, 3, 4), (3, 2, 3), (2, 1, 2), (1, 1, 1))
     p = Program(leaves, (y, ir.reduce("max", windows, (5, 6, 7)), ir.reduce("sum", y, (2, 3, 4))))
-    p.memo["lasting"] = frozenset({1, 2, 3})
+    p.memo["frozen"] = frozenset({1, 2, 3})
     return p, arrays
 
 

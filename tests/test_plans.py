@@ -45,9 +45,9 @@ def found(exe: cpu.CpuProgram) -> bool:
     return exe._report is None
 
 
-def copied(p: Program, lasting: frozenset[int] = frozenset()) -> Program:
+def copied(p: Program, frozen: frozenset[int] = frozenset()) -> Program:
     """The program as another process has it: nothing derived from it yet."""
-    return Program(p.inputs, p.outputs, p.updates, {"lasting": lasting} if lasting else {})
+    return Program(p.inputs, p.outputs, p.updates, {"frozen": frozen} if frozen else {})
 
 
 def small() -> tuple[Program, list[np.ndarray]]:

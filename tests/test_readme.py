@@ -37,6 +37,13 @@ def test_the_code_blocks_run(page: Path, tmp_path: Path) -> None:
             assert same, f"{page.name} shows\n{shown}\nand the code prints\n{got}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_block_of_python_is_run(page: Path) -> None:
+    """Blocks are Python that runs here or in notebooks (``make docs NOTEBOOKS=1``), output, data, or commands."""
+    kinds = {line[3:].split()[0] for line in re.findall(r"^```[^`\n]+$", page.read_text(), re.M)}
+    assert kinds <= {"python", "text", "json", "{code-cell}", "{include}", "{toctree}"}
+
+
 def test_the_readme_shows_output() -> None:
     assert sum(shown is not None for _, shown in blocks(ROOT / "README.md")) >= 2
 

@@ -155,7 +155,7 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
     monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
-    monkeypatch.setattr(batch_in_lanes.Pictures, "_elsewhere", lambda self, c: float("inf"))
+    monkeypatch.setattr(batch_in_lanes.BatchInLanes, "_elsewhere", lambda self, c: float("inf"))
     folder, called = Path(codegen.c.__file__).parent, set()
 
     def note(frame: Any, event: str, arg: Any) -> None:
@@ -165,7 +165,7 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
     before = sys.getprofile()
     forget()
     for _, case, _ in cases(CONFIGURATIONS["masks"]):
-        planned = build.planned(case[0], case[0].memo.get("lasting", frozenset()))
+        planned = build.planned(case[0], case[0].memo.get("frozen", frozenset()))
         sys.setprofile(note)
         try:
             build.build(planned)

@@ -153,7 +153,7 @@ def packed(name: str) -> Program:
     x, w, b = (ir.input(i, s, "float32") for i, s in enumerate([(rows, depth), (filters, depth), (filters,)]))
     a = ir.map("relu", x)
     p = Program((x, w, b), (a, ir.map("tanh", ir.dot(a, w, ((1,), (1,))) + b)), ())
-    p.memo["lasting"] = frozenset({1, 2})
+    p.memo["frozen"] = frozenset({1, 2})
     return p
 
 

@@ -158,7 +158,7 @@ def test_printed_programs_parse_back() -> None:
     printed = 0
     with machine(64):
         for name, case in programs.cases().items():
-            source = "\n".join(sources(build.build(build.planned(case[0], case[0].memo.get("lasting", frozenset())))))
+            source = "\n".join(sources(build.build(build.planned(case[0], case[0].memo.get("frozen", frozenset())))))
             code = source[source.index("static void k"):] if "static void k" in source else ""
             assert text_of(parse(code)) == code, name
             assert text_of(parse(source)).replace(" ", "") == source.replace(" ", ""), name

@@ -111,3 +111,10 @@ def test_ipython_shows_the_same_frames(tmp_path: Path) -> None:
                           capture_output=True, text=True, env={**os.environ, "IPYTHONDIR": str(tmp_path)})
     said = done.stdout + done.stderr
     assert "ShapeError" in said and "x.py:2" in said and said.count("hybrid/") <= 2 and "dispatch.py" not in said
+
+
+def test_code_of_a_command_line_has_lines() -> None:
+    program = "from hybrid import hybridize, nd\ntry:\n    hybridize(lambda x: int(x.sum()))(nd.ones((2,)))\n" \
+              "except TypeError as err:\n    print(err)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.startswith("<string>:3: int() needs the value"), done.stdout + done.stderr

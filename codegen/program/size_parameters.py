@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, Specialised, dims, fixed, hint
+from hybrid.ir.size import Dim, Specialised, dims, fixed, hint, prefixed
 
-
+PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
 SMALL = 1 << 15                  # multiplications of a product of windows that one program does for all sizes
 
 
@@ -32,9 +32,10 @@ def parameters(names: Iterable[str], alone: bool = False) -> Iterator[None]:
     """Scope in which functions are printed with these size parameters. alone: there will be no program for each size,
     so what is slower for any size is printed, too."""
     before = _now.names, _now.alone
-    _now.names, _now.alone = tuple(names), alone
+    _now.names, _now.alone = tuple(f"{PREFIX}{n}" for n in names), alone
     try:
-        yield
+        with prefixed(PREFIX):
+            yield
     finally:
         _now.names, _now.alone = before
 
@@ -42,6 +43,11 @@ def parameters(names: Iterable[str], alone: bool = False) -> Iterator[None]:
 def names() -> tuple[str, ...]:
     """Their names in C."""
     return _now.names
+
+
+def alone() -> bool:
+    """Whether there will be no program for each size."""
+    return _now.alone
 
 
 def declared() -> list[str]:

@@ -194,7 +194,8 @@ class _Owners(dict[str, str]):
     file is looked at once."""
 
     def __missing__(self, name: str) -> str:
-        ours = name.startswith(_HERE) or name.startswith("<") and not name.startswith(_TYPED)
+        typed = name.startswith(_TYPED) or name == "<string>" and sys.argv[:1] == ["-c"]
+        ours = name.startswith(_HERE) or name.startswith("<") and not typed
         self[name] = owner = "library" if ours else "numpy" if name.startswith(_NUMPY) else "user"
         return owner
 

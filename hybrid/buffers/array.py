@@ -257,6 +257,8 @@ class NDArray(evict.Held):
         if type(own) is not np.ndarray:
             raw = _beside(raw, self._ctx)
         key = check_key(key, self.shape)
+        if isinstance(raw, (list, tuple)) and len(raw) == 1:
+            raw = np.asarray(raw[0])
         if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
             raw = raw.reshape(())
         try:

@@ -53,7 +53,7 @@ class Places:
         self.layout.places.append((True, self.where[-1][1]))
 
     def find(self, n: Any) -> int:
-        """The number of a value's place; values on the way get theirs when first asked for."""
+        """The number of a value's place; intermediate values get theirs when first asked for."""
         if n not in self.index:
             base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
             if not isinstance(base, Node):

@@ -164,7 +164,7 @@ def _results(what: Specialized, listing: Listing, out: Layout) -> None:
         if place < first:
             raise HybridError("a program whose inputs take one another's place cannot be exported to C: assign a copy")
         out.after.append(f"memcpy(b[{slot}], b[{place}], {_nbytes(shape, recipe.inputs[slot][1])});")
-    out.run.append(("workspace", "values on the way"))
+    out.run.append(("workspace", "intermediate values"))
 
 
 def _prepare(listing: Listing, out: Layout, at: dict[int, str], constants: list[str], made: list[int]) -> None:
@@ -184,4 +184,4 @@ def _prepare(listing: Listing, out: Layout, at: dict[int, str], constants: list[
     for k, (i, _) in enumerate(recipe.results):
         if i < first:
             raise HybridError("a weight that is packed as it is cannot be exported to C")
-    out.prepare.append((f"once + {out.temporary.take(recipe.arena_bytes)}", "values on the way"))
+    out.prepare.append((f"once + {out.temporary.take(recipe.arena_bytes)}", "intermediate values"))

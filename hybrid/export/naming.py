@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Iterable, Mapping, Sequence
 
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.program.kernel_deduplication import STATIC, with_head
@@ -15,6 +15,7 @@ from ..runtime.build import Listing
 from ..ir.node import describe
 from ..ir.parse import flat, parsed
 from ..ir.stmt import Code, Stmt
+from .readable import parameters, tidied
 
 LONGEST = 40                     # characters of a kernel's operators in its name
 
@@ -36,15 +37,24 @@ def kernel_name(k: Kernel) -> str:
 
 def _said(n: Node, names: Sequence[str]) -> str:
     slot = n.attrs["slot"] if n.prim == "input" else -1
-    return f"{names[slot]}{list(n.shape)}" if 0 <= slot < len(names) else describe(n)
+    if slot < 0:
+        return describe(n)
+    return f"{names[slot] if slot < len(names) else 'packed weights'}{list(n.shape)}"
 
 
 def comment(k: Kernel, names: Sequence[str]) -> str:
     """What a kernel computes, of what, with all sizes."""
     inside = " -> ".join(describe(n) for n in _operators(k)[:12]) or "a copy in another order"
-    text = (f"/* {k.kind}: {inside}\n   reads {', '.join(_said(n, names) for n in k.reads) or 'nothing'}; "
+    text = (f"/* {_kind(k)}: {inside}\n   reads {', '.join(_said(n, names) for n in k.reads) or 'nothing'}; "
             f"writes {', '.join(_said(n, names) for n in k.stores)} */")
-    return re.sub(r"(.{80,112}[,>]) ", r"\1\n   ", text)
+    return re.sub(r"(.{60,112}(?:\],|->|;)) ", r"\1\n   ", text)
+
+
+def _kind(k: Kernel) -> str:
+    """What a kernel is; convolutions are products of windows, matrices are packed as their filters are."""
+    if k.kind not in ("contraction", "convolution"):
+        return k.kind
+    return "convolution" if any(m.prim in ("window", "conv") for m in k.members) else "matrix product"
 
 
 def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
@@ -54,19 +64,23 @@ def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[St
     helpers = len(functions) - len(kernels)
     titles = {str(k.number): kernel_name(k) for k in kernels}
 
-    def renamed(w: str) -> str:
-        kernel, _, rest = w.partition("_")
+    def renamed(w: str, after: str) -> str:
+        kernel = w.partition("_")[0]
         number = kernel[1:]
-        if kernel[:1] != "k" or not number.isdecimal():
+        if kernel[:1] != "k" or not number.isdecimal() or after != "(":      # a variable of a loop over the depth
             return w
         return f"{prefix}{number}{titles.get(number, '')}{w[len(kernel):]}"
-    out: list[Stmt] = [s for p in functions[:helpers] for s in p.code]
+
+    def tidy(code: Iterable[Stmt], own: Mapping[str, str]) -> list[Stmt]:
+        return list(parsed(part for line in flat(code)
+                           for part in tidied(tuple(map(renamed, line, (*line[1:], ""))), own)))
+    out = tidy([s for p in functions[:helpers] for s in p.code], {})
     said: dict[str, list[str]] = {}
     for p, k in zip(functions[helpers:], kernels):
         said.setdefault(p.name, []).append(comment(k, names))
     for p in functions[helpers:]:
         if p.code:
             out += [Code((c,)) for c in said.pop(p.name, [])]
-            out += with_head(p, ("HY_APART", " ", *STATIC)) if listing.text.large else p.code
-    return tuple(tuple(parsed(tuple(renamed(w) for w in line) for line in flat(code)))
-                 for code in (out, listing.text.net))     # type: ignore[return-value]
+            out += tidy(with_head(p, ("HY_APART", " ", *STATIC)) if listing.text.large else p.code,
+                        parameters(p, names))
+    return tuple(out), tuple(tidy(listing.text.net, {}))

@@ -118,7 +118,7 @@ def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names
         n = program.outputs[k] if kind == "output" else program.inputs[k]
         outputs.append(Array("output" if len(entry.picks) == 1 else f"output{i}", n.shape, n.dtype))
     return Specialized(program, every, len(given), outputs, list(entry.picks),
-                       frozenset(program.memo.get("lasting", frozenset())), entry, change, _titles(call, given), sizes)
+                       frozenset(program.memo.get("frozen", frozenset())), entry, change, _titles(call, given), sizes)
 
 
 def _entry_for(engine: Hybridized, arrays: Sequence[NDArray], shapes: Sequence[Any], sizes: OpenSizes) -> Entry:

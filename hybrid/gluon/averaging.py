@@ -8,14 +8,15 @@ from typing import Any, Iterator, Mapping
 from .. import nd
 from ..base.errors import AttributeValueError, user_location
 from ..buffers.array import NDArray
+from .block import Block
 from .parameter import ParameterDict
 
 
 class ExponentialMovingAverage:
     """average = decay * average + (1 - decay) * parameter, at each ``update``.
 
-    Parameters: params (what ``collect_params`` gives, initialized), decay (in [0, 1)), warmup (the decay of update t is
-    at most (1 + t) / (10 + t), so that the first values are soon forgotten).
+    Parameters: params (a Block, or what ``collect_params`` gives; initialized), decay (in [0, 1)), warmup (the decay of
+    update t is at most (1 + t) / (10 + t), so that the first values are soon forgotten).
 
     >>> from hybrid import gluon, nd
     >>> net = gluon.nn.Dense(1, in_units=1, use_bias=False)
@@ -30,10 +31,10 @@ class ExponentialMovingAverage:
     3.0
     """
 
-    def __init__(self, params: ParameterDict | Mapping[str, Any], decay: float = 0.999, warmup: bool = False):
+    def __init__(self, params: Block | ParameterDict | Mapping[str, Any], decay: float = 0.999, warmup: bool = False):
         if not 0 <= decay < 1:
             raise AttributeValueError(f"{user_location()}: decay={decay} must be 0 or more and below 1")
-        self._params = dict(params.items())
+        self._params = dict((params.collect_params() if isinstance(params, Block) else params).items())
         self.decay, self.warmup = decay, warmup
         self._count = nd.zeros((1,))                          # an array: compiled steps count too
         self.averages: dict[str, NDArray] = {name: p.data().copy() for name, p in self._params.items()}

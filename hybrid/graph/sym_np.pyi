@@ -27,8 +27,8 @@ euler_gamma: float
 newaxis: None
 bool = numpy.bool_
 __all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "acos", "acosh", "add", "alen", "all",
-    "alltrue", "amax", "amin", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "argmax", "argmin", "argsort", "around", "array", "array_split", "asarray",
+    "alltrue", "amax", "amin", "angle", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
+    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "around", "array", "array_split", "asarray",
     "ascontiguousarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
     "average", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
     "bitwise_right_shift", "bitwise_xor", "blackman", "bool", "bool_", "broadcast_arrays", "broadcast_to", "cbrt",
@@ -80,6 +80,7 @@ def amin(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None, keepdims: _bool = False, initial: float | None = None, out: Symbol | None = None
 ) -> Symbol: ...
+def angle(z: Any, deg: _bool = False) -> Symbol: ...
 def any(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None,
     keepdims: _bool = False, dtype: DTypeLike | None = None, out: Symbol | None = None

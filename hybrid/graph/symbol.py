@@ -12,7 +12,7 @@ from . import inference
 from ..base import names
 from ..buffers import array as _arrays
 from ..base.device import Context, current_context
-from ..base.errors import AttributeValueError, HybridError, TraceError, of_user, user_location
+from ..base.errors import AttributeValueError, HybridError, TraceError, given_symbols, of_user, user_location
 from ..base.profiling import unheard
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
@@ -57,8 +57,14 @@ class Symbol(Unevaluated, Inferring):
 
     @property
     def __class__(self) -> Any:                          # type: ignore[override]
-        """For code of the user's that is traced, ``isinstance(x, nd.NDArray)`` holds as it does eagerly."""
-        if SCOPE.traces and of_user(sys._getframe(1)):
+        """For code of the user's that is traced, ``isinstance(x, nd.NDArray)`` holds as it does eagerly; in a
+        ``hybrid_forward`` not where the trace has found that the code for arrays needs numbers."""
+        if SCOPE.traces and of_user(frame := sys._getframe(1)):
+            trace = SCOPE.traces[-1]
+            if given_symbols(frame):
+                if trace.shows_symbols:
+                    return Symbol
+                trace.showed_arrays = True
             return _arrays.NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else _arrays.NDArray
         return Symbol
 

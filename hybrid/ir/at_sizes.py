@@ -26,7 +26,7 @@ class AtSizes(Program):
 
     def __init__(self, whole: Program, values: Mapping[str, int]):
         inputs = tuple(input_leaf(i, at_values(n.shape, values), n.dtype) for i, n in enumerate(whole.inputs))
-        memo = {k: whole.memo[k] for k in ("lasting", "name", "origins") if k in whole.memo}
+        memo = {k: whole.memo[k] for k in ("frozen", "name", "origins") if k in whole.memo}
         vars(self).update(inputs=inputs, memo=memo, whole=whole, values=values)
 
     @cached_property
@@ -71,7 +71,7 @@ class AtSizes(Program):
     def alone(self) -> Program:
         """A program for these sizes that knows nothing of others."""
         return Program(self.inputs, self.outputs, self.updates,
-                       {k: self.memo[k] for k in ("lasting", "name") if k in self.memo})
+                       {k: self.memo[k] for k in ("frozen", "name") if k in self.memo})
 
 
 class OfSize:

@@ -1,10 +1,10 @@
-"""Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), image b L + l in lane l
-of block b. What small nets of few channels become (``passes/pictures.py``); ``packed_batch_in_lanes.py`` of
+"""Packed convolutions whose vectors hold one pixel of several images: data (B, C, H, W, L), image b L + l in lane l
+of block b. What small nets of few channels become (``passes/batch_in_lanes.py``); ``packed_batch_in_lanes.py`` of
 codegen/printers/convolutions prints
 it.
 
-With groups of g filters: weights (groups, kh, C, kw, g), or transformed along lines for F(m, kw), (groups, m + kw - 1,
-kh, C, g). The greatest of each ``pool`` of results may be taken at once.
+With groups of g filters: weights (groups, kh, C, kw, g), or transformed along rows for F(m, kw), (groups, m + kw - 1,
+kh, C, g). The maximum of each ``pool`` of results may be taken at once.
 """
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ Terms = tuple[tuple[tuple[Atom, ...], int], ...]
 class _Asked(threading.local):
     answer: "Callable[[str, Size, bool], bool] | None" = None
     traced = False                                           # whether the user's code runs
+    prefix = ""                                              # of names of dimensions
 
 
 _asked = _Asked()
@@ -63,6 +64,17 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
         yield
     finally:
         _asked.answer, _asked.traced = before
+
+
+@contextmanager
+def prefixed(prefix: str) -> Iterator[None]:
+    """Scope in which names of dimensions are written with a prefix, so that none is that of a variable in a printed
+    program."""
+    before, _asked.prefix = _asked.prefix, prefix
+    try:
+        yield
+    finally:
+        _asked.prefix = before
 
 
 class Size:
@@ -193,7 +205,7 @@ def _text(terms: Terms) -> str:
 
 def _atom_text(a: Atom) -> str:
     if isinstance(a, Dim):
-        return a.name
+        return f"{_asked.prefix}{a.name}"
     if a.kind in "/%":
         return f"({_number_text(a.a)} {a.kind} {_number_text(a.b)})"
     x, y = _number_text(a.a), _number_text(a.b)

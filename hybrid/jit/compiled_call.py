@@ -60,13 +60,13 @@ class Entry:
                            i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
-        self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
+        self.frozen = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
         if not self.recorded:                            # else it is compiled in two parts when it is run
-            if self.lasting:
-                program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
+            if self.frozen:
+                program.memo["frozen"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
                 if trace.precision == "bf16" and "bfloat16" in (known := runtime.words(self.ctx)):
-                    program = self.program = in_bfloat16(program, program.memo["lasting"], known)
+                    program = self.program = in_bfloat16(program, program.memo["frozen"], known)
             if trace.compiled:
                 runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
@@ -82,7 +82,7 @@ class Entry:
         # of the program's results, those that are views: ("input" or "output", its number, steps)
         self.views: dict[int, tuple[str, int, list[Any]]] = {}
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
-                        and self.lasting)
+                        and self.frozen)
         self.single = self.whole and structure == LEAF
         # whether the traced code changed something outside of it, or called a function with a cache
         self.leaves_traces = False
@@ -150,7 +150,7 @@ class Entry:
             now = REBINDS[0]
             arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call")
                       else h.data(self.ctx) for h in self.captured]
-            if not self.lasting:
+            if not self.frozen:
                 return arrays
             if arrays:
                 common_context("hybridized call", [*arguments, *arrays])
@@ -230,14 +230,14 @@ class Entry:
             raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
+        slots = self.slots if self.frozen else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
                                                  lost in self.gradients]
         for slot, new, lost in slots:
             slot.fresh, slot.lost = new, lost
 
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""
-        if SCOPE.recording or self.recorded or not self.lasting or runtime.OBSERVERS:
+        if SCOPE.recording or self.recorded or not self.frozen or runtime.OBSERVERS:
             return None
         if self.seen != REBINDS[0] and self.bind() is None:
             return None
@@ -368,13 +368,13 @@ class Entry:
         """
         with forking.IMPORTS:
             from ..passes.layout import of_products    # noqa: PLC0415
-        lasting = self.program.memo["lasting"]
-        fewer = lasting - of_products(self.program)
-        if fewer != lasting:
+        frozen = self.program.memo["frozen"]
+        fewer = frozen - of_products(self.program)
+        if fewer != frozen:
             program = Program(self.program.inputs, self.program.outputs, self.program.updates)
-            program.memo.update(lasting=fewer, name=self.name, origins=self.program.memo.get("origins", {}))
+            program.memo.update(frozen=fewer, name=self.name, origins=self.program.memo.get("origins", {}))
             self.program = program                       # another thread may look
-        return fewer != lasting
+        return fewer != frozen
 
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the fast path, or None."""
@@ -391,5 +391,8 @@ def _keys(ctx: Context, n: int) -> Any:
 def _view(x: NDArray, steps: Sequence[Any]) -> NDArray:
     """A view of an array: by a key, or with all its elements in a shape."""
     for key, shape in steps:
-        x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
+        if key is None and 0 in shape:                       # to reshape() a 0 means an axis that is kept
+            x = wrap(x._data.reshape(shape), x._ctx, type(x))
+        else:
+            x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
     return x

@@ -20,7 +20,8 @@ from ..base.device import Context, current_context
 from ..autograd.demands import Demand, outcome
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
-from ..base.errors import DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError, user_location
+from ..base.errors import (DeferredInitializationError, DeviceError, DTypeError, HybridError, TraceError,
+                           UnevaluatedError, user_location)
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_fast_path
 from ..graph.size_numbers import Computed, SizeNumbers
@@ -116,6 +117,8 @@ class Trace:
         self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
+        # whether isinstance told a hybrid_forward that traced values are arrays; whether it tells that they are not
+        self.showed_arrays = self.shows_symbols = False
         self.writes: Any = ()                           # (line, what) of the state that nothing assigns again
         self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
@@ -742,10 +745,10 @@ class Hybridized:
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                cls: Any, numbers: GivenNumbers, shapes: Any = None,
                asked: Asked | None = None, compiled: bool = True) -> tuple[Entry, Guard, list[Any]]:
-        wanted = numbers.first()
+        wanted, refused = numbers.first(), None
         while True:
             trace = self._new_trace(arrays, held, ctx)
-            trace.compiled = compiled
+            trace.compiled, trace.shows_symbols = compiled, refused is not None
             traced = NumbersOfTrace(trace, numbers, wanted)
             try:
                 with asked.answering(True) if asked is not None else nullcontext():
@@ -753,6 +756,14 @@ class Hybridized:
                                                                               shapes)
             except OtherInputs as other:
                 wanted = other.wanted
+                continue
+            except UnevaluatedError as err:
+                # a hybrid_forward may have other code for Symbols than for arrays: Gluon gives it those
+                if refused is not None:
+                    raise refused from None
+                if not trace.showed_arrays:
+                    raise
+                refused = err
                 continue
             except DeferredInitializationError:
                 # a step that asks for values of parameters whose shapes this trace has found out

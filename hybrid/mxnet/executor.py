@@ -347,7 +347,10 @@ def optimize_for(self: Symbol, backend: str, args: Any = None, aux: Any = None, 
 
 
 def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
-    """Always an error: there are no backends to partition a graph for."""
+    """The Symbol itself for ``MKLDNN`` and ``MKLDNN_QUANTIZE``, which MXNet's CPU builds have and whose graphs give the
+    same numbers. HybridError for others: there are no backends to partition a graph for."""
+    if backend in ("MKLDNN", "MKLDNN_QUANTIZE"):
+        return self
     raise HybridError(f"backend {backend!r} is not there: one compiler compiles every graph here; bind() or "
                       f"SymbolBlock run the Symbol as it is")
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, TypeVar
 
 import numpy as np
 
-from ..nd import draws
+from ..nd.draws import normal, raw_normal, raw_uniform, to_device, uniform
 from ..buffers.array import NDArray, wrap
 from ..base.errors import AttributeValueError
 from ..ops.rnn import GATES, GATE_SUFFIXES, packed_pieces
@@ -172,7 +172,7 @@ class Constant(Initializer):
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         raw = self.value.asnumpy() if isinstance(self.value, NDArray) else np.asarray(self.value)
-        arr._write(draws.to_device(raw.astype(arr._data.dtype), arr))
+        arr._write(to_device(raw.astype(arr._data.dtype), arr))
 
 
 @register
@@ -184,7 +184,7 @@ class Uniform(Initializer):
         self.scale = scale
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
-        draws.uniform(arr, -self.scale, self.scale)
+        uniform(arr, -self.scale, self.scale)
 
 
 @register
@@ -196,7 +196,7 @@ class Normal(Initializer):
         self.sigma = sigma
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
-        draws.normal(arr, 0.0, self.sigma)
+        normal(arr, 0.0, self.sigma)
 
 
 @register
@@ -211,11 +211,11 @@ class Orthogonal(Initializer):
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
-        draw = draws.raw_uniform((rows, columns), -1.0,
-                                 1.0) if self.rand_type == "uniform" else draws.raw_normal((rows, columns), 0.0, 1.0)
+        draw = raw_uniform((rows, columns), -1.0,
+                                 1.0) if self.rand_type == "uniform" else raw_normal((rows, columns), 0.0, 1.0)
         u, _, v = np.linalg.svd(draw, full_matrices=False)
         q = self.scale * (u if u.shape == draw.shape else v)
-        arr._write(draws.to_device(q.reshape(arr.shape).astype(arr._data.dtype), arr))
+        arr._write(to_device(q.reshape(arr.shape).astype(arr._data.dtype), arr))
 
 
 @register
@@ -239,9 +239,9 @@ class Xavier(Initializer):
                                       f"{self.factor_type}, {self.rnd_type}")
         scale = math.sqrt(self.magnitude / factors[self.factor_type])
         if self.rnd_type == "uniform":
-            draws.uniform(arr, -scale, scale)
+            uniform(arr, -scale, scale)
         else:
-            draws.normal(arr, 0.0, scale)
+            normal(arr, 0.0, scale)
 
 
 @register
@@ -266,7 +266,7 @@ class Bilinear(Initializer):
         c = (2 * f - 1 - f % 2) / (2.0 * f)
         x, y = np.arange(shape[3]), np.arange(shape[2])
         plane = np.outer(1 - np.abs(y / f - c), 1 - np.abs(x / f - c))
-        arr._write(draws.to_device(np.broadcast_to(plane, shape).astype(arr._data.dtype), arr))
+        arr._write(to_device(np.broadcast_to(plane, shape).astype(arr._data.dtype), arr))
 
 
 @register

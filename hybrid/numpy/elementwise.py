@@ -8,6 +8,8 @@ import numpy as _np
 from ..nd import functions, operators
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
+from ..ops import registry
+from ..ops.documentation import document
 from ..ops.registry import OPS
 from ..base.errors import DTypeError, user_location
 from . import fallback
@@ -49,7 +51,7 @@ def unary(name: str) -> Any:
             out, args = args[0], args[1:]
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
+    function.__doc__ = document(registry.namespace("np")[name], name, "x")
     return also_named(FIRST[name])(function) if name in FIRST else function
 
 

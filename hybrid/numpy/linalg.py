@@ -13,6 +13,7 @@ from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..ops.registry import OPS
 from . import fallback
+from .composed_further import LINALG
 from .creation import parts
 from .multiarray import as_np, as_value, is_value, ndarray
 
@@ -144,6 +145,8 @@ def __getattr__(name: str) -> Any:
     """NumPy's other functions of matrices."""
     if functions.has("np", f"linalg.{name}"):
         return functions.resolve("np", f"linalg.{name}")
+    if name in LINALG:
+        return LINALG[name]
     found = getattr(_np.linalg, name, None)
     if name.startswith("_") or found is None or not callable(found):
         raise AttributeError(f"hybrid.np.linalg has no {name!r}")

@@ -12,7 +12,9 @@ from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..nd.views import in_order
 from ..nd.dynamic import refuse_traced
-from ..base.errors import ShapeError, user_location
+from ..base.errors import RangeError, ShapeError, user_location
+from ..ops import registry
+from ..ops.documentation import document
 from ..ops.registry import OPS
 from . import fallback
 from .creation import full_like, parts, shape_tuple
@@ -105,9 +107,8 @@ def _joined(name: str) -> Any:
             values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
         found = _call(name, *values, **kwargs)
         return finish(found if dtype is None else found.astype(dtype), out)
-    inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
+    function.__doc__ = document(registry.namespace("np")[name], name, "arrays")
     return function
 
 
@@ -222,7 +223,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
             host = obj = _np.flatnonzero(host)
         n = arr.shape[axis] if axis is not None else int(_np.prod(arr.shape))
         if ((host < -n) | (host > n)).any():
-            raise IndexError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")
+            raise RangeError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")
         obj = obj if isinstance(obj, NDArray) else _index(host)
     return _op("_npi_insert_tensor", arr, *rest, obj, val=val, axis=axis)
 
@@ -232,7 +233,7 @@ def _check_place(name: str, arr: Any, place: int, axis: Any, more: int) -> None:
         return                                                   # the operator tells
     n = math.prod(arr.shape) if axis is None else arr.shape[axis]
     if not -n <= place < n + more:
-        raise IndexError(f"{user_location()}: np.{name}: place {place} is out of range for length {n}")
+        raise RangeError(f"{user_location()}: np.{name}: place {place} is out of range for length {n}")
 
 
 def _index(host: Any) -> Any:
@@ -256,7 +257,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     host = _np.flatnonzero(host) if host.dtype == bool else host.astype(_np.int64).reshape(-1)
     wrong = host[(host < -n) | (host >= n)]
     if len(wrong):
-        raise IndexError(f"np.delete: index {wrong[0]} is out of range for length {n}")
+        raise RangeError(f"np.delete: index {wrong[0]} is out of range for length {n}")
     return _pick(arr if axis is not None else arr.reshape(-1), _np.delete(_np.arange(n), host), axis or 0)
 
 
@@ -268,7 +269,7 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
         raise ShapeError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
     n = None if a.shape is None else a.shape[axis] if axis is not None else math.prod(a.shape)
     if mode == "raise" and n is not None and n >= 0:
-        demand_within(indices, -n, n - 1, IndexError, f"np.take: index {{value}} is out of range for length {n}")
+        demand_within(indices, -n, n - 1, RangeError, f"np.take: index {{value}} is out of range for length {n}")
     return finish(_call("take", a, indices, axis=axis, mode="wrap" if mode == "raise" else mode), out)
 
 

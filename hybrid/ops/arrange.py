@@ -97,7 +97,8 @@ def trace(data: Node, a: Attrs) -> Node:
 def _np_triangle(name: str, low: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         return ir.cast(triangle(data, a.k, low), data.dtype)
-    op(f"_npi_{name}", "data", np=(name,), k=Int(0))(lower)
+    op(f"_npi_{name}", "data", np=(name,), k=Int(0), doc=f"The elements of the last two axes on diagonal k and "
+       f"{'below' if low else 'above'} it; zeros elsewhere.")(lower)
 
 
 _np_triangle("tril", True)
@@ -176,7 +177,7 @@ def _grown(x: Node, ndim: int) -> Node:
 
 for _n in (1, 2, 3):
     op(f"_np_atleast_{_n}d", "*arys", np=(f"atleast_{_n}d",), arity_attr="num_args", num_args=Int(None),
-       outputs=lambda a: a.num_args or 1)(
+       outputs=lambda a: a.num_args or 1, doc=f"Arrays with axes of length 1 added until they have {_n} axes or more.")(
         (lambda n: lambda xs, a: [_grown(x, n) for x in xs])(_n))
 
 

@@ -12,14 +12,15 @@ KINDS = {"int": "an integer", "float": "a number", "number": "a number", "bool":
          "floats": "a tuple of numbers", "dtype": "a dtype: its name, or NumPy's type"}
 
 
-def document(d: OpDef, public: str) -> str:
+def document(d: OpDef, public: str, first: str = "") -> str:
     """The docstring of an operator's function: what it computes, its arrays, its attributes, its results, an example.
 
-    public: the name by which the function is asked for, without its namespace.
+    public: the name by which the function is asked for, without its namespace. first: what the function calls its
+    first array, if not as the operator does.
     """
     parts = [inspect.cleandoc(d.__doc__) if d.__doc__ else f"The operator {d.name}."]
     if d.inputs:
-        parts.append("\n".join(["Arrays", "------", *_arrays(d)]))
+        parts.append("\n".join(["Arrays", "------", *_arrays(d, first)]))
     if d.attrs:
         parts.append("\n".join(["Attributes", "----------", *(_row(n, a) for n, a in d.attrs.items()
                                                                if n not in d.inputs)]))
@@ -31,15 +32,16 @@ def document(d: OpDef, public: str) -> str:
     return "\n\n".join(parts)
 
 
-def _arrays(d: OpDef) -> list[str]:
+def _arrays(d: OpDef, first: str = "") -> list[str]:
+    names = [first or d.inputs[0], *d.inputs[1:]]
     if d.variadic:
-        return [f"*{d.inputs[0]}: any number of arrays, or one list of them"]
+        return [f"{names[0]}: a list of arrays" if first else f"*{names[0]}: any number of arrays, or one list of them"]
     rows = []
-    for name in d.inputs:
+    for name, shown in zip(d.inputs, names):
         notes = ["may be left out"] if name in d.optional else []
         if name in d.aux:
             notes.append("an auxiliary state: training calls write it")
-        rows.append(f"{name}: an array" + "".join(f"; {n}" for n in notes))
+        rows.append(f"{shown}: an array" + "".join(f"; {n}" for n in notes))
     return rows
 
 

@@ -229,18 +229,22 @@ def _np_test(name: str, fn: str) -> None:
 for _name in ("isnan", "isinf", "isfinite", "logical_not"):
     _np_test(_name, _name)
 for _name in ("isnan", "isinf", "isfinite"):
-    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",))(
-        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), dt.float32))(_name))
-op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(
+    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",), doc=f"Elementwise {_name}: 1 or 0, in the dtype of x.")(
+        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), data.dtype))(_name))
+op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"),
+   doc="Each bit of integers inverted; of truth values the opposite ones.")(
     lambda data, a: ir.map("logical_not" if data.dtype == dt.bool_ else "bit_not", data))
 
 
-op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda data, a: ir.map("mul", data, 57.29577951308232))  # noqa: E501
-op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",))(lambda data, a: ir.map("mul", data, 0.017453292519943295))  # noqa: E501
+op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",), doc="Radians in degrees: x * 180 / pi.")(
+    lambda data, a: ir.map("mul", data, 57.29577951308232))
+op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",), doc="Degrees in radians: x * pi / 180.")(
+    lambda data, a: ir.map("mul", data, 0.017453292519943295))
 
 
 for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
-    op(f"_npi_{_name}", "data", np=(_name,))((lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
+    op(f"_npi_{_name}", "data", np=(_name,), doc=f"Whether an element is {_inf}: bool.")(
+        (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
 
 
 @op("_npi_around", "data", np=("around", "round"), decimals=Int(0))

@@ -72,10 +72,12 @@ def activation(data: Node, a: Attrs) -> Node:
     return ACTIVATIONS[a.act_type](data)
 
 
-for _name in ("softsign", "log_sigmoid", "mish"):
-    op(_name, "data", npx=(_name,) if _name != "softsign"
-       else ())((lambda f: lambda data, a: f(data))(ACTIVATIONS[_name]))
-op("softrelu", "data")(lambda data, a: softplus(data))
+for _name, _formula in (("softsign", "x / (1 + |x|)"), ("log_sigmoid", "log(1 / (1 + exp(-x))) = -softplus(-x)"),
+                        ("mish", "x * tanh(log(1 + exp(x))) (Misra 2019)")):
+    op(_name, "data", npx=(_name,) if _name != "softsign" else (), doc=f"{_formula}, elementwise.")(
+        (lambda f: lambda data, a: f(data))(ACTIVATIONS[_name]))
+op("softrelu", "data", doc="log(1 + exp(x)), elementwise, without overflow: the softplus function.")(
+    lambda data, a: softplus(data))
 
 
 @op("hard_sigmoid", "data", alpha=Float(0.2), beta=Float(0.5))

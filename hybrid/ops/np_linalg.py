@@ -179,8 +179,16 @@ def _eig(a: Node) -> list[Node]:
     return ir.host(HostCall("eig", _eig_run, ((a.shape[:-1], a.dtype), (a.shape, a.dtype)), _eig_vjp), [a])
 
 
-op("_npi_eig", "A", np=("linalg.eig",), outputs=lambda a: 2)(lambda x, a: _eig(x))
-op("_npi_eigvals", "A", np=("linalg.eigvals",))(lambda x, a: _eig(x)[0])
+@op("_npi_eig", "A", np=("linalg.eig",), outputs=lambda a: 2)
+def eig(x: Node, a: Attrs) -> list[Node]:
+    """Eigenvalues (..., n) and eigenvectors (..., n, n; in columns) of matrices whose eigenvalues are real."""
+    return _eig(x)
+
+
+@op("_npi_eigvals", "A", np=("linalg.eigvals",))
+def eigvals(x: Node, a: Attrs) -> Node:
+    """Eigenvalues (..., n) of matrices (..., n, n) whose eigenvalues are real."""
+    return _eig(x)[0]
 
 
 @op("_npi_eigvalsh", "A", np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))

@@ -141,8 +141,10 @@ def _of_dtype(found: Node, a: Attrs) -> Node:
 
 
 op("_npi_var", "a", np=("var",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False),
-   dtype=DType(None))(lambda x, a: _of_dtype(_moment(x, a), a))
-op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(
+   dtype=DType(None), doc="The variance over axes: the sum of (x - mean)² divided by their number less ddof.")(
+    lambda x, a: _of_dtype(_moment(x, a), a))
+op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None),
+   doc="The standard deviation over axes: the square root of the variance.")(
     lambda x, a: _of_dtype(ir.map("sqrt", _moment(x, a)), a))
 
 

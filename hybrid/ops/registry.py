@@ -217,7 +217,7 @@ def _names(given: Any) -> tuple[str, ...]:
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
        arity_attr: str | None = None, draws: Any = None, takes: Any = None, starts: Mapping[str, str] | None = None,
-       listed: Callable[[Attrs], Sequence[str]] | None = None, within: Any = None,
+       listed: Callable[[Attrs], Sequence[str]] | None = None, within: Any = None, doc: str = "",
        **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
@@ -230,12 +230,15 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     input, whether calls with given attributes have it. starts: how a Symbol's variable for an input is initialized
     unless it says so itself, in MXNet's JSON: ``{"gamma": '["one", {}]'}``. listed: names of a variadic
     operator's inputs for given attributes, where they have names of their own. within: ``f(shapes, a)`` gives what is
-    an error beyond: (input, row of it or None for all, least, most index).
+    an error beyond: (input, row of it or None for all, least, most index). doc: what it computes, where the function
+    has no docstring.
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
 
     def add(fn: Callable[..., Any]) -> OpDef:
+        if doc:
+            fn.__doc__ = doc
         spaces = {"nd": (() if name.startswith("_") else (name,)) + _names(mx), "np": _names(np), "npx": _names(npx)}
         d = OpDef(name, fn, tuple(w.strip("*?") for w in words),
                   frozenset(w.rstrip("?") for w in words if w.endswith("?")),

@@ -1,9 +1,9 @@
-"""Layout of small nets over many pictures: blocks (B, C, H, W, L) of L images, one pixel of each in a vector.
+"""Layout of small nets over many images: blocks (B, C, H, W, L) of L images, one pixel of each in a vector.
 
-Nets of few channels leave vectors of channels half empty, and their lines are too short for vectors of pixels. Blocks
+Nets of few channels leave vectors of channels half empty, and their rows are too short for vectors of pixels. Blocks
 have neither: convolutions, pools and dense layers read them as they are, broadcast their weights, and become ``conv``
-primitives (``ir/pictures.py``); data is turned at the net's ends alone. Taken where it needs fewer vector operations
-than channels last (``layout.py``), by count.
+primitives (``ir/batch_in_lanes.py``); data changes its layout at the ends of a net alone. Taken where it needs fewer
+vector operations than channels last (``layout.py``), by count.
 """
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .layout import Blocking, Conversion
 from .rewrite import rebuild
 
 LEAST_WORK = 1 << 16             # products of a net below which it stays as it is
-BLOCK_BYTES = 1 << 19            # of a value for one block of pictures: it should stay in the second cache
-RING_BYTES = 160 << 10           # of the transformed lines that a convolution keeps on the stack
+BLOCK_BYTES = 1 << 19            # of a value for one block of images: it should stay in the second cache
+RING_BYTES = 160 << 10           # of the transformed rows that a convolution keeps on the stack
 DENSE_BYTES = 1 << 21            # weights of a dense layer, which each block reads
 Sizes = tuple[int, int]
 
@@ -53,7 +53,7 @@ class Window:
         return self.pool[0] if self.pool != (1, 1) else min(2, self.out[0])
 
     def ring(self, across: int, lanes: int) -> int:
-        """Bytes of the lines kept, each of so many vectors a channel."""
+        """Bytes of the rows kept, each of so many vectors a channel."""
         return (((self.rows() - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilate[0] + 1) * self.channels * across * lanes * 4)  # noqa: E501
 
     def winograd(self, lanes: int) -> tuple[float, int]:
@@ -88,7 +88,7 @@ def window(n: Node) -> Window | None:
 
 
 def _pool(n: Node) -> Node | None:
-    """The windows over lines and columns that n reduces."""
+    """The windows over rows and columns that n reduces."""
     if n.prim != "reduce" or n.attrs["axes"] != (4, 5):
         return None
     win = n.args[0]
@@ -100,11 +100,11 @@ def _windows(n: Node) -> bool:
     return beneath(n, ("reshape", "permute", "cast")).prim == "window"
 
 
-class Pictures(Conversion):
+class BatchInLanes(Conversion):
     """One run over a program. ``blocks``: the values that are blocks, by the program's own nodes."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking):
-        super().__init__(program, lasting, blocking)
+    def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking):
+        super().__init__(program, frozen, blocking)
         self.order = program.order()
         self.lanes = blocking.lanes
         self.blocks: dict[Node, Node] = {}
@@ -233,9 +233,9 @@ class Pictures(Conversion):
         w, form = pack(c.w, group, results), "pictures" if results == 1 else "pictures_winograd"
         self.packs[w] = f"{form} weights {list(c.w.shape)} packed as {list(w.shape)}"
         y = conv(self.blocks[c.x], w, form, c.kernel, c.stride, c.dilate, c.pads, c.out, c.filters, c.pool)
-        pooled = f", the greatest of {c.pool[0]} x {c.pool[1]}" if c.pool != (1, 1) else ""
-        self.notes.append(f"convolution {[self.batch, *y.shape[1:-1]]}: blocks of {self.lanes} pictures, "
-                          f"{f'F({results}, {c.kernel[1]}) along lines' if results > 1 else 'direct'}, groups of "
+        pooled = f", max of {c.pool[0]} x {c.pool[1]}" if c.pool != (1, 1) else ""
+        self.notes.append(f"convolution {[self.batch, *y.shape[1:-1]]}: blocks of {self.lanes} images, "
+                          f"{f'F({results}, {c.kernel[1]}) along rows' if results > 1 else 'direct'}, groups of "
                           f"{group} filters{pooled}")
         return y
 
@@ -320,7 +320,7 @@ class Pictures(Conversion):
         return self.block(x) if x.ndim == n.ndim and x.shape[0] == self.batch and n not in self.pooled else None
 
 
-def pictures(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout | None:
+def pictures(program: Program, frozen: frozenset[int], blocking: Blocking) -> Layout | None:
     """The program over blocks of images and the program that packs its weights, where that takes less; else None."""
-    run = Pictures(program, lasting, blocking)
+    run = BatchInLanes(program, frozen, blocking)
     return run.split(run.run()) if run.pays() else None

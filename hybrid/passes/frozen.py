@@ -10,8 +10,8 @@ from ..ir import Node, Program
 from .rewrite import over
 
 
-class Lasting:
-    """Called with a value of the program, or with one that a pass made of them. slots: of the lasting inputs, but for
+class Frozen:
+    """Called with a value of the program, or with one that a pass made of them. slots: of the frozen inputs, but for
     those that the program changes."""
 
     def __init__(self, program: Program, slots: frozenset[int]):
@@ -29,14 +29,14 @@ class Lasting:
 
 @dataclass
 class Layout:
-    """``prepare``: program from the lasting inputs ``slots`` to the values that ``main`` takes after its own inputs."""
+    """``prepare``: program from the frozen inputs ``slots`` to the values that ``main`` takes after its own inputs."""
     main: Program
     prepare: Program | None = None
     slots: tuple[int, ...] = ()
     notes: list[str] = field(default_factory=list)
 
 
-def apart(program: Program, roots: list[Node], lasting: Lasting, packs: Mapping[Node, str],
+def apart(program: Program, roots: list[Node], frozen: Frozen, packs: Mapping[Node, str],
           notes: list[str]) -> Layout:
     """The program with these roots, without what depends on parameters alone. packs: values that are packed weights,
     with a line for the report. notes: other lines."""
@@ -44,7 +44,7 @@ def apart(program: Program, roots: list[Node], lasting: Lasting, packs: Mapping[
     place: dict[Node, Node] = {}
     count = len(program.inputs)
     # in a fixed order: the same source in each process, or the disk cache would not find it
-    used = dict.fromkeys(a for n in ir.toposort(roots) if not lasting(n) for a in n.args if lasting(a))
+    used = dict.fromkeys(a for n in ir.toposort(roots) if not frozen(n) for a in n.args if frozen(a))
     for n in used:
         at = _computed(n, packs)
         if at is not None and at not in place:

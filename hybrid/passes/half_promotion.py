@@ -9,7 +9,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT
-from .frozen import Lasting
+from .frozen import Frozen
 from .layout import LEAST_WORK, MOST_BYTES
 from .rewrite import rebuild, rewrite
 
@@ -19,11 +19,11 @@ def _cast(x: Node) -> Node:
     return rebuild(x, [_cast(x.args[0])]) if x.prim in MOVEMENT else ir.cast(x, dt.float32)
 
 
-def wide_products(program: Program, lasting: frozenset[int]) -> Program:
-    """The program, with such products. lasting: slots of the parameters."""
+def wide_products(program: Program, frozen: frozenset[int]) -> Program:
+    """The program, with such products. frozen: slots of the parameters."""
     if not any(n.prim == "dot" and dt.is_half(n.dtype) for n in program.order()):
         return program
-    lasts = Lasting(program, lasting)
+    lasts = Frozen(program, frozen)
 
     def wide(n: Node) -> Node | None:
         if not dt.is_half(n.dtype) or lasts(n.args[0]) == lasts(n.args[1]):

@@ -23,7 +23,7 @@ from ..ir.build import make
 from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
-from .frozen import Lasting, Layout, apart
+from .frozen import Frozen, Layout, apart
 from .low_precision import in_words, words
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line
 from .rewrite import rebuild
@@ -49,6 +49,7 @@ class Blocking:
     choose: Choose | None = None                 # measures forms that compete
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
+    any_size: bool = False                       # whether no faster program for each size follows
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
@@ -65,10 +66,10 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
 class Conversion:
     """One run over a program."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking,
+    def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
-        self._known = Lasting(program, lasting)
+        self._known = Frozen(program, frozen)
         self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
@@ -224,9 +225,11 @@ class Conversion:
         planes, out = math.prod(before[:-2]), before[-2:]
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        rule = shallow and by_rule(size, stride, dilate, out, channels, hint(planes)) or "direct"
+        # of any number of images: the form for one, which is right for many, too, unless they are small
+        images = 1 if self.blocking.any_size and not fixed(planes) else hint(planes)
+        rule = shallow and by_rule(size, stride, dilate, out, channels, images) or "direct"
         if not fixed(planes):
-            if rule != "direct":
+            if rule != "direct" and not self.blocking.any_size:
                 raise Specialised(f"a convolution of form {rule}")
             return rule, ""
         both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes
@@ -371,13 +374,13 @@ class Conversion:
         return apart(self.program, roots, self._known, self.packs, self.notes)
 
 
-def layout(program: Program, lasting: frozenset[int], blocking: Blocking,
+def layout(program: Program, frozen: frozenset[int], blocking: Blocking,
            packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:
-    """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs
+    """The program with channels-last convolutions, and the program that prepares its weights. frozen: slots of inputs
     that seldom change (parameters), which the program itself does not change. packs: values that are packed weights
     already.
     """
-    run = Conversion(program, lasting, blocking, packs)
+    run = Conversion(program, frozen, blocking, packs)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)
 

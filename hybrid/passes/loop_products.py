@@ -24,13 +24,13 @@ LEAST_DEPTH = 4                         # of a product
 FEW = 4
 
 
-def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
-    """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see
+def loop_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
+    """The program with packed products in its loops, and what was packed, each with a line for the report. frozen: see
     ``layout``."""
     packs: dict[Node, str] = {}
     if not any(n.prim == "scan" for n in program.order()):
         return program, packs
-    kept = {leaf for i, leaf in enumerate(program.inputs) if i in lasting}
+    kept = {leaf for i, leaf in enumerate(program.inputs) if i in frozen}
     roots = rewrite(program.roots, {"scan": (lambda n: _Loop(n, kept, blocking, packs).changed(),)}, once=True)
     return program.with_roots(roots), packs
 
@@ -77,8 +77,8 @@ class _Loop:
         if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
             return
         outside = self._outside(w)
-        lasting = all(m in self.kept for m in reached([outside]) if m.prim == "input")
-        if not lasting and self.length < LEAST_STEPS:
+        frozen = all(m in self.kept for m in reached([outside]) if m.prim == "input")
+        if not frozen and self.length < LEAST_STEPS:
             return
         if summed == (0,):
             outside = ir.permute(outside, (1, 0))

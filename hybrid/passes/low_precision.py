@@ -20,7 +20,7 @@ from ..ir.access import MOVEMENT
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
 from ..ir.size import fixed
 from ..ir.winograd import by_rule, tiles
-from .frozen import Lasting
+from .frozen import Frozen
 from .rewrite import rebuild, rewrite
 
 LEAST_WORK = 1 << 14            # products below which nothing is rounded: they would not be packed (layout.py)
@@ -53,11 +53,11 @@ def _window_pays(n: Node, known: frozenset[str]) -> bool:
                     known)
 
 
-def in_bfloat16(program: Program, lasting: frozenset[int], known: frozenset[str]) -> Program:
+def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str]) -> Program:
     """Rounds to bfloat16 both operands of large products with parameters; sums stay float32. A value that is rounded is
     rounded for all its uses, so that it is stored once; results of the program are not rounded. known: what the
     processor multiplies by words (``Blocking.words``)."""
-    lasts = Lasting(program, lasting)
+    lasts = Frozen(program, frozen)
     rounded = {s for n in program.order() if _pays(n, lasts, known) for a in n.args for s in _sources(a)}
     exact: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
@@ -65,7 +65,7 @@ def in_bfloat16(program: Program, lasting: frozenset[int], known: frozenset[str]
         exact[n] = m = rebuild(n, [new[a] for a in n.args])
         new[n] = _rounded(m) if n in rounded else m
     changed = program.with_roots([exact[r] for r in program.roots])
-    changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "lasting"))
+    changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))
     return changed
 
 
@@ -83,7 +83,7 @@ def _sources(x: Node) -> list[Node]:
     return [x, *(_sources(value.args[0]) if greatest else [])]
 
 
-def _pays(n: Node, lasts: Lasting, known: frozenset[str]) -> bool:
+def _pays(n: Node, lasts: Frozen, known: frozenset[str]) -> bool:
     """Whether a product is one with a parameter that will be packed."""
     if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
         return False
@@ -143,12 +143,12 @@ def words(x: Node, w: Node, groups: int, dilate: Sequence[int], pixels: int, kno
 
 
 # ---- products of 8-bit integers and a scale
-def scales_behind(program: Program, lasting: frozenset[int]) -> Program:
+def scales_behind(program: Program, frozen: frozenset[int]) -> Program:
     """Moves scales after products: (q1 s1) (q2 s2) becomes (q1 q2) s1 s2, as ONNX's DequantizeLinear before a product
-    needs. lasting: slots of the parameters."""
+    needs. frozen: slots of the parameters."""
     if not any(n.prim == "cast" and n.args[0].dtype.name in ("int8", "uint8") for n in program.order()):
         return program
-    lasts = Lasting(program, lasting)
+    lasts = Frozen(program, frozen)
 
     def behind(n: Node) -> Node | None:
         if n.dtype != np.float32 or n.attrs["batch"] != ((), ()) or lasts(n.args[0]) == lasts(n.args[1]):

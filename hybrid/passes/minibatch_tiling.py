@@ -34,9 +34,9 @@ class Blocks:
 class Division:
     """A program for ``size`` of the ``batch`` images. axis: where each value has them; nothing where it has none."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], size: int):
+    def __init__(self, program: Program, frozen: frozenset[int], size: int):
         self.size = size
-        self.given = [n for n in program.inputs if n.attrs["slot"] not in lasting and n.ndim]
+        self.given = [n for n in program.inputs if n.attrs["slot"] not in frozen and n.ndim]
         found = {n.shape[0] for n in self.given}
         if len(found) != 1 or program.updates:
             raise Whole
@@ -148,20 +148,20 @@ def _size(program: Program, whole: Division, threads: int) -> int:
     return size if saved > parameters * (whole.batch // size - 1) else whole.batch
 
 
-def in_blocks(program: Program, lasting: frozenset[int], threads: int) -> Program | None:
+def in_blocks(program: Program, frozen: frozenset[int], threads: int) -> Program | None:
     """The program for one block, which says in ``memo["blocks"]`` how many there are; None where the whole batch is
     computed at once."""
-    batch = next((n.shape[0] for n in program.inputs if n.attrs["slot"] not in lasting and n.ndim), 1)
+    batch = next((n.shape[0] for n in program.inputs if n.attrs["slot"] not in frozen and n.ndim), 1)
     if batch < 2 or "blocks" in program.memo or not any(n.prim == "dot" for n in program.order()):
         return None
     try:
-        size = _size(program, Division(program, lasting, batch), threads)
+        size = _size(program, Division(program, frozen, batch), threads)
         if size == batch:
             return None
-        d = Division(program, lasting, size)
+        d = Division(program, frozen, size)
     except Whole:
         return None
     origins = program.memo.get("origins", {})
     memo = {"origins": {d.new[n]: at for n, at in origins.items() if n in d.new}, "name": program.memo.get("name"),
-            "lasting": lasting, "blocks": Blocks(batch // size, frozenset(n.attrs["slot"] for n in d.given))}
+            "frozen": frozen, "blocks": Blocks(batch // size, frozenset(n.attrs["slot"] for n in d.given))}
     return Program(tuple(d.new[n] for n in program.inputs), tuple(d.new[r] for r in program.outputs), (), memo)

@@ -15,7 +15,7 @@ from .attention import Attention
 from .attention_gradient import in_blocks
 from .channels_last import channels_last
 from .fold import fold
-from .frozen import Layout
+from .frozen import Frozen, Layout
 from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
@@ -28,6 +28,7 @@ from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
 from .rewrite import Rule, rewrite
+from .small_images import of_small_images, over_small_images
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
@@ -42,7 +43,7 @@ class Planned:
     fused: Fused
     groups: list[Group]                                  # kernels in launch order, as they run together
     memory: MemoryPlan
-    # computes values of lasting inputs that the program takes after its own inputs
+    # computes values of frozen inputs that the program takes after its own inputs
     prepare: Program | None = None
     slots: tuple[int, ...] = ()                          # of the inputs that prepare reads
     notes: list[str] = field(default_factory=list)       # what the layout pass decided
@@ -50,13 +51,13 @@ class Planned:
 
 
 @collector.waits
-def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = frozenset(),
+def plan(program: Program, joining: Joining = ALONE, frozen: frozenset[int] = frozenset(),
          blocking: Blocking | None = None) -> Planned:
-    """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom
+    """Run the pipeline. joining: which kernels the backend can run together. frozen: slots of inputs that seldom
     change, from which a backend with a ``blocking`` may prepare values beforehand.
     """
     with noting(dict(program.memo.get("origins", {}))) as origins:
-        planned = _plan(program, joining, lasting, blocking)
+        planned = _plan(program, joining, frozen, blocking)
     planned.origins = origins
     return planned
 
@@ -66,31 +67,33 @@ def _every(found: Attention, dot: Node) -> bool:
     return dot.dtype == float32
 
 
-def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
+def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
-    current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
+    current = transposed(program, frozen, blocking) if frozen and blocking is not None else program
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
         current = sums_in_floats(current)
-        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, in_floats, deep_dot), "reduce": (in_chunks,)}
+        filters = over_small_images(Frozen(current, frozen - {slot for slot, _ in current.updates}))
+        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, of_small_images, filters, in_floats, deep_dot),
+                                            "reduce": (in_chunks,)}
         current = current.with_roots(rewrite(in_blocks(current.roots), rules))
-        current = wide_products(current, lasting) if lasting else current
+        current = wide_products(current, frozen) if frozen else current
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    if blocking is not None and lasting:
-        current = scales_behind(current, lasting)
+    if blocking is not None and frozen:
+        current = scales_behind(current, frozen)
     packs: dict[Node, str] = {}
     if blocking is not None:
-        current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
+        current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = not sized and pictures(current, lasting, blocking) or layout(current, lasting, blocking,
-                                                              packs) if lasting and blocking is not None else Layout(
+    arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
+                                                              packs) if frozen and blocking is not None else Layout(
             current)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every

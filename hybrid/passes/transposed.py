@@ -204,14 +204,14 @@ def _taken(t: Transposed, lanes: int) -> Node | None:
     return t.side_by_side(way(taken, lanes), taken) if cost <= WASTE * exact else None
 
 
-def transposed(program: Program, lasting: frozenset[int], blocking: Blocking) -> Program:
+def transposed(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
     """The program with convolutions for transposed ones whose weights last."""
     new: dict[Node, Node] = {}
     changed = False
     for n in program.order():
         made_from(n)
         t = _found(n)
-        if t is not None and all(m.prim != "input" or m.attrs["slot"] in lasting for m in ir.toposort([t.w])):
+        if t is not None and all(m.prim != "input" or m.attrs["slot"] in frozen for m in ir.toposort([t.w])):
             x = new[t.x]
             found = _taken(Transposed(ir.reshape(x, (x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])), t.w, t.axes),
                            blocking.lanes)

@@ -146,7 +146,7 @@ def _compile(program: Program, ctx: Context) -> Any:
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():
-        return begun(program, program.memo.get("lasting", frozenset()), _compile_here)
+        return begun(program, program.memo.get("frozen", frozenset()), _compile_here)
     return ReferenceProgram(program) if mode == "never" else _compile_here(program)
 
 

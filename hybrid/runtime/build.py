@@ -175,7 +175,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         if size_parameters.dims_of(planned.source.inputs):
             raise Specialised(str(err)) from None
         apart = memo.setdefault("apart", set())
-        if err.members - apart and memo.get("lasting"):
+        if err.members - apart and memo.get("frozen"):
             # by kernels of their own, not where the convolution before them is
             apart |= err.members
             return _attempted(_again(planned.source), make)
@@ -231,7 +231,8 @@ def listed(program: Program, frozen: frozenset[int], address: Address, scalar: b
     if scalar:
         program = Program(program.inputs, program.outputs, program.updates)
         program.memo["plain"] = True
-    return _attempted(planned(program, frozen, frozenset()), functools.partial(_listed, address=address, scalar=scalar))
+    return _attempted(planned(program, frozen, frozenset(), any_size=True),
+                      functools.partial(_listed, address=address, scalar=scalar))
 
 
 def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
@@ -256,9 +257,10 @@ def prepare_plan(whole: Planned) -> Planned:
 NARROW = (*toolchain.WORDS, "int8")                       # of products by words of 32 bits: data, and weights of uint8
 
 
-def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | None = None) -> Planned:
+def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | None = None,
+            any_size: bool = False) -> Planned:
     """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
-    words of 32 bits; None: all that the processor can."""
+    words of 32 bits; None: all that the processor can. any_size: no program for each size follows it."""
     if words is None:                                     # the compiler is not asked where they cannot matter
         narrow = any(n.dtype.name in NARROW for n in (*program.inputs, *program.order()))
         words = toolchain.words() if narrow else frozenset()
@@ -266,14 +268,15 @@ def planned(program: Program, lasting: frozenset[int], words: frozenset[str] | N
                        program.memo.get("apart", set()))
     if blocking is not None:
         prints = blocking.prints
-        blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))
-    block = in_blocks(program, lasting, config.num_threads()) if (
-        blocking is not None and lasting and not size_parameters.dims_of(program.inputs)) else None
-    return plan(block or program, JOINING, lasting, blocking)
+        blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n),
+                           any_size=any_size)
+    block = in_blocks(program, frozen, config.num_threads()) if (
+        blocking is not None and frozen and not size_parameters.dims_of(program.inputs)) else None
+    return plan(block or program, JOINING, frozen, blocking)
 
 
 def _again(program: Program) -> Planned:
-    return planned(program, program.memo["lasting"])
+    return planned(program, program.memo["frozen"])
 
 
 def _choose(rule: str, forms: Mapping[str, Program], work: int) -> tuple[str, str]:

@@ -357,7 +357,7 @@ def _prepare_plan(whole: "Planned") -> "Planned":
 
 
 def compiled(program: Program) -> CpuProgram:
-    """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared
+    """A compiled program; what depends on its frozen inputs (``memo["frozen"]``: parameters) alone is prepared
     once."""
     made = _compiled(program)
     warmed.collect(program, made.recipe)
@@ -368,13 +368,13 @@ def _planning(program: Program) -> "Callable[[], Planned]":
     def again() -> "Planned":
         with forking.IMPORTS:
             from .build import planned                   # noqa: PLC0415
-        return planned(program, warmed.lasting(program))
+        return planned(program, warmed.frozen(program))
     return again
 
 
 def ready(program: Program) -> CpuProgram | None:
     """The program as it was compiled beforehand (warmed.py) or by an earlier process; None where it was not."""
-    key, again = plans.key(program, warmed.lasting(program)), _planning(program)
+    key, again = plans.key(program, warmed.frozen(program)), _planning(program)
     found = _on_disk(key, again)
     if found is None and (recipe := warmed.read(program)) is not None:
         with contextlib.suppress(OSError):
@@ -385,8 +385,8 @@ def ready(program: Program) -> CpuProgram | None:
 
 
 def _compiled(program: Program) -> CpuProgram:
-    lasting, again = warmed.lasting(program), _planning(program)
-    key = plans.key(program, lasting)
+    frozen, again = warmed.frozen(program), _planning(program)
+    key = plans.key(program, frozen)
     found = _on_disk(key, again)
     if found is not None:
         return found

@@ -55,7 +55,7 @@ class PendingProgram:
 
 def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> Any:
     """The executable of a program, from the disk cache where it is there; else one that waits for a background process,
-    which compiles it from now on. frozen: inputs that are lasting."""
+    which compiles it from now on. frozen: inputs that are frozen."""
     with forking.IMPORTS:
         from . import plans, toolchain                       # noqa: PLC0415  loaded where something is compiled
     key: str | None = None

@@ -141,7 +141,7 @@ def variables() -> tuple[tuple[str, str], ...]:
 
 
 @collector.waits
-def key(program: Program, lasting: frozenset[int]) -> str | None:
+def key(program: Program, frozen: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
     no plain data."""
     sized = any(type(d) is Size for n in program.inputs for d in n.shape)      # it is made again in each process
@@ -149,7 +149,7 @@ def key(program: Program, lasting: frozenset[int]) -> str | None:
     if around is None:
         return None
     try:
-        return cache.digest(around, repr(sorted(lasting)), program_text(program))
+        return cache.digest(around, repr(sorted(frozen)), program_text(program))
     except TypeError:
         return None
 

@@ -27,7 +27,7 @@ class SizedProgram:
         with forking.IMPORTS:
             from .build import build, planned            # noqa: PLC0415  planning and printing load only where needed
         threads.prepare()
-        self._again = lambda: planned(program, warmed.lasting(program))
+        self._again = lambda: planned(program, warmed.frozen(program))
         built = build(self._again())
         self.dims: list[Dim] = built.dims
         self.recipe, self.report = built.recipe, built.report

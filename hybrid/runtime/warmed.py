@@ -32,9 +32,9 @@ _into: list[Path] = []                   # the folder that is being filled
 _collected: list[str] = []               # what went there, in words
 
 
-def lasting(program: Program) -> frozenset[int]:
+def frozen(program: Program) -> frozenset[int]:
     """The inputs of a program that seldom change: parameters."""
-    found: frozenset[int] = program.memo.get("lasting", frozenset())
+    found: frozenset[int] = program.memo.get("frozen", frozenset())
     return found
 
 
@@ -79,7 +79,7 @@ def _name(program: Program) -> str | None:
     if config.verify() or config.debug_level():
         return None
     try:
-        return cache.digest("warmed 1", repr(plans.variables()), repr(sorted(lasting(program))),
+        return cache.digest("warmed 1", repr(plans.variables()), repr(sorted(frozen(program))),
                             plans.program_text(program))
     except TypeError:
         return None
@@ -169,7 +169,7 @@ def collect(program: Program, recipe: Recipe) -> None:
     sizes = sum(_keep(_into[0], cache.folder() / so) for so in _libraries(recipe))
     text = to_text(recipe)
     _write(path, f"{cache.digest(name, text)}\n{text}".encode())
-    inputs = ", ".join(f"{n.dtype}{list(n.shape)}" for i, n in enumerate(program.inputs) if i not in lasting(program))
+    inputs = ", ".join(f"{n.dtype}{list(n.shape)}" for i, n in enumerate(program.inputs) if i not in frozen(program))
     _collected.append(f"{program.memo.get('name') or 'a program'}({inputs}): {sizes / 1024:.0f} KB")
 
 

@@ -70,7 +70,7 @@ def _compile(job: dict[str, Any]) -> str:
         os.chdir(job["folder"])
     program = from_text(job["text"])
     frozen = frozenset(job["frozen"])
-    program.memo["lasting"] = frozen
+    program.memo["frozen"] = frozen
     if plans.key(program, frozen) != job["key"]:
         return ""                                            # this process would make another program
     with warnings.catch_warnings():

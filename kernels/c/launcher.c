@@ -215,6 +215,9 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_np_array = PyUnicode_InternFromString("np_array"), str_plain = PyUnicode_InternFromString("plain");
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED /* calls rely on Python's global lock: Python switches it on when this module is loaded */
+  if (m) PyUnstable_Module_SetGIL(m, Py_MOD_GIL_USED);
+#endif
   PyTypeObject *types[] = {&LauncherType, &TrackType, &FrontType, &EitherType};
   for (int i = 0; m && i < 4; i++) if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
   return m;

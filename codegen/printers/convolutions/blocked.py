@@ -39,10 +39,11 @@ class Direct(Packed):
         """The kernel."""
         self.begin()
         inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
-        self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
         self.steps = self.sy, self.sx
         plain = self.steps == (1, 1) and (self.oh, self.ow) == (self.h, self.wide)
-        # pixels are numbered through; those of a stride are put together
+        # pixels are numbered through; those of a stride are put together, where it is known how many there are
+        self.line = (self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
+                     and (plain or fixed(self.batch)))
         if self.line:
             self.rows, self.columns = 1, self.batch * self.oh * self.ow
             self.sy = self.sx = 1
@@ -56,11 +57,12 @@ class Direct(Packed):
         self.divide()
         conflict = self.conflicts()
         self.near = self.line and plain and conflict and self.deep % NEAR == 0
-        self.own = not plain or conflict and not self.near if self.line else bool(beyond) or self.beyond_lines
+        self.own = (fixed(self.columns) and (not plain or conflict and not self.near) if self.line
+                    else bool(beyond) or self.beyond_lines)
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
-        if not fixed(self.columns) and not self.line or self.own and self.line and not fixed(self.columns):
+        if not fixed(self.columns) and not self.line:
             raise Specialised("a convolution along an axis of any size")
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
@@ -183,7 +185,7 @@ class Direct(Packed):
     def _again(self, name: str, sums: Sequence[str]) -> list[Stmt]:
         """A tile whose sums are not all finite is left to the function that keeps groups apart."""
         passed = ", ".join(["X0", "W0", *self.more, "px0_", "c0_", self.passed])
-        return [unless_finite(" + ".join(sums), [f"{self.name}_{name}_own({passed});", "return;"])]
+        return [unless_finite(" + ".join(sums), [f"{self.name}_{name}_own({passed}{more_passed()});", "return;"])]
 
     def _near(self, at: list[int]) -> tuple[list[str], list[str]]:
         """Loops of a tile over pixels that fall on the same lines of the first cache, and where their numbers are: most

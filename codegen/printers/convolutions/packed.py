@@ -10,6 +10,7 @@ from hybrid.passes.layout import Blocking
 
 from .blocked import PIXELS, Direct
 from .packed_form import Packed
+from hybrid.codegen.program import size_parameters
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.lanes import F32, Refused
@@ -32,8 +33,9 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "winograd4": lambda: packed_winograd.Winograd,
     "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
-    "pictures": lambda: packed_batch_in_lanes.Pictures,
-    "pictures_winograd": lambda: packed_batch_in_lanes.Pictures}
+    "pictures": lambda: packed_batch_in_lanes.BatchInLanes,
+    "pictures_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
+ANY_BATCH = ("direct", "depthwise", "winograd", "winograd4")     # of which a symbolic number of images can be printed
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many
 
@@ -50,10 +52,11 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
 
 def _printer(dot: Node, target: Target) -> type[Packed]:
     if not all(map(fixed, dot.shape)):
-        small = max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
-        if dot.attrs["form"] != "direct" or dot.attrs.get("together", 1) > 1 or small:
-            raise Specialised(f"a convolution of form {dot.attrs['form']}")
-        return Direct
+        form, small = dot.attrs["form"], max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
+        if form not in ANY_BATCH or not size_parameters.alone() and (
+                form != "direct" or dot.attrs.get("together", 1) > 1 or small):
+            raise Specialised(f"a convolution of form {form}")
+        return FORMS[form]()
     several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW
     if several and packed_small_images.pays(dot, target.lanes(F32), PIXELS[28 if target.accumulators >= 28 else 12]):
         return packed_small_images.Images

@@ -30,7 +30,7 @@ from .transforms import backward, forward
 UNROLLED = 8                     # columns of a filter that are written out
 
 
-class Pictures(Packed):
+class BatchInLanes(Packed):
     """Prints one kernel."""
 
     def _shapes(self, x: Node, w: Node) -> None:

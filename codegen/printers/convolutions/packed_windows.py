@@ -8,6 +8,7 @@ from hybrid.ir.stmt import Stmt
 
 from .packed_form import Packed
 from hybrid.codegen.loops import Printed
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from hybrid.codegen.nest import Cut, count, function
 
 
@@ -28,7 +29,8 @@ class Windows(Packed):
         line = 4 * (-(-self.c // self.lanes) * self.lanes)
         self.scratch = line + 64
         taken, given = ("const float *W, ", f"{weights}, ") if weights else ("", "")
-        tile = function(f"{self.name}_tile", f"const float *const *s, {taken}long px0_, {self.pointers}",
+        tile = function(f"{self.name}_tile",
+                        f"const float *const *s, {taken}long px0_, {self.pointers}{more_declared()}",
                         self.over_channels(of_channels), how)
         tiles = Cut.overlapping(self.ow, self.tile)
         across = tiles.count
@@ -37,7 +39,7 @@ class Windows(Packed):
             f"const long oy = u / {across} % {self.oh}, b = u / {across * self.oh};",
             f"const long y0 = oy * {self.sy} - {self.py}, x0 = ox * {self.sx} - {self.px};",
             *self._pointers(columns),
-            f"{self.name}_tile(s, {given}(b * {self.oh} + oy) * {self.ow} + ox, {self.passed});"]
+            f"{self.name}_tile(s, {given}(b * {self.oh} + oy) * {self.ow} + ox, {self.passed}{more_passed()});"]
         return self.printed([
             tile, self.head(), f"float *beyond = (float *)scratch; for (long i = 0; i < {line // 4}; i++) beyond[i] = "
             f"{self.beyond};", *([parallel] if parallel else []), count("u", self.batch * self.oh * across, body), "}"])

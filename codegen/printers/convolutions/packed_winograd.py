@@ -7,12 +7,14 @@ multiplies those so many planes further on.
 from __future__ import annotations
 
 from hybrid.ir import winograd
+from hybrid.ir.size import fixed
 from hybrid.ir.stmt import Scope, Stmt, When
 from hybrid.ir.winograd import TILES, tiles
 
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, unless_finite, within
 from hybrid.codegen.program import local
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from .blocked import BUSY, PIXELS
 from .packed_form import Packed
 from .transforms import backward, forward, square
@@ -42,7 +44,9 @@ class Winograd(Packed):
         # numbers from tile to tile: never a power of two
         self.vs = -(-self.c // L) * L + L
         most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
-        self.strips = Cut.even(self.tiles, most)
+        # of any number of images: the call counts the strips and their tiles, of which each number can be
+        self.counted = not fixed(self.tiles)
+        self.strips = Cut.even(most if self.counted else self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
         chunks = Cut.even(self.c, max(PANEL // (4 * self.points * self.width), 8))
         self.chunk, self.chunks = chunks.largest, chunks.count * self.kd             # channels at a time
@@ -55,7 +59,8 @@ class Winograd(Packed):
         self.row = self.planes // self.apart                             # planes of such a part
         # runs of tiles that a function does at once, of the strips of each size, the longest first
         self.runs = [Cut.even(n * self.row, self.cells) for n in reversed(self.strips.sizes)]
-        self.sizes = sorted({size for runs in self.runs for size in runs.sizes})
+        self.sizes = [*range(1, self.cells + 1)] if self.counted else sorted(
+            {size for runs in self.runs for size in runs.sizes})
         # runs of tiles whose sums are there at once
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
@@ -118,7 +123,7 @@ class Winograd(Packed):
             body += within([f"for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{"], self._vector(0))
         body += [Scope(tuple(self._vector(rest))) for rest in partial if rest > 0]
         return function(f"{self.name}_out{suffix}", "const float *m, long px0_, long right, long below, long c0_, "
-                        + self.pointers, body)
+                        f"{self.pointers}{more_declared()}", body)
 
     def plain(self) -> list[str]:
         """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN to
@@ -181,11 +186,16 @@ class Winograd(Packed):
                 f"b = n * {self.planes} + i / count", f"z = i / count - {self.pz}, b = n * {self.layers} + z"))
             planes, inside, every = (f" * {self.deep_planes}", f"z >= 0 && z < {self.layers} && ",
                                      f"for (long n = 0; n < {self.dot.shape[0]}; n++) ")
+        strips, first, size = (
+            self.strips.count, self.strips.first("strip"), f"{self.strips.size} + (strip < {self.strips.longer})"
+        ) if not self.counted else (
+            "strips", "strip * each_strip + (strip < longer ? strip : longer)", "each_strip + (strip < longer)")
         return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
                 f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
-                f"  {every}for (long strip = 0; strip < {self.strips.count}; strip++) {{",
-                f"    const long first = {self.strips.first('strip')}, "
-                f"count = {self.strips.size} + (strip < {self.strips.longer});",
+                *([f"  const long strips = ({self.tiles} + {longest - 1}) / {longest}, each_strip = {self.tiles} / "
+                   f"strips, longer = {self.tiles} % strips;"] if self.counted else []),
+                f"  {every}for (long strip = 0; strip < {strips}; strip++) {{",
+                f"    const long first = {first}, count = {size};",
                 *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{",
                 f"      {read} const float *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
@@ -206,6 +216,9 @@ class Winograd(Packed):
         """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how
         many parts threads make of them."""
         share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
+        if self.counted:
+            return [f"const long runs = (count + {self.cells - 1}) / {self.cells}, size = count / runs, more = count % "
+                    f"runs, share = {share};", "const long parts = share < runs ? share : runs;"]
         longest, usual = ((runs.count, runs.size, runs.longer) for runs in (self.runs[0], self.runs[-1]))
         values = [f"count == {self.strips.size} ? {b} : {a}" if b != a else str(a) for a, b in zip(longest, usual)]
         if self.skips:
@@ -223,7 +236,7 @@ class Winograd(Packed):
             q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
         transformed = f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);"
         out = (f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - "
-               f"ox, {self.oh} - oy, o * {self.width}, {self.passed});")
+               f"ox, {self.oh} - oy, o * {self.width}, {self.passed}{more_passed()});")
         back = (out % "" if not self.rest or self.panels == 1
                 else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}")
         sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, {add}, soon);" for s in self.sizes]

@@ -75,7 +75,7 @@ class SizedContraction(Contraction):
                  *self._height(),
                  "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                  f"const long full_ = rows_ - tiles_ * (each_ - 1), one_ = depth_ <= {self.block};"]
-        strides = self._row_stride(m)
+        strides: tuple[Int, Int] | None = self._row_stride(m)
         if strides is None:
             packing, strides = self._packed_rows()
             lines += packing
@@ -98,7 +98,8 @@ class SizedContraction(Contraction):
         rows, columns, depth = map(hint, m.sizes)
         last = m.columns[-1] if m.columns else Var("n_0", 1)
         extent = max(hint(last.extent), 1)
-        vectors = -(-extent // self.lanes) * (columns // extent)
+        beyond = 0 if fixed(last.extent) else 1            # about half a panel of two vectors
+        vectors = (-(-extent // self.lanes) + beyond) * (columns // extent)
         cost = rows * vectors * max(depth, 1) / 2
         tiles = -(-rows // any_rows.most_rows(self.target, 2))
         if not (tiles <= NEAR and self._in_reach(m, last)):
@@ -146,7 +147,7 @@ class SizedContraction(Contraction):
         strides = (1, pitch) if near else (pitch, 1)
         self.packed_size = product(pitch, depth if near else rows)
         batch = math.prod(v.extent for v in m.batch)
-        self.scratch = product(product(batch, self.packed_size), self.d.itemsize)
+        self.scratch = product(product(batch, self.packed_size), self.d.itemsize)      # type: ignore[assignment]
         groups = [m.batch, m.depth, m.rows] if near else [m.batch, m.rows, m.depth]
         e = Emitter(C, self.reads, count=1000)
         loops = [v for g in groups for v in g]
@@ -233,10 +234,9 @@ class SizedContraction(Contraction):
                      f"{self.T} *to = plain ? {plain[0]} : acc;"]
             to, apart = "to", "apart"
         given = f"({rows}, {at}, {sm}, {sk}, B, ldb, {to}, {apart}, {self.steps_at_once}, {more});"
-        names = [any_rows.name(self.d, self.lanes, v) for v in (1, self.nv)]
-        call = f"{names[1]}{given}"
-        if self.ragged and self.nv == 2:
-            call = f"if (cn <= {self.lanes}) {names[0]}{given} else {call}"
+        call = f"{any_rows.name(self.d, self.lanes, self.nv)}{given}"
+        for v in [v for v in (2, 1) if self.ragged and v < self.nv]:
+            call = f"if (cn <= {v * self.lanes}) {any_rows.name(self.d, self.lanes, v)}{given} else {call}"
         if self.dots:
             columns = f"from, {self.m.b.stride(self.x)}, {to}, {apart}, {self.steps_at_once}, {self.tile.c}, {more}"
             call = f"if (few_) {any_rows.dots(self.d, self.lanes)}({rows}, {at}, {sm}, {columns}); else {call}"

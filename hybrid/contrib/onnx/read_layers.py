@@ -201,12 +201,26 @@ def _convention(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], befo
     raise n.fail("ceil_mode rounds some lengths up and others down here, which is not supported")
 
 
+def _dilated_pool(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+                  before: Sequence[int], after: Sequence[int]) -> Symbol:
+    """The greatest element of each window whose elements are some steps apart."""
+    if n.kind != "MaxPool" or n.attr("ceil_mode", 0) or n[0].dtype is None or not dt.is_float(np.dtype(n[0].dtype)):
+        raise n.fail(f"dilations={dilations} are supported for MaxPool of real numbers without ceil_mode alone")
+    x = padded(n, n[0], before, after, -math.inf) if any((*before, *after)) else n[0]
+    batch, channels, *lengths = n.shape()
+    counts = [(d + b + a - step * (k - 1) - 1) // s + 1
+              for d, b, a, k, s, step in zip(lengths, before, after, kernel, strides, dilations)]
+    columns = n.op("im2col", x, kernel=tuple(kernel), stride=tuple(strides), dilate=tuple(dilations))
+    windows = n.op("Reshape", columns, shape=(batch, channels, math.prod(kernel), *counts))
+    return n.op("max", windows, axis=(2,))
+
+
 @reads("MaxPool", "AveragePool", "LpPool")
 def pool(n: OnnxNode) -> Symbol:
     kernel = n.ints("kernel_shape")
     strides, dilations, before, after = _window(n, kernel)
     if any(d != 1 for d in dilations):
-        raise n.fail(f"dilations={dilations} are not supported in pooling")
+        return _dilated_pool(n, kernel, strides, dilations, before, after)
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[n.kind]
     given: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(strides), "pool_type": kind,
                              "pooling_convention": _convention(n, kernel, strides, before, after)}

@@ -11,7 +11,7 @@ from ... import nd
 from ...buffers.array import NDArray
 from ...base import data_dir
 from ...base.errors import AttributeValueError, FileFormatError
-from . import vocab
+from . import published, vocab
 from .vocab import UNKNOWN_IDX
 
 _classes: dict[str, type] = {}
@@ -162,6 +162,22 @@ def create(embedding_name: str, **kwargs: Any) -> Any:
     return _classes[embedding_name.lower()](**kwargs)
 
 
+def get_pretrained_file_names(embedding_name: str | None = None) -> Any:
+    """Names of the files that a registered embedding knows, or a dict of them by the names of the embeddings.
+
+    KeyError where none is registered by that name.
+
+    >>> text.embedding.get_pretrained_file_names('glove')[0]
+    'glove.42B.300d.txt'
+    """
+    if embedding_name is None:
+        return {name: list(getattr(cls, "pretrained_file_name_sha1", ())) for name, cls in _classes.items()
+                if hasattr(cls, "pretrained_file_name_sha1")}
+    if embedding_name not in _classes:
+        raise KeyError(f"no embedding {embedding_name!r} is registered; known: {', '.join(_classes)}")
+    return list(getattr(_classes[embedding_name], "pretrained_file_name_sha1", ()))
+
+
 class _Published(TokenEmbedding):
     """Files that others publish: they are read from ``embedding_root/<name>/``."""
 
@@ -181,11 +197,14 @@ class _Published(TokenEmbedding):
 @register
 class GloVe(_Published):
     """GloVe's files (Pennington, Socher, Manning 2014; nlp.stanford.edu/projects/glove), as ``glove.6B.50d.txt``."""
+    pretrained_file_name_sha1 = dict.fromkeys(published.GLOVE)
 
 
 @register
 class FastText(_Published):
     """fastText's files (Bojanowski et al. 2017; fasttext.cc), as ``wiki.simple.vec``."""
+    pretrained_file_name_sha1 = dict.fromkeys(published.FASTTEXT)
 
 
-__all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding", "create", "register"]
+__all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding", "create",
+           "get_pretrained_file_names", "register"]

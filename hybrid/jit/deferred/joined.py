@@ -148,7 +148,7 @@ def unfit(entry: Any) -> str:
         return "it gives views of its arguments"
     if entry.numbers is not None:
         return "it takes numbers that are inputs of its program"
-    if entry.drew or entry.outside or not entry.lasting:
+    if entry.drew or entry.outside or not entry.frozen:
         return "its code reads what differs from call to call"
     return ""
 

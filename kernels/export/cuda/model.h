@@ -4,7 +4,7 @@ struct @name@_model {
   hy_driver cuda;
   void *library, *context, *module, *functions[HY_KERNELS + 1];
   int device, retained;
-  hy_device_pointer arrays, work;       /* weights; inputs, results and values on the way */
+  hy_device_pointer arrays, work;       /* weights; inputs, results and intermediate values */
   hy_device_pointer table[HY_PLACES + 1];
   pthread_mutex_t lock;                 /* of a call: its memory is the model's */
 };
