@@ -178,6 +178,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
+        assert k.dot is not None
+
         def gathered(called: str) -> Printed:
             return print_contraction(k, called, target)
         found = convolution.print_convolution(k, name, target, gathered,

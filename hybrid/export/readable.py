@@ -64,7 +64,7 @@ def _sums(line: Words) -> Words:
         if line[at] == " " and line[at + 2:at + 3] == (" ",) and at + 3 < len(line):
             sign, number = line[at + 1], line[at + 3]
             after = next((w for w in line[at + 4:] if not w.isspace()), "")
-            if number == "(" and line[at + 4:at + 6] in ((w, ")") for w in (*ZERO, *ONE)):
+            if number == "(" and line[at + 5:at + 6] == (")",) and line[at + 4] in (*ZERO, *ONE):
                 line = (*line[:at + 3], line[at + 4], *line[at + 6:])
                 continue
             if sign in "*/" and number in ONE or sign in "+-" and number in ZERO and after in AFTER:

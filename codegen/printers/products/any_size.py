@@ -8,6 +8,7 @@ of the thread.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
@@ -56,8 +57,8 @@ class SizedContraction(Contraction):
         self.block = STEPS if self.blocked else max(self.depth, 1)
         extent = self.x.extent
         self.ragged = not fixed(extent) or extent > self.width and extent % self.width != 0
-        count = size(Dim("cn", 2, self.width, self.width)) if self.ragged else min(extent, self.width)
-        own = 1 if same(rows, 1) else size(Dim("m_rows", 2, self.most, self.most))
+        count: Any = size(Dim("cn", 2, self.width, self.width)) if self.ragged else min(extent, self.width)
+        own: Any = 1 if same(rows, 1) else size(Dim("m_rows", 2, self.most, self.most))
         self.tile = Tile(own, self.nv, 1, count)
         self.dots = self._along_depth_too()
 
