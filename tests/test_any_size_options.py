@@ -3,7 +3,7 @@ import copy
 
 import pytest
 
-from hybrid import Dim, hybridize, nd
+from hybrid import Dim, hybridize, nd, profiler
 from hybrid.gluon import nn
 
 
@@ -64,3 +64,21 @@ def test_what_is_no_option(wrong):
 def test_what_is_no_range(low, high):
     with pytest.raises(ValueError, match="least and the greatest"):
         Dim("n", low, high)
+
+
+def test_a_page_and_a_profile_of_a_size_that_varies():
+    """The kernels of the program for any size, timed at the size of the call."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(8, activation="relu"), nn.Dense(3))
+    net.initialize()
+    net.hybridize(dynamic={"data": {0: "batch"}})
+    for n in (2, 3, 5):
+        net(nd.ones((n, 4)))
+    page = net.explain(nd.ones((9, 4)))
+    assert all(any(p.seconds) for p in page.programs) and "k0" in page.html
+    profiler.set_config(aggregate_stats=True)
+    profiler.set_state("run")
+    net(nd.ones((11, 4)))
+    profiler.set_state("stop")
+    assert net.name in profiler.dumps(reset=True)
+    assert sizes_of(net) == [("float32[2, 4]",), ("float32[n_batch, 4]",)]

@@ -5,6 +5,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping
 
+from ..base.errors import user_location
 from ..base.pytree import LEAF
 from ..ir.size import Dim as Symbol
 
@@ -67,17 +68,31 @@ class Varying:
         self._given = owner.options.get("dynamic", True)
         self.any = isinstance(self._given, bool)             # whether any size may vary
         self._names = [] if self.any else _parameters(owner)
+        self._owner = owner
 
     def axes(self, structure: Any, shapes: list[tuple[int, ...]]) -> list[dict[int, Dim]] | None:
         """For each array of a call its axes that may vary; None where all may."""
         if self.any:
             return None
-        found = []
-        for label, shape in zip(_labels(structure), shapes):
+        found, labels = [], _labels(structure)
+        self._refuse_strangers(labels)
+        for k, (label, shape) in enumerate(zip(labels, shapes)):
             name = self._names[label] if type(label) is int and label < len(self._names) else label
-            axes = {**self._given.get(label, {}), **self._given.get(name, {})}
+            axes = {**self._given.get("data" if len(labels) == 1 else f"data{k}", {}),
+                    **self._given.get(label, {}), **self._given.get(name, {})}
             found.append({axis % len(shape): d for axis, d in axes.items() if -len(shape) <= axis < len(shape)})
         return found + [{}] * (len(shapes) - len(found))
+
+    def _refuse_strangers(self, labels: list[Any]) -> None:
+        """ValueError for a name that no argument can have."""
+        if len(self._names) < 1 or _takes_any_name(self._owner):
+            return
+        known = {*self._names, *labels, *(f"data{k}" for k in range(len(labels))), "data"}
+        for name in self._given:
+            if isinstance(name, str) and name not in known:
+                raise ValueError(f"{user_location()}: hybridize(dynamic={{{name!r}: ...}}) names an argument that "
+                                 f"{self._owner.name} does not have; its arguments are {', '.join(self._names)} (or "
+                                 f"by place: 0, 1, ...)")
 
 
 def names_of_axes(owner: "Hybridized", structure: Any, shapes: list[tuple[int, ...]]) -> list[dict[int, str]]:
@@ -100,15 +115,25 @@ def _arrays(structure: Any) -> int:
     return sum(_arrays(v) for _, v in structure[1]) if structure[0] == "dict" else sum(map(_arrays, structure[1]))
 
 
+def _codes(owner: "Hybridized") -> list[tuple[Any, int]]:
+    """The user's functions that a call may run, and how many parameters come before the arguments."""
+    block = owner.owner
+    found = ((getattr(block, "forward", None), 0), (getattr(block, "hybrid_forward", None), 1), (owner.fn, 0))
+    return [(code, first) for code, first in found if code is not None]
+
+
+def _takes_any_name(owner: "Hybridized") -> bool:
+    """Whether the code has ``**kwargs`` or parameters that are given by name alone."""
+    return any(p.kind in (p.VAR_KEYWORD, p.KEYWORD_ONLY) for code, _ in _codes(owner)
+               for p in inspect.signature(code).parameters.values())
+
+
 def _parameters(owner: "Hybridized") -> list[str]:
     """Names of the parameters of the user's code, or of the inputs of a Symbol, by place."""
-    block = owner.owner
-    if inputs := getattr(block, "__dict__", {}).get("_inputs"):
+    if inputs := getattr(owner.owner, "__dict__", {}).get("_inputs"):
         return list(inputs)
-    for code, first in ((getattr(block, "forward", None), 0), (getattr(block, "hybrid_forward", None), 1),
-                        (owner.fn, 0)):
-        if code is not None:
-            names = [n for n, p in inspect.signature(code).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-            if len(names) > first:
-                return names[first:]
+    for code, first in _codes(owner):
+        names = [n for n, p in inspect.signature(code).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        if len(names) > first:
+            return names[first:]
     return []

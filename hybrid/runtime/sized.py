@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import is_dataclass, replace
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
@@ -41,39 +41,42 @@ class SizedProgram:
             self.compiled_here += self._prepare.compiled_here
         launcher.prepare()
         self.report.compile_seconds = time.perf_counter() - begin
-        _numbers(self.report)
+        with_numbers(self.report)
 
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
         """The program for concrete sizes, by the names of their dimensions."""
         program = CpuProgram.__new__(CpuProgram)
-        program._set(_of_sizes(self.recipe, [d.name for d in self.dims], sizes), self._library, self._prepare,
+        program._set(of_sizes(self.recipe, self.dims, [sizes[d.name] for d in self.dims]), self._library, self._prepare,
                      self._again, self.report)
         return program
 
 
-def _of_sizes(r: Recipe, names: list[str], sizes: Mapping[str, int]) -> Recipe:
-    """The recipe with every symbolic shape replaced by its numbers."""
+def of_sizes(r: Recipe, dims: Sequence[Dim], values: Sequence[int]) -> Recipe:
+    """The recipe with every symbolic shape replaced by its numbers. values: of the dimensions, in their order; the last
+    constant of a program is those values, too."""
+    sizes = {d.name: int(v) for d, v in zip(dims, values)}
+
     def shape(of: tuple[int, ...]) -> tuple[int, ...]:
         for d in of:
             if type(d) is Size:
                 return tuple([number_of(d, sizes) for d in of])
         return of
     return replace(r, inputs=[(shape(s), d) for s, d in r.inputs], fresh=[(shape(s), d) for s, d in r.fresh],
-                   constants=[*r.constants[:-1], np.array([sizes[n] for n in names], np.int64)],
+                   constants=[*r.constants[:-1], np.array([*sizes.values()], np.int64)],
                    arena_bytes=number_of(r.arena_bytes, sizes), results=[(i, shape(s)) for i, s in r.results],
                    updates=[(slot, i, shape(s)) for slot, i, s in r.updates])
 
 
-def _numbers(value: Any) -> Any:
+def with_numbers(value: Any) -> Any:
     """Replaces sizes in a report, in place, by the values that they were traced with."""
     if type(value) is Size:
         return value.hint
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(map(_numbers, value))
+        return type(value)(map(with_numbers, value))
     if is_dataclass(value):
         for name, own in vars(value).items():
             if not isinstance(own, (str, int, float)):
-                setattr(value, name, _numbers(own))
+                setattr(value, name, with_numbers(own))
     return value
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..base import forking
 from .cpu import CpuProgram
 from .report import KernelReport
+from .sized import of_sizes, with_numbers
 
 _lock = forking.LongLock()
 
@@ -30,7 +31,11 @@ class TimedProgram(CpuProgram):
     def __init__(self, program: CpuProgram):
         from .build import build                         # noqa: PLC0415  loads only where programs are built
         begin, planned = time.perf_counter(), program.planned
-        self._take(build(planned, timed=True), lambda: planned, begin)
+        built = build(planned, timed=True)
+        self._take(built, lambda: planned, begin)
+        if built.dims:                                   # for the sizes of the program
+            self._set(of_sizes(built.recipe, built.dims, program.recipe.constants[-1]), self._lib, self.prepare,
+                      self._again, with_numbers(built.report))
 
     def _called(self, table: list[Any]) -> None:
         from . import cpu                                # noqa: PLC0415

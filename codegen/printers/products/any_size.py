@@ -191,7 +191,7 @@ class SizedContraction(Contraction):
         body = ["long u = t % count_; const long part = t / count_, xt = u % across_; u /= across_;",
                 *decode("u", self._outer(m, None)), f"const long x0 = xt * {self.width};"]
         if self.ragged:
-            body.append(f"const long cn = columns_ - x0 < {self.width} ? columns_ - x0 : {self.width};")
+            body.append(f"const long {self.tile.c} = columns_ - x0 < {self.width} ? columns_ - x0 : {self.width};")
         body.append("const long first = part * tiles_ / parts_, last = (part + 1) * tiles_ / parts_;")
         body.append(local.array(self.T, "Bp", self.block * self.width, self.d.itemsize))
         sums = self.most * self.width
@@ -224,20 +224,20 @@ class SizedContraction(Contraction):
         rows = self.tile.count
         body = ["const long m_first = rt * (each_ - 1) + (rt < full_ ? rt : full_);"]
         if not fixed(self.tile.mr):
-            body.append("const long m_rows = each_ - (rt >= full_);")
+            body.append(f"const long {self.tile.mr} = each_ - (rt >= full_);")
         sums = max(self.most, self.lanes) * self.width
         body.append(f"{self.T} *acc = sums + (one_ ? 0 : rt - first) * {self.most * self.width};" if self.blocked else
                     f"{self.T} acc[{sums}] __attribute__((aligned(64)));")
         to, apart, more = "acc", str(self.width), "kb" if self.blocked else "0"
         if plain := self._stored_as_summed():
-            whole = f"one_ && cn == {self.width}" if self.ragged else "one_"
+            whole = f"one_ && {self.tile.c} == {self.width}" if self.ragged else "one_"
             body += [f"const long plain = {whole}, apart = plain ? {plain[1]} : {self.width};",
                      f"{self.T} *to = plain ? {plain[0]} : acc;"]
             to, apart = "to", "apart"
         given = f"({rows}, {at}, {sm}, {sk}, B, ldb, {to}, {apart}, {self.steps_at_once}, {more});"
         call = f"{any_rows.name(self.d, self.lanes, self.nv)}{given}"
         for v in [v for v in (2, 1) if self.ragged and v < self.nv]:
-            call = f"if (cn <= {v * self.lanes}) {any_rows.name(self.d, self.lanes, v)}{given} else {call}"
+            call = f"if ({self.tile.c} <= {v * self.lanes}) {any_rows.name(self.d, self.lanes, v)}{given} else {call}"
         if self.dots:
             columns = f"from, {self.m.b.stride(self.x)}, {to}, {apart}, {self.steps_at_once}, {self.tile.c}, {more}"
             call = f"if (few_) {any_rows.dots(self.d, self.lanes)}({rows}, {at}, {sm}, {columns}); else {call}"
@@ -281,7 +281,7 @@ class SizedContraction(Contraction):
             return [f"const {self.T} *B = Bp; const long ldb = {self.width};", *self._packed_columns()]
         step = m.b.stride(m.depth[0])
         at = f"{self._base(m.b, {x: Ix()}, m)} + x0" + (f" + kb * {step}" if self.blocked else "")
-        whole = f"cn == {self.width}" if self.ragged else ""
+        whole = f"{self.tile.c} == {self.width}" if self.ragged else ""
         copies = " ".join(f"*({self.U} *)(Bp + k * {self.width} + {j}) = *(const {self.U} *)(from + k * {step} + {j});"
                           for j in range(0, self.width, self.lanes))
         copy = f"for (long k = 0; k < {self.steps_at_once}; k++) {{ {copies} }}"
