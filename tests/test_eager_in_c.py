@@ -193,3 +193,11 @@ def test_calls_of_a_few_steps_go_through_c(known_call) -> None:
     x > y, x ** 2
     assert known_call(OPS["_greater"].known, (x, y), {}, None) is not None
     assert known_call(OPS["_power_scalar"].known, (x,), {"scalar": 2}, None) is not None
+
+
+def test_indices_are_checked_in_every_call(known_call) -> None:
+    x = nd.array([1.0, 2.0, 3.0])
+    assert nd.take(x, nd.array([1.0]), mode="raise").asscalar() == 2
+    for _ in range(2):
+        with pytest.raises(IndexError, match="9 is out of range"):
+            nd.take(x, nd.array([9.0]), mode="raise")

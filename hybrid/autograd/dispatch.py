@@ -138,9 +138,8 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
     """The result of a call of which all but the numbers is known; None where memory is short."""
     program, attrs, eager, function, visible = known
     try:
-        raw = known_calls.by_function(function, raws) if function is not None else None
-        if raw is not None:
-            results = [wrap(raw, inputs[0]._ctx, cls or type(inputs[0]))]
+        if function is not None:
+            results = [wrap(known_calls.by_function(function, raws), inputs[0]._ctx, cls or type(inputs[0]))]
         else:
             found = repeated.of_arrays(program, raws)
             if found is None and eager is not None:

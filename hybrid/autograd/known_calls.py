@@ -84,17 +84,18 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
     visible = d.num_visible(attrs)
     function = single(program) if eager is None else None
     if function is None and visible == 1 and sum(n.size for n in program.order()) < ELEMENTS:
-        if eager is not None and eager(np, raws, attrs) is None:
-            eager = None                                    # its own way does not apply to such arrays
-        function = straight(program) if eager is None else _of_operator(eager, attrs)
+        function = straight(program)
+        if eager is not None and function is not None:
+            function = _of_operator(eager, attrs, function)
     d.known[key] = Known(program, attrs, eager, function, visible)
 
 
-def _of_operator(eager: Callable[..., Any], attrs: Attrs) -> Callable[..., Any]:
-    """An operator's own way as a function of raw arrays; it gives None where that way gives none."""
+def _of_operator(eager: Callable[..., Any], attrs: Attrs, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's own way as a function of raw arrays. Where that gives nothing, having checked what the arrays hold
+    perhaps, ``otherwise`` does it."""
     def function(*raws: np.ndarray) -> Any:
         found = eager(np, list(raws), attrs)
-        return None if found is None else own(found[0], raws, np)
+        return otherwise(*raws) if found is None else own(found[0], raws, np)
     return function
 
 
@@ -120,11 +121,11 @@ def find(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Kno
     return None if known is None else (known, raws)
 
 
-def by_function(function: Callable[..., Any], raws: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The result of what ``Known`` has as a function of raw arrays, in C order; None where it gives none."""
+def by_function(function: Callable[..., Any], raws: Sequence[np.ndarray]) -> np.ndarray:
+    """The result of what ``Known`` has as a function of raw arrays, in C order."""
     token = quiet()
     try:
         out = function(*raws)
     finally:
         quietly(token)
-    return out if out is None or out.flags.c_contiguous else np.ascontiguousarray(out)
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
