@@ -35,6 +35,7 @@ class _Concat:
     def __init__(self, k: Kernel):
         self.k, self.root, self.axis = k, k.root, k.root.attrs["axis"]
         self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n is not self.root}
         self.outer = [Var(f"i{a}", d) for a, d in enumerate(self.root.shape[:self.axis])]
         self.lines = math.prod(v.extent for v in self.outer)
         self.places: list[tuple[Node, int]] = []
@@ -109,7 +110,7 @@ class _Concat:
                count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:
         """A part's statements, the blocks of its own loops, and all loops."""
         loops, idx = group_loops(part.shape, groups)
-        e = Emitter(C, {n: p for n, p in self.names.items() if n is not self.root}, count=count)
+        e = Emitter(C, self.reads, count=count)
         blocks = [Block(around[-1], around[-1].vars)] if around else [Block(None, frozenset())]
         for v in loops[self.axis if around else 0:]:
             blocks.append(blocks[-1].child([v]))
