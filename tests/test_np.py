@@ -65,12 +65,12 @@ def test_numpys_own_functions_give_arrays_here():
         with pytest.raises(AttributeError):
             getattr(np, name)
     with pytest.raises(mx.errors.TraceError,
-                       match=r"test_np.py:\d+: np.cov is NumPy's own function, which cannot be compiled"):
-        mx.hybridize(lambda x: np.cov(x))(X)
+                       match=r"test_np.py:\d+: np.i0 is NumPy's own function, which cannot be compiled"):
+        mx.hybridize(lambda x: np.i0(x))(X)
     x = np.ones((3,))
     x.attach_grad()
     with autograd.record(), pytest.raises(mx.errors.HybridError, match="no gradient flows"):
-        np.cov(x * 2)
+        np.i0(x * 2)
     assert mx.hybridize(lambda x: x + np.unique([1, 1]))(np.ones((2,))).tolist() == [2, 2]
 
 

@@ -61,7 +61,9 @@ def _over(n: Node, lasts: Frozen) -> Node | None:
     if lasts(filters) or not all(fixed(d) for d in (*win.shape, *filters.shape)):
         return None
     places = math.prod(win.shape[a] for a in (0, 2, 3))
-    if win.shape[3] >= win.shape[5] or places > MOST_PLACES or win.shape[1] < CHANNELS:
+    # a filter as large as the image has one place, and needs no windows at all
+    if (win.shape[3] >= win.shape[5] or win.shape[2] * win.shape[3] == 1 or places > MOST_PLACES
+            or win.shape[1] < CHANNELS):
         return None
     free = [a for a in range(filters.ndim) if a not in contract[1 - side]]
     if len(free) != 1:
