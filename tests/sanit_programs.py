@@ -318,6 +318,10 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     yield "packed nothing, results kept beside an update", program(
         lambda a, b, w: [g := ir.dot(a, b, ((0,), (0,))), w - g * 0.5], random(64, 160), random(64, 272),
         random(160, 272)), 2e-5
+    arrays = [random(64, 160), random(64, 272), random(160, 272)]
+    a, b, w = (ir.input(i, x.shape, x.dtype) for i, x in enumerate(arrays))
+    yield "packed nothing, an update in place", (Program((a, b, w), (), ((2, w - ir.dot(a, b, ((0,), (0,))) * 0.5),)),
+                                                 arrays), 2e-5
     yield "packed nothing, large", program(lambda a, b: [ir.dot(a, b, ((1,), (0,)))], random(131, 1021),
                                            random(1021, 140)), 1e-5
 
