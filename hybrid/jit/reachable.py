@@ -339,7 +339,9 @@ class Reachable:
                 self._put(answers.Answer(value, name, functools.partial(_told_property, value, name)))
 
     def _object(self, value: Any) -> None:
-        """An object of any other class."""
+        """An object of any other class. What a handler of log records keeps is output, which may be made once."""
+        if isinstance(value, logging.Handler):
+            return
         cls = type(value)
         kind = OfThread if isinstance(value, threading.local) else Place
         own = vars(value) if kind is OfThread else attributes(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -147,7 +148,8 @@ class Reader(Reachable):
     def _named(self, code: CodeType, values: dict[str, Any]) -> None:
         """What code that runs for the first time names of its first argument, which was looked at with fewer names:
         iterators must be seen before they are advanced."""
-        own = attributes(values.get(code.co_varnames[0])) if code.co_argcount else {}
+        first = values.get(code.co_varnames[0]) if code.co_argcount else None
+        own = {} if first is None or isinstance(first, logging.Handler) else attributes(first)
         for name in code.co_names:
             if isinstance(own.get(name), (*_BOXES, Iterator)):
                 self.walk(own[name])

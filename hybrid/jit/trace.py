@@ -836,7 +836,7 @@ class Hybridized:
                 MENTIONED.update(trace.names)
                 result = separate(assigned.own(result))
             reader.finish(self.name)
-            if reader.weak:
+            if reader.weak and not reader.outside:
                 raise _PlainAlways(
                     f"{assigned.first_line()}: {self.name} looks through a weak reference, and a program that looks at "
                     "an object keeps it alive: such calls run as plain Python. Give the object itself.")
