@@ -34,7 +34,7 @@ class TimedProgram(CpuProgram):
         built = build(planned, timed=True)
         self._take(built, lambda: planned, begin)
         if built.dims:                                   # for the sizes of the program
-            self._set(of_sizes(built.recipe, built.dims, program.recipe.constants[-1]), self._lib, self.prepare,
+            self._set(of_sizes(built.recipe, built.dims, program.recipe.constants[-1].tolist()), self._lib, self.prepare,
                       self._again, with_numbers(built.report))
 
     def _called(self, table: list[Any]) -> None:
