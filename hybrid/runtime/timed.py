@@ -34,8 +34,9 @@ class TimedProgram(CpuProgram):
         built = build(planned, timed=True)
         self._take(built, lambda: planned, begin)
         if built.dims:                                   # for the sizes of the program
-            self._set(of_sizes(built.recipe, built.dims, program.recipe.constants[-1].tolist()), self._lib, self.prepare,
-                      self._again, with_numbers(built.report))
+            sizes = program.recipe.constants[-1].tolist()
+            self._set(of_sizes(built.recipe, built.dims, sizes), self._lib, self.prepare, self._again,
+                      with_numbers(built.report))
 
     def _called(self, table: list[Any]) -> None:
         from . import cpu                                # noqa: PLC0415
