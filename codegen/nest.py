@@ -50,7 +50,7 @@ class Cut:
         return list(dict.fromkeys([self.size, self.largest]))
 
     def has(self, tile: str, size: int) -> list[str]:
-        """What a tile of a size is known by, in C, where there are others."""
+        """C conditions that hold for tiles of this size; empty if all tiles have one size."""
         return [f"{tile} {'<' if size > self.size else '>='} {self.longer}"] if self.longer else []
 
     def first(self, tile: str) -> str:
@@ -84,8 +84,8 @@ A = Name("a")                                        # a number that is multipli
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums in registers: sum (i, j) takes the products of number i, which stands in all lanes, and vector j. Both are
-    expressions of a step of the depth. suffix: what the sums' names end with."""
+    """A block of accumulators in registers: accumulator (i, j) adds scalar i, broadcast to all lanes, times vector j.
+    numbers, vectors: their C expressions in one reduction step. suffix: of the accumulators' names."""
     numbers: Sequence[Expr]
     vectors: Sequence[Expr]
     how: Arithmetic = FLOATS

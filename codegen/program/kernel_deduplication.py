@@ -17,7 +17,7 @@ from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Code, Function, Stmt
 
 MANY = 4
-# letters of kernels that are compiled in several units: they take the compiler about a quarter of a second
+# characters of C from which a program is compiled in several units (about 0.25 s of compile time)
 LARGE = 26_600
 MOST_NUMBERS = 64               # arguments for what differs
 

@@ -79,8 +79,8 @@ def _without_this_library(inner: Hook) -> Hook:
 
 
 def unheard(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of this library that calls none of the user's: hooks of this library are off while it runs. Python
-    calls a hook for every function that begins or ends, also where the hook has nothing to do."""
+    """Decorator for functions of this library that never call user code: this library's profile hook is removed while
+    they run, since Python would call it at every function entry and exit."""
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         hook = sys.getprofile()

@@ -17,7 +17,7 @@ from ..runtime.report import KernelReport, Report
 from ..runtime.timed import Took, timed
 from .recorded_call import Call, context_of, recorded
 
-CACHED = 1.05                            # of memory's rate: what is faster reads caches
+CACHED = 1.05                            # x memory bandwidth: a kernel faster than this reads from caches
 RUNS = 7                                 # of each program at least, of which the quickest counts
 SECONDS = 0.1                            # more runs are made within so long
 
@@ -29,7 +29,8 @@ class Ceiling:
     products: float
 
     def share(self, k: KernelReport, seconds: float) -> tuple[float, str]:
-        """How near a kernel comes to what bounds it, and what that is: memory does not where data comes from caches."""
+        """The share of its bound that a kernel reaches, and the bound: "memory" or "products" (also if data is in
+        caches)."""
         by_bytes, by_products = k.moved_bytes / self.bytes, k.products / self.products
         if by_products > by_bytes or by_products and by_bytes > CACHED * seconds:
             return (by_products / seconds if seconds else 0.0), "products"

@@ -50,10 +50,10 @@ def tidied(line: Words, names: Mapping[str, str]) -> list[Words]:
     """A line with other names, as one or several lines."""
     if not line or line[0] == "#" or line[0].isspace() and line[1:2] == ("#",):
         return [line]
-    return _statements(_sums(tuple(names.get(w, w) for w in line)))
+    return _statements(_simplified(tuple(names.get(w, w) for w in line)))
 
 
-def _sums(line: Words) -> Words:
+def _simplified(line: Words) -> Words:
     """A line without ``1 * ``, `` * 1``, `` / 1``, `` + 0``, `` - 0`` and parentheses around a number; 0 for x % 1."""
     out: list[str] = []
     at = 0

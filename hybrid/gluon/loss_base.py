@@ -62,7 +62,7 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
                              f"and {x.shape}")
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
-            _warn(f"prediction and target of a loss have as many elements, but their axes do not belong together: "
+            _warn(f"prediction and target of a loss have the same number of elements but different shapes: "
                   f"{y.shape} and {x.shape}; the target is reshaped")
         if F is nd:
             return x if x.shape == y.shape else x.reshape(y.shape)

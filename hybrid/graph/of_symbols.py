@@ -9,7 +9,7 @@ from ..base.scope import SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from .symbol import Symbol
 
-_KEPT = frozenset({"entries"})                     # read so often that nothing may be added to it
+_KEPT = frozenset({"entries"})                     # not wrapped: it is read too often
 
 
 class OfSymbols:
@@ -33,7 +33,7 @@ def _hidden(name: str, frame: Any) -> bool:
 
 
 def hide() -> None:
-    """Hide what NDArray has not, when both classes have all their methods."""
+    """Wrap every public attribute of Symbol that NDArray lacks. To be called once both classes are complete."""
     for name in dir(Symbol):
         if not name.startswith("_") and name not in _KEPT and not hasattr(NDArray, name):
             owner = next(c for c in Symbol.__mro__ if name in vars(c))

@@ -235,8 +235,8 @@ class Reader(Reachable):
                 self.walk(fn)
 
     def written(self) -> str:
-        """In words, what the code has changed itself of the state that the guard compares; nothing where there is
-        none. What holds arrays, and what this library and caches keep for themselves, is another matter."""
+        """Description of a guarded value that the traced code itself changed; empty if there is none. Values that are
+        arrays, this library's own state and caches do not count."""
         for _, place in self._changed():
             kind = type(place.where).__name__
             return f"{place.name} of a {kind}" if isinstance(place.name, str) else f"a {kind}"
@@ -281,7 +281,7 @@ def _differs(place: Any, before: Any) -> bool:
     try:
         now = place.get()
         if isinstance(place, Contents):
-            # caches keep results, and classes learn of their kin
+            # caches fill, and classes get new subclasses: no change by the code
             return not isinstance(place.name, tuple) and place.name not in ("registered", "subclasses"
                                                                             ) and now != before
         return now is not before and not isinstance(now, (NDArray, Symbol)) and told(now) != told(before)

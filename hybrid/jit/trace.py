@@ -117,9 +117,11 @@ class Trace:
         self.remembered = False                         # whether the code called a function with a cache
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
-        # whether isinstance told a hybrid_forward that traced values are arrays; whether it tells that they are not
+        # whether isinstance(x, NDArray) was True for a traced value in a hybrid_forward; whether it is to be False
+        # there
         self.showed_arrays = self.shows_symbols = False
-        self.writes: Any = ()                           # (line, what) of the state that nothing assigns again
+        # (line, what) of a state change that the compiled call cannot repeat
+        self.writes: Any = ()
         self.asked: dict[int, str] = {}                 # by id of a Parameter, where the code first uses it
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
         self.renewed: set[int] = set()
@@ -407,7 +409,7 @@ class Hybridized:
         self._sightings = Sightings()
         self._numbers = NumberArguments()
         self._any_size = AnySize()
-        self._never = False                              # whether all calls run as plain Python
+        self._always_plain = False                              # whether all calls run as plain Python
         self._changing: dict[Any, int] = {}              # how often a kind of call has assigned what no program can
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
@@ -496,7 +498,7 @@ class Hybridized:
         if self._runs_plainly(plain):
             return self._plainly((args, kwargs), structure, arrays)
         entry, numbers, new = self._entry_for(structure, plain, arrays, held, ctx, cls)
-        if self._never:
+        if self._always_plain:
             self._keep_nothing()
         if entry is None:
             return self._plainly((args, kwargs) if self._runs_plainly(plain) else given, structure, arrays)
@@ -542,7 +544,7 @@ class Hybridized:
         except _PlainOnly as err:
             warnings.warn(str(err), stacklevel=3)
             if isinstance(err, _PlainAlways):
-                self._never = True
+                self._always_plain = True
             else:
                 self._changing[(structure, *plain[1:6])] = TRIES
             return None, numbers, False
@@ -821,7 +823,7 @@ class Hybridized:
                     if reader.types:
                         line, variable, how = reader.types[0]
                         raise _PlainOnly(
-                            f"{line}: {self.name} asks what {variable} is by {how}(), which is not that of an "
+                            f"{line}: {self.name} asks what {variable} is by {how}(), whose answer is not the one for "
                             f"array while it is compiled: such calls run as plain Python. Use isinstance({variable}, "
                             f"NDArray).")
                     if not _as_given((args, kwargs), form, nested):
@@ -917,7 +919,7 @@ class Hybridized:
 
     def _runs_plainly(self, plain: Any) -> bool:
         """Whether calls of a kind run as plain Python, with what the caller gave."""
-        return self._never or bool(self._changing) and self._changing.get(plain[:6], 0) >= TRIES
+        return self._always_plain or bool(self._changing) and self._changing.get(plain[:6], 0) >= TRIES
 
     def _keep_nothing(self) -> None:
         """Let go of the objects of earlier calls: this function runs as plain Python from here on."""

@@ -78,7 +78,7 @@ def _filters(old: list[Any]) -> Undo:
 
 
 def _setting(where: Any) -> Undo | None:
-    """A function that tells a setting."""
+    """For a getter such as sys.getrecursionlimit: what sets its present value again."""
     module, name = getattr(where, "__module__", None), getattr(where, "__name__", "")
     if module == "sys" and name in ("getrecursionlimit", "getswitchinterval"):
         old, put = where(), getattr(sys, f"s{name[1:]}")

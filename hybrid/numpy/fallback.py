@@ -100,7 +100,7 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         # of plain NumPy arrays some functions give the very same back
         return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
     function.__name__ = function.__qualname__ = name.rsplit(".", 1)[-1]
-    function.__doc__ = f"NumPy's own {name}; eagerly alone.\n\n{fn.__doc__ or ''}"
+    function.__doc__ = f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n{fn.__doc__ or ''}"
     return function
 
 

@@ -60,9 +60,9 @@ def _takes_over(arrays: list[Any]) -> bool:
     return any(not isinstance(x, NDArray) or is_np(x) or expects_gradient(x) for x in arrays)
 
 
-def _leaves_us(name: str, arrays: list[Any]) -> None:
-    """Have the call run as plain Python where the answer of NumPy's function would be a NumPy array eagerly, of which
-    a program knows nothing."""
+def _refuse_numpy_result(name: str, arrays: list[Any]) -> None:
+    """Refuse to trace (the call runs as plain Python) where eager code would get a numpy.ndarray from this function,
+    which a compiled program cannot produce."""
     trace = tracing()
     if trace is not None and not trace.transformed and not SCOPE.recording and not any(is_np(x) for x in arrays):
         trace.plain_only(f"gives an nd array to numpy.{name}, which makes a NumPy array of it (hybrid.nd and hybrid.np "
@@ -92,7 +92,7 @@ def array_function(func: Any, args: Any, kwargs: Any) -> Any:
         except NumbersNeeded:
             if SCOPE.numbers_refused:                           # within another function of NumPy's, which ends too
                 raise
-            _leaves_us(func.__name__, arrays)
+            _refuse_numpy_result(func.__name__, arrays)
     mine = _function(func)
     if mine is None:
         return NotImplemented
@@ -138,7 +138,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
             return reflected(inputs[0])
     if method != "at" and not _takes_over(arrays):
         return _into_numpy(ufunc, method, inputs, kwargs, out, arrays)
-    _leaves_us(ufunc.__name__, arrays)
+    _refuse_numpy_result(ufunc.__name__, arrays)
     if method == "__call__":
         mine = getattr(namespace(), UFUNCS.get(ufunc.__name__, ufunc.__name__), None)
     else:

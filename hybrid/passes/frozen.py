@@ -63,8 +63,8 @@ def apart(program: Program, roots: list[Node], frozen: Frozen, packs: Mapping[No
 
 
 def _computed(n: Node, packs: Mapping[Node, str]) -> Node | None:
-    """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that memory
-    holds."""
+    """The node to precompute for a frozen value: packed weights, or what is beneath reshapes, permutes and expands;
+    None where nothing is computed (inputs, slices, pads and the like)."""
     while n not in packs:
         if not n.args or n.prim in ("slice", "pad", "window", "concat"):
             return None

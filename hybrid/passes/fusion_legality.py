@@ -138,7 +138,7 @@ class Rules:
             n, uses, k) or self._refuse_repeated(n, uses, k)
 
     def _refuse_any(self, n: Node, uses: list[Use], k: Kernel) -> str:
-        """Kernels that take no more nodes, or none that are not in memory."""
+        """Refusals that hold for any node: the kernel is full, or reads its operands only from memory."""
         if len(k.members) >= MAX_NODES:
             return f"the kernel has {MAX_NODES} nodes already"
         if k.kind in IN_MEMORY and n.prim != "reshape":

@@ -225,7 +225,7 @@ class Conversion:
         planes, out = math.prod(before[:-2]), before[-2:]
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        # of any number of images: the form for one, which is right for many, too, unless they are small
+        # symbolic batch size: choose the form as for one image; that also suits large batches, unless images are small
         images = 1 if self.blocking.any_size and not fixed(planes) else hint(planes)
         rule = shallow and by_rule(size, stride, dilate, out, channels, images) or "direct"
         if not fixed(planes):

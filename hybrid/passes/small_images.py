@@ -1,6 +1,6 @@
 """Convolutions of a few small images in training, and the gradients of their filters: a product of two matrices, one of
 them all windows side by side (im2col). Lines of such images are too short for vectors, and filters that a step changes
-are packed for nothing.
+would have to be packed again at every step.
 """
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..ir.size import fixed
 from .frozen import Frozen
 from .rewrite import Rule
 
-# pixels of a line, and places of all images, up to which windows are laid side by side as columns
+# im2col is used up to SHORT output pixels a row (gradients of filters), up to MOST_PLACES output pixels in all images,
+# and from CHANNELS input channels on
 SHORT, MOST_PLACES, CHANNELS = 8, 512, 16
 
 
@@ -42,8 +43,8 @@ def of_small_images(n: Node) -> Node | None:
 
 
 def over_small_images(lasts: Frozen) -> Rule:
-    """A rule for filters over few places of images smaller than a kernel. lasts: filters that do are packed, and stay
-    as they are."""
+    """A rule: convolutions with few output pixels in all and rows shorter than the kernel become matrix products.
+    lasts: whether a value is frozen; frozen filters are packed, so their convolutions stay."""
     def over(n: Node) -> Node | None:
         return _over(n, lasts)
     return over

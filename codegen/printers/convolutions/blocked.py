@@ -157,7 +157,8 @@ class Direct(Packed):
 
     @staticmethod
     def _parts_of(run: int, sums: int) -> int:
-        """In how many parts each sum is: few sums would wait for themselves."""
+        """Into how many accumulators each sum is split, to hide the latency of multiply-add where there are few
+        sums."""
         parts = 1
         while run % (parts * 2) == 0 and parts * 2 * sums <= BUSY:
             parts *= 2

@@ -44,7 +44,8 @@ class Winograd(Packed):
         # numbers from tile to tile: never a power of two
         self.vs = -(-self.c // L) * L + L
         most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
-        # of any number of images: the call counts the strips and their tiles, of which each number can be
+        # with a symbolic number of images strips are counted at run time, and a strip may have any number of tiles up
+        # to most
         self.counted = not fixed(self.tiles)
         self.strips = Cut.even(most if self.counted else self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]

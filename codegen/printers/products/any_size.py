@@ -25,12 +25,12 @@ from .operand import Matmul, Operand, matmul
 from .packing import COPY
 
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
-STEPS = 256                     # of a depth that are packed and summed at once
-WHOLE = 512                     # steps of a constant depth that are
-TILES = 24                      # whose sums a thread keeps while it goes through the blocks of a depth
-FEW, DEEPER = 32, 8             # rows whose dot products take less time than to transpose columns: so many, and deep
+STEPS = 256                     # reduction steps in one block
+WHOLE = 512                     # a constant reduction length up to this is not blocked
+TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
+FEW, DEEPER = 32, 8             # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
 NEAR = 2                        # tiles up to which columns are read in place
-PIECES = 4                      # of work for each thread, where there are tiles enough
+PIECES = 4                      # of work for each thread, for load balance
 
 
 def any_size(dot: Node) -> bool:
@@ -84,8 +84,8 @@ class SizedContraction(Contraction):
 
     # ---- the schedule, from the sizes at trace
     def _vectors(self, m: Matmul, x: Var) -> int:
-        """Vectors of a panel: one for few columns; four beside half as many rows where those, read in place, would put
-        one another out of the first cache."""
+        """Vectors in a panel: one for few columns, else two; four (with half as many rows in a tile) where rows read in
+        place would conflict in the L1 cache."""
         if hint(x.extent) <= self.lanes:
             return 1
         strides, (rows, _, depth) = self._row_stride(m), map(hint, m.sizes)
@@ -201,11 +201,11 @@ class SizedContraction(Contraction):
         return [*out, *("  " + s for s in body), "}"]
 
     def _others(self) -> Int:
-        """How many there are of what is a loop around the columns of a panel."""
+        """Product of the extents of all column axes but the innermost, which panels split."""
         return math.prod(v.extent for v in self.m.columns[:-1])
 
     def _depth_blocks(self, lines: list[str]) -> list[str]:
-        """Lines for some steps of the depth after the other, at least once."""
+        """Lines inside a loop over blocks of the reduction axis, which runs at least once."""
         if not self.blocked:
             return lines
         return ["const long end_ = depth_ > 1 ? depth_ : 1;", f"for (long kb = 0; kb < end_; kb += {self.block}) {{",

@@ -1,4 +1,5 @@
-"""ONNX networks of any length that no one Symbol says: the graph is read again for each set of lengths, or once with
+"""ONNX networks whose graph depends on input lengths in a way that no single Symbol expresses: it is read
+again for each set of lengths, or once with
 lengths that are symbols, which gives one program for all."""
 from __future__ import annotations
 

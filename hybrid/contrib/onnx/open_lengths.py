@@ -17,7 +17,7 @@ from .reader import Reader
 from .scalars import READ
 
 LENGTHS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17))           # for the first open length, the second, …
-SPATIAL = 64                            # how many times as much a length of an image or volume is
+SPATIAL = 64                            # factor for the trial lengths of spatial axes (inputs of rank 4 or more)
 SHAPES = {"Reshape": "shape", "_np_reshape": "newshape", "broadcast_to": "shape"}
 BROADCAST = {row[0] for row in READ.values() if row[0].startswith(("broadcast_", "_npi_"))}
 ASK = "give input_shapes={'name': shape}, and the network is read for these"

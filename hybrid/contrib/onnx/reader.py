@@ -65,7 +65,8 @@ def dtype_of(code: int) -> np.dtype:
     try:
         found = library.onnx().helper.tensor_dtype_to_np_dtype(code)
     except KeyError:
-        raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None
+        raise FileFormatError(f"the ONNX model has a value of element type {code}, which is no tensor type that "
+                              f"onnx knows") from None
     if found not in dt.CODE_OF:
         raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have "
                          f"{', '.join(map(dt.name, dt.CODE_OF))}")

@@ -30,8 +30,8 @@ class Call(NamedTuple):
         return self.engine.slow_path(*args, **kwargs)
 
     def lead(self, front: Callable[[Any], Any]) -> None:
-        """Have calls go straight to a track of their rounds. front(places): the way there, as long as places hold what
-        they held (free_variables.py)."""
+        """Install a fast path by which the next such call goes directly to the Track. front(places): makes it; it is
+        valid while the places (free_variables.py) hold the same values."""
         counters, used = self.engine.counters, self.engine._used
         if counters is not None and not used and self.version == self.engine.rounds.number(self.engine):
             every = (*counters, CASTS_VERSION, used)

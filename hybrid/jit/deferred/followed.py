@@ -1,6 +1,6 @@
-"""Rounds that go the way of those before them, in C: a Track (kernels/c/launcher_rounds.h) holds what is known of the
-events of a path, and puts them off without Python's bookkeeping. Where anything else happens, ``taken_over`` makes a
-Round of what it has put off so far, and Python goes on from there.
+"""The fast path for training iterations that repeat a known sequence of events: a Track (kernels/c/launcher_rounds.h)
+holds the expected events, matches each call against the next one and defers it, in C. On a mismatch ``taken_over``
+turns the events deferred so far into a Python Round, which goes on from there.
 """
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .events import PLAIN, Node, Root, Step
 from .round import Round
 
 ONE, TUPLE, NOTHING = 0, 1, 3           # what the results of an event come in, for the launcher
-LONGEST = 10                            # rounds that are waited before another track is laid: 2 ** that at most
-ALLOWED = 4                             # rounds that left a track, for each that it did (and one), until it goes
+LONGEST = 10                            # back-off: after k tracks the next one waits 2 ** min(k, LONGEST) rounds
+ALLOWED = 4                             # a track is dropped when mismatches exceed ALLOWED * (1 + completed rounds)
 
 
 class State(threading.local):
-    """The round of the running thread. track: of its round, where that is followed in C. busy: events that were put off
-    are done just now."""
+    """The current thread's round. track: the Track that matches it in C, if any. busy: whether deferred events are
+    being executed right now."""
     round: Round | None = None
     track: Any = None
-    broken = False                                       # whether the rest of a round up to its step is not followed
+    broken = False                                       # whether deferral is off until the next Trainer.step
     busy = False
 
 
