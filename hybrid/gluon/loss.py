@@ -166,7 +166,7 @@ class KLDivLoss(Loss):
 
 
 class HuberLoss(Loss):
-    """|e| − rho / 2 where |e| > rho, e² / (2 rho) elsewhere, for e = label − pred; averaged over each sample.
+    """For e = label − pred: |e| − rho / 2 where |e| > rho, e² / (2 rho) elsewhere; averaged over each sample.
 
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
