@@ -43,7 +43,7 @@ class L2Loss(Loss):
 
 
 class L1Loss(Loss):
-    """|label − pred|, averaged over each sample.
+    """Absolute differences |label − pred|, averaged over each sample.
 
     pred, label: the same number of elements; sample_weight: optional. Returns (batch,).
     """
