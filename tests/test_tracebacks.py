@@ -92,10 +92,10 @@ def test_frames(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("call, kind, hint", [
-    (lambda: wrong()(X), "if needs the value", "Use F.where(condition, a, b)"),
-    (lambda: loops(X), "while needs the value", "Use nd.contrib.while_loop(cond, func, loop_vars"),
-    (lambda: in_numpy(np.ones((2,))), "if needs the value", "Use np.where(condition, a, b)"),
-    (lambda: asserts(X), "assert needs the value", "hybrid.debug.print"),
+    (lambda: wrong()(X), "this `if` needs the value", "Use F.where(condition, a, b)"),
+    (lambda: loops(X), "this `while` needs the value", "Use nd.contrib.while_loop(cond, func, loop_vars"),
+    (lambda: in_numpy(np.ones((2,))), "this `if` needs the value", "Use np.where(condition, a, b)"),
+    (lambda: asserts(X), "this `assert` needs the value", "hybrid.debug.print"),
     (lambda: mx.hybridize(lambda x: [1, 2][x.sum()])(X), "use as an index", "Use nd.take(array, index)"),
 ])
 def test_hints(call: Callable[[], Any], kind: str, hint: str) -> None:

@@ -53,7 +53,7 @@ class Unevaluated(SymbolMethods):
         way = ways.get(kind,
                        f"Use {space}.where(condition, a, b) to choose by value, or {loops}.cond(condition, f, g) to "
                              "compute one of two")
-        return self._refuse(kind or "if, while, and, or, not",
+        return self._refuse(f"this `{kind}`" if kind else "if, while, and, or, not",
                             f"{way}; sizes (x.shape) can be tested; or run this code without hybridize.")
 
     def __float__(self) -> float:
