@@ -71,7 +71,8 @@ class Values(dict):
 
 def evaluate(call: str, space: Any, make: Callable[[onp.ndarray], Any], given: Mapping[str, Any] = {}) -> Any:
     """What an expression gives with a namespace's functions on arrays that ``make`` makes."""
-    return eval(call, {"np": space, **MODULES}, ChainMap(dict(given), Values(make)))
+    code = compile(call, "<call>", "eval")       # a file name of its own: of "python -c" "<string>" is the user's code
+    return eval(code, {"np": space, **MODULES}, ChainMap(dict(given), Values(make)))
 
 
 
