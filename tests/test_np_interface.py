@@ -237,3 +237,8 @@ def test_percentiles_are_the_same_eagerly_and_compiled(method):
         return np.percentile(x, [10, 33, 50, 100], axis=1, interpolation=method), np.median(x)
     for eager, compiled in zip(percentiles(x), mx.hybridize(percentiles)(x)):
         onp.testing.assert_allclose(eager.asnumpy(), compiled.asnumpy(), rtol=1e-6)
+
+
+def test_a_function_that_writes_needs_its_array() -> None:
+    with pytest.raises(TypeError, match="fill_diagonal"):
+        np.fill_diagonal()

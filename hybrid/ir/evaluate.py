@@ -95,41 +95,36 @@ def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], li
 
     arrays: one per input slot, of the module ``xp`` (numpy or cupy).
     """
-    steps, start, leaves, outputs, updates = plan(program, xp)
-    values = start.copy()
-    for slot, r in leaves:
-        values[r] = arrays[slot]
+    made = plan(program, xp)
     token = quiet()
     try:
-        _follow(steps, values)
+        values = _followed(made, arrays)
     finally:
         quietly(token)
-    return [values[r] for r in outputs], [values[r] for r in updates]
+    return [values[r] for r in made.outputs], [values[r] for r in made.updates]
 
 
-def _follow(steps: Sequence[Step], values: list[Any]) -> None:
-    """Do steps in order, each of which finds its arguments among the values and puts its result there."""
-    for call, args, out, dead, into in steps:
+def _followed(made: Plan, arrays: Sequence[Any]) -> list[Any]:
+    """The values of all registers when the steps of a plan are done in order."""
+    values = made.start.copy()
+    for slot, r in made.leaves:
+        values[r] = arrays[slot]
+    for call, args, out, dead, into in made.steps:
         given = [values[a] for a in args]
         values[out] = call(*given) if into < 0 else call(*given, out=values[into])
         for d in dead:
             values[d] = None
+    return values
 
 
 def straight(program: Program) -> Callable[..., Any] | None:
     """A function of the input arrays, which are NumPy's, for a program of one result and no updates; None for others.
     Its result is a new array. It finds its plan made: for small arrays looking that up takes as long as the steps."""
-    steps, start, leaves, outputs, updates = plan(program, np)
-    if updates or len(outputs) != 1:
+    made = plan(program, np)
+    if made.updates or len(made.outputs) != 1:
         return None
-
-    def function(*raws: Any) -> Any:
-        values = start.copy()
-        for slot, r in leaves:
-            values[r] = raws[slot]
-        _follow(steps, values)
-        return own(values[outputs[0]], raws, np)
-    return function
+    result, = made.outputs
+    return lambda *raws: own(_followed(made, raws)[result], raws, np)
 
 
 def single(program: Program) -> Callable[..., Any] | None:

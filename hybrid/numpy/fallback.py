@@ -84,7 +84,7 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             raise TypeError(f"{user_location()}: {name} takes {fn.nin} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
         host = _host(name, args, arrays)
-        if name[3:] in WRITERS and isinstance(args[0], NDArray):
+        if name[3:] in WRITERS and args and isinstance(args[0], NDArray):
             return _write(fn, args[0], host, _host(name, kwargs, arrays))
         options = _host(name, kwargs, arrays)
         target = kwargs.get("out")

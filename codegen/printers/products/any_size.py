@@ -250,21 +250,9 @@ class SizedContraction(Contraction):
     def _stored_as_summed(self) -> tuple[str, Int] | None:
         """Where the first element of a tile is stored, and how far apart its rows are, if nothing follows the sums and
         they can be stored in whole vectors."""
-        m, k = self.m, self.k
-        if len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d or (
-                not self.ragged and self.tile.c != self.width):
-            return None
-        n = k.root
-        while n is not self.dot:
-            if n.prim not in ("reshape", "permute"):
-                return None
-            n = n.args[0]
-        store = self._stored_at(m)
-        step = coefficient(store, m.rows[0]) if m.rows else 0
-        if not same(coefficient(store, self.x), 1) or step is None:
-            return None
-        at = text(substitute(store, {self.x: Ix(), **{v: Ix() for v in m.rows}}))
-        return f"{self.names[k.root]} + ({at}) + x0 + m_first * {step}", step
+        whole = self.ragged or self.tile.c == self.width
+        found = self._store_of_sums(self.m, self.x) if whole else None
+        return (f"{found[0]} + m_first * {found[1]}", found[1]) if found is not None else None
 
     def _finish(self) -> list[str]:
         """What follows from the sums of a tile."""

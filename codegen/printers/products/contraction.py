@@ -8,14 +8,15 @@ same value.
 from __future__ import annotations
 
 import math
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
 from hybrid import ir
 from hybrid.base.dtype import is_half
-from hybrid.ir.size import fixed, may_exceed
+from hybrid.ir.size import fixed, may_exceed, same
 from hybrid.ir import Node
+from hybrid.ir.access import beneath
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
@@ -246,20 +247,22 @@ class Contraction(Zeros):
     def _plain_store(self, m: Matmul, x: Var, y: Var | None) -> tuple[str, int] | None:
         """Where the first element of a tile stands and how far apart its rows are, if nothing follows the sums and they
         are stored in whole vectors."""
+        found = self._store_of_sums(m, x) if y is None else None
+        return (f"{found[0]} + m_first * {found[1]}l", found[1]) if found is not None else None
+
+    def _store_of_sums(self, m: Matmul, x: Var) -> tuple[str, Any] | None:
+        """Where the first element of the first tile of some columns is stored, and how far apart rows are, if nothing
+        follows the sums and columns lie side by side."""
         k = self.k
-        if y is not None or len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d:
+        if (len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d
+                or beneath(k.root, ("reshape", "permute")) is not self.dot):
             return None
-        n = k.root
-        while n is not self.dot:
-            if n.prim not in ("reshape", "permute"):
-                return None
-            n = n.args[0]
         store = self._stored_at(m)
         step = coefficient(store, m.rows[0]) if m.rows else 0
-        if coefficient(store, x) != 1 or step is None:
+        if not same(coefficient(store, x), 1) or step is None:
             return None
-        return (f"{self.names[k.root]} + ({text(substitute(store, {x: Ix(), **{v: Ix() for v in m.rows}}))}) + x0 + "
-                f"m_first * {step}l", step)
+        at = text(substitute(store, {x: Ix(), **{v: Ix() for v in m.rows}}))
+        return f"{self.names[k.root]} + ({at}) + x0", step
 
     # ---- loops over tiles
     def _rows_loop(self, m: Matmul, t: Tile, tiles: Callable[[str, str], list[str]]) -> list[str]:
