@@ -236,3 +236,14 @@ def test_another_process_has_what_main_made(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, str(script), str(tmp_path / "made")], capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("space", ["hybrid", "nd", "nd.contrib", "nd.random", "nd.linalg", "nd.image", "np",
+                                   "np.linalg", "np.fft", "np.random", "npx", "sym", "sym.contrib", "sym.random",
+                                   "sym.linalg", "sym.np", "init", "image", "metric", "autograd", "debug"])
+def test_every_public_function_is_pickled_by_its_name(space: str) -> None:
+    module = functools.reduce(getattr, space.split(".") if space != "hybrid" else [], mx)
+    found = {n: f for n in dir(module) if not n.startswith("_") and callable(f := getattr(module, n))
+             and not inspect.ismodule(f)}
+    lost = [n for n, f in found.items() if pickle.loads(pickle.dumps(f)) != f]
+    assert found and not lost

@@ -75,8 +75,8 @@ def _frozen(argnums: Any) -> int | tuple[int, ...]:
     try:
         return operator.index(argnums) if hasattr(argnums, "__index__") else tuple(map(operator.index, argnums))
     except TypeError:
-        raise AttributeValueError(f"{user_location()}: argnums must be the number of an argument, or several in a tuple "
-                                  f"or list, got {argnums!r}") from None
+        raise AttributeValueError(f"{user_location()}: argnums must be the number of an argument, or several in a "
+                                  f"tuple or list, got {argnums!r}") from None
 
 
 def _ones(x: Any) -> Any:
