@@ -103,7 +103,8 @@ def rooted(x: Any) -> Any:
 @MODES
 @pytest.mark.parametrize(("make", "at", "operator"), [
     (lambda: vmap(logged), 1.0, r"log made a NaN: 1 of 4 elements"),
-    (lambda: grad(logged), 2.0, "log made an infinity"), (lambda: vmap(grad(logged)), 2.0, "gradient of log made an infinity"),
+    (lambda: grad(logged), 2.0, "log made an infinity"),
+    (lambda: vmap(grad(logged)), 2.0, "gradient of log made an infinity"),
     (lambda: checkpoint(logged), 1.0, "log made"), (lambda: jacobian(logged), 2.0, "log made an infinity"),
     (lambda: vmap(hessian(rooted)), 0.0, "gradient of sqrt made"),
     (lambda: lambda x: jvp(logged, [x], [x]), 1.0, "log made a NaN")],
