@@ -157,7 +157,13 @@ class Rules:
             return "a product would read it out of order again and again"
         if n.attrs["axes"][-1] != n.ndim - 1 and n in map(_picture, k.dot.args):
             return "vectors of a convolution hold pixels, not channels"
-        if n.attrs["axes"][-1] != n.ndim - 1 and self.prints is None and any(map(_over_lines, k.dot.args)):
+        return self._refuse_order(n, uses[0])
+
+    def _refuse_order(self, n: Node, u: Use) -> str:
+        """Operands of a convolution that reads neighbours along channels, in another order."""
+        dot = u.kernel.dot
+        if (self.prints is None and n.prim == "permute" and n.args[0].prim != "window" and dot is not None and u.inside
+                and n.attrs["axes"][-1] != n.ndim - 1 and any(map(_over_lines, dot.args))):
             return "weights of a convolution, read along its channels"
         return ""
 
@@ -321,6 +327,7 @@ def _picture(a: Node) -> Node | None:
 
 def _over_lines(a: Node) -> bool:
     """Whether an operand of a contraction is windows over channels-last data."""
+    a = a.args[0] if a.prim == "permute" else a
     return a.prim == "window" and a.attrs["axes"][0] == 1
 
 
