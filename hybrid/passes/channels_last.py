@@ -1,9 +1,9 @@
 """Channels last between the convolutions of a program for GPUs: pixels are rows and filters columns of a product whose
 depth is the channels of one tap after another, so that neighbours in memory are neighbours along it.
 
-The gradient of a convolution's data is such a product too, of the gradient and filters that are exchanged with channels;
-that of its filters is one whose depth is the pixels. All of them stay contractions over windows and read the same
-weights, which are put in order and not packed. What lies between moves as in the layout pass.
+The gradient of a convolution's data is such a product too, of the gradient and filters that are exchanged with
+channels; that of its filters is one whose depth is the pixels. All of them stay contractions over windows and read the
+same weights, which are put in order and not packed. What lies between moves as in the layout pass.
 """
 from __future__ import annotations
 
