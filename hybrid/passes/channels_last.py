@@ -111,6 +111,9 @@ class ChannelsLast(Conversion):
             return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
         if n.prim == "reshape" and n.args[0].ndim == rank and n.shape[:2] == n.args[0].shape[:2] and n.ndim in (4, 5):
             return self._first(ir.reshape(x, (n.shape[0], *n.shape[2:], n.shape[1])), FIRST if n.ndim == 4 else DEEP)
+        if n.prim in ("reshape", "expand") and n.shape[:rank] == n.args[0].shape[:rank]:
+            tail = (*x.shape[:rank], *n.shape[rank:])
+            return self._first(ir.reshape(x, tail) if n.prim == "reshape" else ir.expand(x, tail), back)
         if n.prim == "argreduce" and n.attrs["axis"] >= rank:
             return self._first(make("argreduce", (x,), **n.attrs), back)
         if n.prim == "unwindow" and n.ndim == rank:
