@@ -8,7 +8,9 @@ from ..autograd import traced_grad
 from ..base import pytree
 from ..base.errors import AttributeValueError, ShapeError, user_location
 from ..graph.subgraph import GraphOp, Subgraph
+from ..base.scope import tracing
 from ..graph.symbol import Symbol
+from ..jit.watches import Watch
 from ..ir import Node
 from ..nd.control_flow import _Scope
 from ..ops.attributes import Attrs
@@ -141,13 +143,20 @@ def _permuted(x: Symbol, order: Sequence[int]) -> Symbol:
 def vectorized(one: Callable[..., list[Any]], values: Sequence[Symbol], flags: Sequence[bool]) -> list[Symbol]:
     """Results of ``one`` for each slice along axis 0 of the values whose flag is set; traced values all."""
     order = [i for i, flag in enumerate(flags) if flag] + [i for i, flag in enumerate(flags) if not flag]
-    with _Scope("vmap") as scope:
+    watches: list[Watch] = []
+    with _Scope("vmap", watches=watches) as scope:
         outer = [scope.outer(values[i]) for i in order]
         inner = [scope.variable(x, sliced=flags[i]) for x, i in zip(outer, order)]
         found = dict(zip(order, inner))
         results = [scope.root(x) for x in one(*(found[i] for i in range(len(values))))]
-    op = Vectorized(scope.subgraph(results), sum(flags))
-    return scope.node(op, {"num_args": len(scope.inputs), "num_outputs": len(results)})
+        roots = results + [scope.root(x) for w in watches for x in w.values]
+    op = Vectorized(scope.subgraph(roots), sum(flags))
+    given = scope.node(op, {"num_args": len(scope.inputs), "num_outputs": len(roots)})
+    rest = iter(given[len(results):])
+    trace = tracing()
+    for w in watches:                                            # for each example, when the program has run
+        trace.watch(unflatten(w.form, [next(rest) for _ in w.values]), w.call, w.what, w.at, w.mapped + 1)
+    return given[:len(results)]
 
 
 def over_rows(heads: Sequence[Symbol], h: int, wanted: Sequence[Symbol]) -> list[Symbol]:
