@@ -101,7 +101,8 @@ def _number(w: str) -> str:
 def _bare(line: Words, found: Variables) -> Words:
     """A line without parentheses around a variable, a whole value or other parentheses."""
     for at, w in enumerate(line):
-        if w != "(" or at and (is_name(line[at - 1]) or line[at - 1] in (")", "]")) or "__attribute__" in line[at - 2:at]:
+        after = line[at - 1] if at else " "
+        if w != "(" or is_name(after) or after in ")]" or "__attribute__" in line[max(at - 2, 0):at]:
             continue
         end = closing(line, at)
         inside, before = line[at + 1:end], _last(line[:at])
@@ -113,13 +114,14 @@ def _bare(line: Words, found: Variables) -> Words:
 
 
 def _listed(line: Words) -> bool:
-    """Whether there is a comma outside of parentheses, or nothing but a type."""
+    """Whether words are a list, a type or statements, which need their parentheses."""
     depth = 0
     for w in line:
         depth += (w in "([{") - (w in ")]}")
         if w == "," and not depth:
             return True
-    return not line or line[-1] == "*" or line[0] == "{" or all(w.isspace() or is_name(w) for w in line) and len(line) > 1
+    names = len(line) > 1 and all(w.isspace() or is_name(w) for w in line)
+    return not line or line[-1] == "*" or line[0] == "{" or names
 
 
 def _short(line: Words, found: Variables) -> Words:

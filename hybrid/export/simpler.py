@@ -91,7 +91,7 @@ def _is_hint(s: Stmt) -> bool:
 
 def _spread(body: tuple[Stmt, ...], beside: list[Stmt], outer: set[str], last: bool) -> tuple[Stmt, ...]:
     """Statements that stood in braces: without them where nothing else has the names that they declare. beside: the
-    statements around them. last: whether none follows; arrays of statements that are followed give their memory back."""
+    statements around them. last: whether none follows; else arrays give their memory back."""
     names = _declared(body)
     if not names:
         return body
@@ -123,8 +123,8 @@ def _once(s: For) -> tuple[Stmt, ...]:
 
 # ---- parameters
 def with_read_parameters(code: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """The functions of a program without parameters that they do not read, and calls without those arguments. A function
-    that is called through a pointer, or from elsewhere, keeps its own."""
+    """The functions of a program without parameters that they do not read, and calls without those arguments. A
+    function that is called through a pointer, or from elsewhere, keeps its own."""
     for _ in range(ROUNDS):
         lines = flat(code)
         unread = {f.name: gone for f in code if isinstance(f, Function) and (gone := _unread(f))}

@@ -159,7 +159,7 @@ class Variables:
 
     @staticmethod
     def is_read(line: Words, rest: Sequence[Stmt]) -> bool:
-        """False for a declaration of what the statements that follow do not name, and whose value is arithmetic alone."""
+        """False for a declaration that no statement after it names, and whose value is arithmetic alone."""
         found = initialized(line)
         if found is None or any(found[1] in words for words in flat(rest)):
             return True

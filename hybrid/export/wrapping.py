@@ -1,9 +1,10 @@
 """Lines of at most 120 columns: longer ones go on in the next line, after a comma or before an operator."""
 from __future__ import annotations
 
+import textwrap
 from typing import Iterable, Sequence
 
-from ..ir.parse import Words
+from ..ir.parse import Words, words as lexed
 
 WIDEST = 120
 INDENT = "    "                        # of what goes on, beside the statement's own
@@ -17,8 +18,10 @@ def wrapped(lines: Iterable[Words]) -> list[str]:
 
 def _parts(line: Words) -> list[str]:
     text = "".join(line)
-    if len(text) <= WIDEST or "\n" in text or any(w.startswith(("//", "/*")) and w != line[-1] for w in line[:1]):
+    if len(text) <= WIDEST or "\n" in text:
         return [text]
+    if line[-1].startswith("//"):
+        return _commented(line)
     indent = line[0] if line[0].isspace() else ""
     end = " \\" if line[bool(indent)] == "#" else ""
     out: list[str] = []
@@ -31,6 +34,14 @@ def _parts(line: Words) -> list[str]:
         while rest and rest[0] == " ":
             rest = rest[1:]
     return [*(part + end for part in out[:-1]), out[-1]]
+
+
+def _commented(line: Words) -> list[str]:
+    """A line with a comment at its end, which stands before it instead."""
+    indent = line[0] if line[0].isspace() else ""
+    code = "".join(line[:-1]).rstrip()
+    said = textwrap.wrap(line[-1][2:].strip(), WIDEST - len(indent) - 3, break_long_words=False, break_on_hyphens=False)
+    return [f"{indent}// {part}" for part in said] + (wrapped([line[:len(lexed(code))]]) if code else [])
 
 
 def _break(line: Sequence[str], room: int) -> int:

@@ -3,7 +3,8 @@
  * which of them a model runs is decided when it is loaded. */
 #if defined(@NAME@_DISPATCH) && !defined(@NAME@_VARIANT)
 #define HY_LEVEL(level) \
-  __attribute__((visibility("hidden"))) void @name@_call_##level(const struct @name@_model *m, char *workspace, const void *const *inputs, void *const *outputs@MORE_TYPE@); \
+  __attribute__((visibility("hidden"))) void @name@_call_##level(const struct @name@_model *m, \
+      char *workspace, const void *const *inputs, void *const *outputs@MORE_TYPE@); \
   __attribute__((visibility("hidden"))) void @name@_prepare_##level(struct @name@_model *m, char *once);
 HY_LEVEL(v4) HY_LEVEL(v3) HY_LEVEL(base)
 static int hy_level(void) {
