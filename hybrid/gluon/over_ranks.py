@@ -13,7 +13,7 @@ from .. import ir
 from ..base.device import Context, array_module
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
-from ..collective.sums import Buckets, wire_dtype
+from ..collective.sums import Buckets, bucketed, wire_dtype
 from ..ir import HostCall, Node
 from ..mxnet.dist_kvstore import host, put, spread, sum_rows
 
@@ -91,25 +91,37 @@ class OverRanks:
                            f"call trainer.step outside of the hybridized function")
 
     def in_program(self, grads: Sequence[Node]) -> list[Node]:
-        """Sums over the ranks of gradients in a program, which is cut here: what lies before and after is compiled."""
+        """Sums over the ranks of gradients in a program. It is cut where the gradients of a bucket are complete: their
+        sum begins there, and the rest of the backward pass goes on meanwhile. The last cut waits for all sums."""
         infos = tuple((tuple(g.shape), np.dtype(g.dtype)) for g in grads)
         arrays_of = [(i, *info) for i, info in enumerate(infos)]
+        groups, what = bucketed(arrays_of), f"{self.name}, compiled"
 
         @functools.cache
         def of(gpu: Context | None) -> Buckets:
             return Buckets(self.world, arrays_of, self.wire, gpu)
 
-        def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        def run(number: int, xp: Any, arrays: Sequence[Any]) -> list[Any]:
+            given = dict(zip(groups[number], arrays))
             gpu = None if xp is np else self.store.gpu_of([wrap(a, Context("gpu", a.device.id)) for a in arrays])
             buckets = of(gpu)
 
             def fill(i: int, view: Any) -> None:
-                view[...] = arrays[i] if xp is np or gpu is not None else arrays[i].get()
+                view[...] = given[i] if xp is np or gpu is not None else given[i].get()
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
-            buckets.sum(fill, f"{self.name}, compiled")
-            return [xp.array(buckets.views[i]) for i in range(len(arrays))]
-        return ir.host(HostCall(f"{self.name}: sum of gradients over the ranks", run, infos), list(grads))
+            buckets.begin(number, fill, what)
+            if number < len(groups) - 1:
+                return [xp.zeros((1,), np.int64)]
+            buckets.finish()
+            return [xp.array(buckets.views[i]) for i in range(len(infos))]
+        found: list[Node] = []                              # the sums; before, what orders the calls
+        for number, group in enumerate(groups):
+            outputs = infos if number == len(groups) - 1 else (((1,), np.dtype(np.int64)),)
+            call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {number + 1} of {len(groups)}",
+                            functools.partial(run, number), outputs)
+            found = ir.host(call, [*(grads[i] for i in group), *found])
+        return found
 
 
 def _on(raw: np.ndarray, ctx: Any) -> Any:

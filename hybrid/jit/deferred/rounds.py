@@ -89,7 +89,8 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
             return ordinary()
         key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
-        if node is not None and node.ready and off and node.as_it_was() and not (node.waiting and node.waits(r.root.seconds)):
+        if (node is not None and node.ready and off and node.as_it_was()
+            and not (node.waiting and node.waits(r.root.seconds))):
             r.node.likely = node
             return put_off(r, node)
         settle(r, "another call followed than in the rounds before it")
