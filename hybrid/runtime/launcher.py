@@ -20,7 +20,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import background, toolchain, warmed
+from . import background, shared_objects, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
@@ -65,7 +65,7 @@ def _compiled() -> Path | None:
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")
     try:
-        return toolchain.build(_text(), include, f"{sys.version} {np.__version__}")[0]
+        return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}")[0]
     except (CompileError, OSError):
         return None
 
@@ -108,6 +108,22 @@ def part(name: str) -> Any:
     """Another class of the launcher's: Track (kernels/c/launcher_rounds.h), Front or Either (launcher_ways.h); None
     where the launcher is not there (yet)."""
     return getattr(_module[0], name) if _module else None
+
+
+class Made:
+    """The launchers of one bound program: of those with the same purpose the newest, and how often all were called."""
+
+    def __init__(self) -> None:
+        self._calls, self._of = 0, {}                    # type: int, dict[Any, Any]
+
+    def add(self, purpose: Any, made: Any) -> None:
+        """A launcher, which takes the place of the one that had its purpose."""
+        old, self._of[purpose] = self._of.get(purpose), made
+        self._calls += old.calls if old is not None else 0
+
+    def calls(self) -> int:
+        """How often they were called."""
+        return self._calls + sum([made.calls for made in self._of.values()])
 
 
 def prepare() -> None:
