@@ -170,11 +170,13 @@ def overlapped() -> None:
     sums.Buckets.begin = lambda self, number, *rest: (events.append(("begun", number)), begin(self, number, *rest))[1]
     sums.Buckets.finish = lambda self: (events.append(("finished", 0)), finish(self))[1]
     sums.BUCKET_BYTES = 64                               # a bucket for each weight, with the bias before it
+    os.environ["HYBRID_OVERLAP"] = "1"
     try:
         got = train(compiled=True)
     finally:
         staged.StagedProgram._stretch, sums.Buckets.begin, sums.Buckets.finish = stretch, begin, finish
         sums.BUCKET_BYTES = 4 << 20
+        del os.environ["HYBRID_OVERLAP"]
     assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
     step = events[:len(events) // len(data()[0])]
     assert events == step * len(data()[0]), events
