@@ -10,13 +10,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
 FILE, FUNCTION = 400, 50
 LONG_FILES = set("""
-    codegen/printers/products/contraction.py hybrid/buffers/array.py
-    hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/ir/size.py
-    hybrid/jit/trace.py hybrid/runtime/cpu.py
-    tests/traps/surroundings_standard.py
+    hybrid/buffers/array.py hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/ir/size.py
+    hybrid/jit/trace.py hybrid/runtime/cpu.py tests/traps/surroundings_standard.py
 """.split())
 LONG_FUNCTIONS = set("""
-    codegen/printers/products/contraction.py:_tile codegen/printers/products/packing.py:_micro
     hybrid/gluon/traced_step.py:step hybrid/jit/compiled_call.py:__init__ hybrid/jit/trace.py:__init__
     hybrid/jit/trace.py:_entry hybrid/jit/trace.py:_run_traced
 """.split())

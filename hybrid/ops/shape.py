@@ -33,8 +33,7 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
     if reverse:
         return mx_reshape(shape[::-1], codes[::-1])[::-1]
     out: list[int] = []
-    i, at, unknown = 0, 0, -1
-    codes = list(codes)
+    i, at, unknown, codes = 0, 0, -1, list(codes)
     if codes.count(-1) - sum(c == -4 and -1 in codes[k + 1:k + 3] for k, c in enumerate(codes)) > 1:
         raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: only one axis can be inferred with -1")
 
