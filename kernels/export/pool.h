@@ -11,11 +11,6 @@
 #define HY_READ(x) (x)
 #define HY_WRITE(x, value) ((x) = (value))
 #endif
-#if HY_SPIN > 0 && (defined(__x86_64__) || defined(__i386__))
-#define HY_PAUSE() __builtin_ia32_pause()        /* what is waited for comes sooner when nobody reads it all the time */
-#else
-#define HY_PAUSE() ((void)0)
-#endif
 struct hy_worker { hy_pool *pool; int number; pthread_t thread; };
 struct hy_pool {
   pthread_mutex_t owner, lock;          /* of who runs a loop now; of all that follows */
@@ -56,7 +51,7 @@ static void *hy_work(void *given) {
     if (HY_SPIN > 0) {
       pthread_mutex_unlock(&pool->lock);
       for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->next) >= HY_READ(pool->parts) && !HY_READ(pool->stop)
-           && hy_now() < until;) HY_PAUSE();
+           && hy_now() < until;) {}
       pthread_mutex_lock(&pool->lock);
     }
     while (!pool->stop && pool->next >= pool->parts) pthread_cond_wait(&pool->wake, &pool->lock);
@@ -77,7 +72,7 @@ static void hy_run(const hy_team *hy, hy_part part, const void *shared, int part
   hy_help(pool, 0);
   if (HY_SPIN > 0 && pool->finished < parts) {
     pthread_mutex_unlock(&pool->lock);
-    for (int64_t until = hy_now() + HY_SPIN / 2; HY_READ(pool->finished) < parts && hy_now() < until;) HY_PAUSE();
+    for (int64_t until = hy_now() + HY_SPIN / 2; HY_READ(pool->finished) < parts && hy_now() < until;) {}
     pthread_mutex_lock(&pool->lock);
   }
   while (pool->finished < parts) pthread_cond_wait(&pool->done, &pool->lock);
