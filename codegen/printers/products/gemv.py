@@ -87,9 +87,10 @@ class Dots(Panels):
         sn = m.b.stride(n) or 0
         cells = [(i, j) for i in range(rows) for j in range(unroll)]
         deep = partial_sums.in_blocks("sum", self.d, depth // L // (DEEP // partial_sums.TERMS))
+        zero = "{{0}}" if L > 1 else "{0}"
         out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix()}, m)} + nb * {sn}l;",
                " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells),
-               *([f"{self.V} total[{len(cells)}] = {{{{0}}}}, lost[{len(cells)}] = {{{{0}}}};"] if deep else [])]
+               *([f"{self.V} total[{len(cells)}] = {zero}, lost[{len(cells)}] = {zero};"] if deep else [])]
         steps = []
         if rows > 1 and n.extent * depth * self.d.itemsize > FAR:
             ahead = max(unroll * sn, AHEAD // self.d.itemsize if sn == depth else 0)
@@ -122,6 +123,9 @@ class Dots(Panels):
     def _total(self, s: str, c: int) -> str:
         """All of a sum; what rounding lost counts where it is a number."""
         m = f"m{self.V[1:]}"
+        if self.lanes == 1:
+            return (f"{self._flushed(s, c)} {{ const {self.V} y = total[{c}] + lost[{c}]; "
+                    f"{s} = y == y ? y : total[{c}]; }}")
         return (f"{self._flushed(s, c)} {{ const {self.V} y = total[{c}] + lost[{c}]; const {m} known = ({m})(y == y); "
                 f"{s} = ({self.V})((({m})y & known) | (({m})total[{c}] & ~known)); }}")
 
