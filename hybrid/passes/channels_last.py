@@ -43,8 +43,8 @@ class ChannelsLast(Conversion):
         return None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
-        """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for each
-        channel, neighbouring threads have neighbouring channels."""
+        """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for
+        each channel, neighbouring threads have neighbouring channels."""
         work, rank = math.prod(shape) * math.prod(w.shape[1:]), len(shape) - 2
         if groups == 1 or w.dtype != win.dtype or not self.takes(w.dtype) or not self._pays(work, between):
             return None
