@@ -188,7 +188,7 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
         given, extra, marks = (list(nodes[:len(inputs)]), nodes[len(inputs):len(inputs) + len(every)],
                                iter(nodes[len(inputs) + len(every):]))
         if trainer._ranks is not None and grad_slots:
-            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots])):
+            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots], trace.ctx)):
                 given[s] = total
         new = applied(prepared.program, given) if prepared is not None else []
         for k, some in touched.items():
