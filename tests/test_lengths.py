@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
 FILE, FUNCTION = 400, 50
 LONG_FILES = set("""
-    hybrid/buffers/array.py hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/ir/size.py
+    hybrid/buffers/array.py hybrid/ir/size.py
     hybrid/jit/trace.py hybrid/runtime/cpu.py tests/traps/surroundings_standard.py
 """.split())
 LONG_FUNCTIONS = set("""

@@ -12,7 +12,7 @@ from ..mxnet import initializer
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context, cpu, current_context
-from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
 from ..numpy import ndarray
 from ..base.profiling import unheard
 from ..base.scope import SCOPE, tracing
@@ -20,24 +20,9 @@ from ..graph.symbol import Symbol, known, var
 from ..base.scope import untraced
 from ..autograd.traced_grad import parameter_gradient
 from .parameter_parts import Parts
+from .parameter_values import STORAGE, check_loaded, devices_of, draw, fits, shape_known
 from .per_device import VERSION, PerDevice
 from .stored_rows import SparseAccess
-
-STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
-
-
-def shape_known(shape: Any) -> bool:
-    """Whether every length is a positive number (0 and -1 are unknown)."""
-    return shape is not None and all(s > 0 for s in shape)
-
-
-def _devices(ctx: Any) -> list[Context]:
-    """The devices that an argument names: one, several, or (None) the current one."""
-    out: list[Any] = [current_context()] if ctx is None else [ctx] if isinstance(ctx, (Context, str)) else list(ctx)
-    if not all(isinstance(c, Context) for c in out):
-        raise AttributeValueError(f"ctx must be a device such as hybrid.cpu() or hybrid.gpu(0), or a list of them, "
-                                  f"got {ctx!r}")
-    return out
 
 
 class Parameter(Parts, SparseAccess):
@@ -50,14 +35,13 @@ class Parameter(Parts, SparseAccess):
     """
 
     def __init__(self, name: str, grad_req: str = "write", shape: Any = None, dtype: Any = np.float32,
-                 lr_mult: float = 1.0, wd_mult: float = 1.0,
-                 init: Any = None, allow_deferred_init: bool = False, differentiable: bool = True,
-                 stype: str = "default", grad_stype: str = "default"):
+                 lr_mult: float = 1.0, wd_mult: float = 1.0, init: Any = None, allow_deferred_init: bool = False,
+                 differentiable: bool = True, stype: str = "default", grad_stype: str = "default"):
         self.name = name
         self._shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,) if isinstance(shape, int) else None
         self._dtype, self._dtype_given = dt.as_dtype(dtype), dtype
-        self.lr_mult, self.wd_mult, self.init, self._allow_deferred_init, self._differentiable = (lr_mult, wd_mult,
-                init, allow_deferred_init, differentiable)
+        self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
+        self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
         for kind in (stype, grad_stype):
             if kind not in STORAGE:
                 raise AttributeValueError(f"Parameter {name!r}: storage types are {', '.join(STORAGE)}, got {kind!r}")
@@ -122,7 +106,7 @@ class Parameter(Parts, SparseAccess):
         if self._shape is None:
             self._shape = tuple(new)
             return
-        if len(self._shape) != len(new) or any(a not in (0, -1, b) for a, b in zip(self._shape, new)):
+        if not fits(self._shape, new):
             raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, which does not fit {tuple(new)}")
         self._shape = tuple(new)
 
@@ -142,14 +126,14 @@ class Parameter(Parts, SparseAccess):
             warnings.warn(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to "
                           f"initialize it again.", stacklevel=2)
             return
-        contexts = _devices(ctx)
+        contexts = devices_of(ctx)
         default = initializer.create(default_init) or initializer.Uniform()
         chosen = init if init is not None else self.init if self.init is not None else default
         if not shape_known(self._shape):
             if not self._allow_deferred_init:
                 raise ShapeError(f"Parameter {self.name!r} cannot be initialized: its shape {self._shape} is not "
-                                 f"known; give the layer its input size, "
-                                 "or let it be found out at the first call (allow_deferred_init)")
+                                 f"known; give the layer its input size, or let it be found out at the first call "
+                                 f"(allow_deferred_init)")
             self._deferred = (chosen, contexts, default, None)
             self._data = None
             self._changed()
@@ -163,28 +147,19 @@ class Parameter(Parts, SparseAccess):
                 return
             if data is not None and data.stype != "default":
                 data = data.tostype("default")
-            given = None if data is None else data._data if taken and data.context == contexts[0] else array(data,
-                    contexts[0], self._dtype)._data
+            if data is not None and not (taken and data.context == contexts[0]):
+                data = array(data, contexts[0], self._dtype)
+            given = None if data is None else data._data
             # as _blank makes them
             own = isinstance(given, np.ndarray) and given.shape == self._shape and given.ctypes.data % device.ALIGN == 0
             first = self._blank(contexts[0], given if own else None)
             if given is None:
-                self._draw(init if init is not None else default, default, first)
+                draw(self.name, init if init is not None else default, default, first)
             elif not own:
                 first._write(given)
             self._data = PerDevice((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
         self._deferred = None
         self._init_grad()
-
-    def _draw(self, chosen: Any, default: Any, into: NDArray) -> None:
-        """Fill an array. As in MXNet the parameter's name does not matter here: the initializer treats it as a
-        weight."""
-        made = initializer.create(chosen)
-        if not isinstance(made, initializer.Initializer):            # Mixed, Load, a function: they go by the name
-            made(initializer.InitDesc(self.name), into)
-            return
-        caller = default if isinstance(default, initializer.Initializer) else made
-        caller(initializer.InitDesc(self.name, {"__init__": chosen}), into)
 
     def _blank(self, ctx: Context, raw: Any = None) -> NDArray:
         return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx,
@@ -194,8 +169,7 @@ class Parameter(Parts, SparseAccess):
         return {**self.__dict__, "trainer": None}                # a copy has no Trainer yet
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has
-        again."""
+        """Of copies and pickles: arrays are copied without what collects their gradients; a parameter has it again."""
         self.__dict__.update(state)
         if self._data is not None and self._grad_req != "null" and any(x._ag is None for x in self._data.values()):
             self._init_grad()
@@ -213,11 +187,10 @@ class Parameter(Parts, SparseAccess):
         if self._deferred is None:
             return
         if not shape_known(self._shape):
-            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. "
-                                              f"Sizes of 0 come from the first call: "
-                                              "give it an array with no axis of length 0 there, or name them "
-                                              "(in_units, in_channels); "
-                                              "a block of your own may set them in its infer_shape(self, x)")
+            raise DeferredInitializationError(
+                f"Parameter {self.name!r}: its shape {self._shape} is still not known. Sizes of 0 come from the first "
+                "call: give it an array with no axis of length 0 there, or name them (in_units, in_channels); a block "
+                "of your own may set them in its infer_shape(self, x)")
         init, contexts, default, data = self._deferred
         self._make(init, contexts, default, data)
 
@@ -230,17 +203,14 @@ class Parameter(Parts, SparseAccess):
             if ctx in self._data:
                 return self._data[ctx]
             raise HybridError(f"Parameter {self.name!r} was not initialized on {ctx}, only on "
-                              f"{', '.join(map(str, self._data))}; "
-                              f"use net.collect_params().reset_ctx({ctx})")
+                              f"{', '.join(map(str, self._data))}; use net.collect_params().reset_ctx({ctx})")
         if self._deferred is not None:
-            raise DeferredInitializationError(f"Parameter {self.name!r} has not been initialized yet because its "
-                                              f"shape is not known: "
-                                              "call the network once with data, or give the layer its input size "
-                                              "(in_units, in_channels)")
+            raise DeferredInitializationError(
+                f"Parameter {self.name!r} has not been initialized yet because its shape is not known: call the "
+                "network once with data, or give the layer its input size (in_units, in_channels)")
         raise HybridError(f"Parameter {self.name!r} has not been initialized: call net.initialize() (or "
-                          f"net.collect_params().initialize()) "
-                          "before using it. A block whose layers are not attributes of it (kept in a plain list, say) "
-                          "does not see their parameters")
+                          "net.collect_params().initialize()) before using it. A block whose layers are not attributes "
+                          "of it (kept in a plain list, say) does not see their parameters")
 
     # ---- access
     def data(self, ctx: Context | None = None) -> NDArray:
@@ -299,7 +269,7 @@ class Parameter(Parts, SparseAccess):
         if self._data is None:
             if self._deferred is None:
                 raise AttributeValueError(f"Parameter {self.name!r} has not been initialized, so its value cannot be "
-                                          f"set: call initialize() first")
+                                          "set: call initialize() first")
             init, contexts, default, _ = self._deferred
             self._deferred = (init, contexts, default, data)
             self._finish_deferred_init()
@@ -328,7 +298,7 @@ class Parameter(Parts, SparseAccess):
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to other devices; values that differ between several (running statistics) become their mean."""
-        contexts = _devices(ctx)
+        contexts = devices_of(ctx)
         if self._data is not None:
             source = next(iter(self._data.values())) if len(self._data) == 1 else self._reduce()
             self._data = PerDevice((c, source.copyto(c)) for c in contexts)
@@ -381,17 +351,6 @@ class Parameter(Parts, SparseAccess):
         self._traced = None
 
     @property
-    def _deferred_init(self) -> tuple[Any, ...]:
-        """MXNet's name of what is noted until the shape is known: (init, devices, default init, data), empty where
-        nothing is."""
-        return self._deferred or ()
-
-    @_deferred_init.setter
-    def _deferred_init(self, noted: Any) -> None:
-        self._deferred = tuple(noted) or None
-        self._changed()
-
-    @property
     def is_deferred(self) -> bool:
         """Whether it waits for its shape to be initialized."""
         return self._data is None and self._deferred is not None
@@ -422,19 +381,14 @@ class Parameter(Parts, SparseAccess):
         """Take over a loaded value. own: nobody else has it, so that its memory may become the parameter's."""
         if dtype_source not in ("current", "saved"):
             raise AttributeValueError(f"dtype_source must be current or saved, got {dtype_source!r}")
-        if self._shape is not None and (len(self._shape) != len(data.shape)
-                                        or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
-            raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, the loaded value {data.shape}")
+        check_loaded(self, data, cast_dtype)
         if np.dtype(data.dtype) != self._dtype:
-            if cast_dtype and dtype_source == "current":
+            if dtype_source == "current":
                 data = data.astype(self._dtype)
-            elif cast_dtype:
-                self.cast(data.dtype)
             else:
-                raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value "
-                                      f"{np.dtype(data.dtype)}; pass cast_dtype=True to convert")
+                self.cast(data.dtype)
         self._shape = data.shape
-        contexts = _devices(ctx) if ctx else None
+        contexts = devices_of(ctx) if ctx else None
         if self._data is None:
             chosen = contexts or (self._deferred[1] if self._deferred else [current_context()])
             self._make(None, chosen, None, data, own)

@@ -14,7 +14,8 @@ from ..buffers.array import NDArray
 from ..base.device import Context
 from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
 from .constant import Constant
-from .one_parameter import VERSION, Parameter, shape_known
+from .one_parameter import VERSION, Parameter
+from .parameter_values import shape_known
 
 
 class ParameterDict:

@@ -14,6 +14,8 @@ class Parts:
     trainer: Any
     _data: Any
     _check: Any
+    _deferred: Any
+    _changed: Any
 
     def _same(self, part: str, given: Any, found: Any) -> None:
         known = [] if found is None else list(found)
@@ -69,6 +71,16 @@ class Parts:
             return list(self._data.values())
         trace = tracing()
         return self._check(ctx) if trace is None else trace.parameter(self)
+
+    @property
+    def _deferred_init(self) -> tuple[Any, ...]:
+        """MXNet's name of what is noted until the shape is known: (init, devices, default init, data), or ()."""
+        return self._deferred or ()
+
+    @_deferred_init.setter
+    def _deferred_init(self, noted: Any) -> None:
+        self._deferred = tuple(noted) or None
+        self._changed()
 
 
 __all__ = ["Parts"]

@@ -11,6 +11,7 @@ from ..base.device import Context
 from ..base.errors import AttributeValueError, HybridError, user_location
 from ..nd.functions import resolve
 from ..base.scope import tracing
+from .parameter_values import draw
 from .per_device import PerDevice
 
 
@@ -66,13 +67,12 @@ class SparseAccess:
     arrays: Any
     _check: Any
     _blank: Any
-    _draw: Any
     _init_grad: Any
 
     def _make_sparse(self, init: Any, contexts: list[Context], default: Any, data: Any) -> None:
         if data is None:
             data = self._blank(contexts[0])
-            self._draw(init if init is not None else default, default, data)
+            draw(self.name, init if init is not None else default, default, data)
         made = self._stored(data)
         self._data = PerDevice((c, made.copyto(c)) for c in contexts)
         self._deferred = None

@@ -1,29 +1,26 @@
 """Trainer: applies an optimizer to parameters after each backward pass, all of them in one program."""
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
 from .. import optimizer as opt
 from ..base import pending
-from ..buffers.array import NDArray, wrap
-from ..base.device import Context, array_module
+from ..buffers.array import NDArray
+from ..base.device import Context
 from ..base.errors import AttributeValueError, HybridError
-from ..mxnet.kvstore import OVER_PROCESSES, KVStore, KVStoreBase, create, over_processes
-from ..mxnet.nccl_kvstore import summable
-from ..collective import nccl
+from ..mxnet.kvstore import KVStore, KVStoreBase
 from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
 from ..buffers.tape import Slot
 from ..jit.deferred import entrances
 from ..jit.deferred.events import Size
+from .gradient_sums import GradientSums
 from .parameter import Parameter
 from .stored_rows import StoredRows
-
-LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
+from .trainer_arguments import over_ranks, own_store, parameters_of, shards_of, sums_devices
 
 
 class StaleGradientError(HybridError, UserWarning):
@@ -56,22 +53,22 @@ class Trainer:
                  kvstore: Any = "device",
                  compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None,
                  shard_states: bool = False):
-        self._params: list[Parameter] = _parameters(params)
+        self._params: list[Parameter] = parameters_of(params)
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
         self._compression_params = compression_params
         self._contexts = self._check_contexts()
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
         self.stored = StoredRows()                           # the values of row_sparse parameters
-        self._ranks = _ranks(kvstore, compression_params)
-        self._shards = _shards(self._ranks, self._params) if shard_states else None
+        self._ranks = over_ranks(kvstore, compression_params)
+        self._shards = shards_of(self._ranks, self._params) if shard_states else None
         kvstore = kvstore if self._ranks is None else self._ranks
-        self._own_store = _own_store(kvstore, len(self._contexts))
+        self._own_store = own_store(kvstore, len(self._contexts))
         self._reduces = (self._own_store is not None or self._ranks is not None
-                         or _store(kvstore) and len(self._contexts) > 1)
+                         or sums_devices(kvstore) and len(self._contexts) > 1)
         self._on_store(update_on_kvstore)
         self._kind = getattr(kvstore, "type", kvstore)
-        self._sums: dict[int, NDArray] = {}
+        self._sums = GradientSums(self._params, self._contexts, self._ranks, self._kind)
         self._kv_initialized = self._sharing = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
@@ -84,6 +81,7 @@ class Trainer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: the optimizer, which is one without parameters, has these again."""
         self.__dict__.update(state)
+        self._sums = GradientSums(self._params, self._contexts, self._ranks, self._kind)
         self._optimizer.param_dict = dict(enumerate(self._params))
 
     def _on_store(self, wanted: bool | None) -> None:
@@ -331,49 +329,7 @@ class Trainer:
                 self._own_store.pushpull(i, p.list_grad(), priority=-i,
                                          **({"out": p.list_data()} if self._update_on_kvstore else {}))
             return
-        dense = [i for i in numbers if self._params[i].list_grad()[0].stype == "default"]
-        for i in numbers:
-            if i not in dense:
-                self._reduce_rows(i, self._params[i].list_grad())
-        if self._ranks is not None:
-            self._sums.update(self._ranks.gradients({i: self._params[i].list_grad() for i in dense}))
-        elif self._kind == "nccl" and summable([g for i in dense[:1] for g in self._params[i].list_grad()]):
-            nccl.reduce([([g._data for g in grads], self._total(i, grads[0]))
-                         for i in dense for grads in (self._params[i].list_grad(),)], self._contexts)
-        else:
-            for i in dense:
-                self._reduce_here(i, self._params[i].list_grad())
-        if not self._update_on_kvstore:
-            for i in dense:
-                for g in self._params[i].list_grad():
-                    self._sums[i].copyto(g)
-
-    def _reduce_here(self, i: int, grads: Sequence[Any]) -> None:
-        """Add up the gradients of this process's devices."""
-        first = grads[0]
-        total = self._total(i, first)
-        total[...] = first._data
-        for g in grads[1:]:
-            total += g.as_in_context(first._ctx)._data
-
-    def _total(self, i: int, first: Any) -> Any:
-        """Where a parameter's gradients are added up: on the first device."""
-        if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
-            or self._sums[i]._data.dtype != first._data.dtype):
-            self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
-        return self._sums[i]._data
-
-    def _reduce_rows(self, i: int, grads: Sequence[Any]) -> None:
-        """Add up gradients that are sparse."""
-        total = grads[0]
-        for g in grads[1:]:
-            total = total + g.as_in_context(total.ctx)
-        if self._ranks is not None:
-            total = self._ranks.rows(i, total)
-        self._sums[i] = total
-        if not self._update_on_kvstore:
-            for g in grads:
-                g[:] = total
+        self._sums.add(numbers, spread=not self._update_on_kvstore)
 
     def _update(self, work: Sequence[Sequence[int]]) -> None:
         if self._own_store is not None and self._update_on_kvstore:         # it wrote the weights already
@@ -388,7 +344,8 @@ class Trainer:
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
             weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i]) for i,
                        row in zip(numbers, arrays)]
-            grads = [self._sums[i] for i in numbers] if self._update_on_kvstore else [w._ag.grad for w in weights]
+            grads = ([self._sums.totals[i] for i in numbers] if self._update_on_kvstore
+                     else [w._ag.grad for w in weights])
             self._remember(self._updaters[k].update(list(numbers), grads, weights))
             if self._update_on_kvstore:
                 for row in arrays:
@@ -440,65 +397,3 @@ class Trainer:
             if self._shards is not None:
                 self._shards.keep_own(updater)
         self._optimizer.param_dict = dict(enumerate(self._params))
-
-
-def _parameters(params: Any) -> list[Parameter]:
-    if hasattr(params, "keys"):
-        params = [params[k] for k in sorted(params.keys(), key=_natural)]
-    if not isinstance(params, (list, tuple)):
-        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got "
-                                  f"{type(params).__name__}: "
-                                  "give it net.collect_params()")
-    for p in params:
-        if not isinstance(p, Parameter):
-            raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds "
-                                      f"a {type(p).__name__}")
-    twice = [p.name for i, p in enumerate(params) if any(p is q for q in params[:i])]
-    if twice:
-        raise AttributeValueError(f"parameter {twice[0]!r} is given twice; each can be updated once a step")
-    return list(params)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorting key: dense9 before dense10. States are saved by position, and a second network has other numbers in its
-    names."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", str(name))]
-
-
-def _own_store(kvstore: Any, devices: int) -> KVStoreBase | None:
-    """A store of a class of the user's: given as an object, or for several devices by the name of its class."""
-    if isinstance(kvstore, str) and kvstore.lower() in KVStoreBase.kv_registry and devices > 1:
-        return create(kvstore)
-    return kvstore if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore) else None
-
-
-def _ranks(kvstore: Any, compression: Any) -> Any:
-    """How gradients go over several processes, where a store of that kind is given, by its name or as an object."""
-    if isinstance(kvstore, str) and kvstore.lower().startswith(("dist", "horovod")):
-        kvstore = create(kvstore)
-    if not isinstance(kvstore, KVStore) or kvstore.type not in OVER_PROCESSES:
-        return None
-    from .over_ranks import OverRanks  # noqa: PLC0415  loads only for several processes
-    return OverRanks(kvstore, compression)
-
-
-def _shards(ranks: Any, params: Any) -> Any:
-    """How optimizer states are shared out over several processes."""
-    if ranks is None:
-        raise AttributeValueError("shard_states shares optimizer states out over several processes: give a kvstore of "
-                                  "such, 'dist_sync' or 'horovod'")
-    from .sharded import Shards  # noqa: PLC0415  loads only for several processes
-    return Shards(ranks.world, params, ranks.name)
-
-
-def _store(kvstore: Any) -> bool:
-    """Whether gradients of several devices are added up."""
-    if kvstore is None:
-        return False
-    if not isinstance(kvstore, str):
-        kvstore = getattr(kvstore, "type", kvstore)         # an object, as mx.kv.create gives
-    if isinstance(kvstore, str) and (kvstore in LOCAL or kvstore.lower() in KVStoreBase.kv_registry):
-        return True
-    if isinstance(kvstore, str) and kvstore.startswith(("dist", "byteps", "p3")):
-        over_processes(kvstore)
-    raise AttributeValueError(f"kvstore must be None or one of {', '.join(LOCAL)}, got {kvstore!r}")

@@ -1,0 +1,73 @@
+"""What a Trainer is given: parameters, and the store that brings devices and processes together."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..base.errors import AttributeValueError
+from ..mxnet.kvstore import OVER_PROCESSES, KVStore, KVStoreBase, create, over_processes
+from .parameter import Parameter
+
+LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
+
+
+def parameters_of(params: Any) -> list[Parameter]:
+    if hasattr(params, "keys"):
+        params = [params[k] for k in sorted(params.keys(), key=_natural)]
+    if not isinstance(params, (list, tuple)):
+        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got "
+                                  f"{type(params).__name__}: "
+                                  "give it net.collect_params()")
+    for p in params:
+        if not isinstance(p, Parameter):
+            raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds "
+                                      f"a {type(p).__name__}")
+    twice = [p.name for i, p in enumerate(params) if any(p is q for q in params[:i])]
+    if twice:
+        raise AttributeValueError(f"parameter {twice[0]!r} is given twice; each can be updated once a step")
+    return list(params)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorting key: dense9 before dense10. States are saved by position, and a second network has other numbers in its
+    names."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", str(name))]
+
+
+def own_store(kvstore: Any, devices: int) -> KVStoreBase | None:
+    """A store of a class of the user's: given as an object, or for several devices by the name of its class."""
+    if isinstance(kvstore, str) and kvstore.lower() in KVStoreBase.kv_registry and devices > 1:
+        return create(kvstore)
+    return kvstore if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore) else None
+
+
+def over_ranks(kvstore: Any, compression: Any) -> Any:
+    """How gradients go over several processes, where a store of that kind is given, by its name or as an object."""
+    if isinstance(kvstore, str) and kvstore.lower().startswith(("dist", "horovod")):
+        kvstore = create(kvstore)
+    if not isinstance(kvstore, KVStore) or kvstore.type not in OVER_PROCESSES:
+        return None
+    from .over_ranks import OverRanks  # noqa: PLC0415  loads only for several processes
+    return OverRanks(kvstore, compression)
+
+
+def shards_of(ranks: Any, params: Any) -> Any:
+    """How optimizer states are shared out over several processes."""
+    if ranks is None:
+        raise AttributeValueError("shard_states shares optimizer states out over several processes: give a kvstore of "
+                                  "such, 'dist_sync' or 'horovod'")
+    from .sharded import Shards  # noqa: PLC0415  loads only for several processes
+    return Shards(ranks.world, params, ranks.name)
+
+
+def sums_devices(kvstore: Any) -> bool:
+    """Whether gradients of several devices are added up."""
+    if kvstore is None:
+        return False
+    if not isinstance(kvstore, str):
+        kvstore = getattr(kvstore, "type", kvstore)         # an object, as mx.kv.create gives
+    if isinstance(kvstore, str) and (kvstore in LOCAL or kvstore.lower() in KVStoreBase.kv_registry):
+        return True
+    if isinstance(kvstore, str) and kvstore.startswith(("dist", "byteps", "p3")):
+        over_processes(kvstore)
+    raise AttributeValueError(f"kvstore must be None or one of {', '.join(LOCAL)}, got {kvstore!r}")
