@@ -1,6 +1,7 @@
 """Exported networks whose sizes a call gives: results, error codes, and what cannot have such sizes."""
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,7 +77,7 @@ def test_convolutions_of_any_number_of_images(tmp_path: Path) -> None:
     net.initialize(mx.init.Xavier())
     net(nd.ones((1, 16, 14, 14)))
     net.export_c(tmp_path, ("batch", 16, 14, 14), name="net")
-    assert (tmp_path / "net.c").read_text().count("/* convolution: ") == 7
+    assert len(re.findall(r"/\* convolution [13]x[13]: ", (tmp_path / "net.c").read_text())) == 7
     build(tmp_path, "net.c", "example.c", flags=(*FAST, *CHECKED))
     for n in (1, 2, 5):
         same(tmp_path, net, (n,), np.random.RandomState(n).randn(n, 16, 14, 14).astype(np.float32), threads=1 + n % 2)
