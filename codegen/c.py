@@ -166,8 +166,6 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE:
         raise Specialised(f"a kernel of kind {k.kind}")
-    if k.kind == "contraction" and k.dot is not None and any_size(k.dot) and _has_windows(k):
-        size_parameters.refuse_windows(k.dot)
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 
@@ -182,9 +180,12 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
         def gathered(called: str) -> Printed:
             return print_contraction(k, called, target)
-        found = convolution.print_convolution(k, name, target, gathered,
-                                              lambda p: _alone(k, p, target)) if (
-                _has_windows(k) and target.vector > SCALAR and not any_size(k.dot)) else None
+        if not _has_windows(k):
+            return gathered(name)
+        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
+                                              ) if target.vector > SCALAR else None
+        if found is None and any_size(k.dot):
+            size_parameters.refuse_windows(k.dot)
         return found or gathered(name)
     kind = k.kind
     if kind == "concat":

@@ -14,7 +14,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
 from hybrid.codegen.dialect import C
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.emit import Block, Emitter, loop_nest
@@ -285,14 +285,14 @@ class Correlation(Anchored):
                         f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
         body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
                 f"  const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", [v for v in self.around if v.extent > 1])),
+                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", counted(self.around))),
                 f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
                 f"{self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
                 f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",  # noqa: E501
                 *("  " + s for s in channels), "}"]
         head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
                 f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
-                *decode(f"(block / {blocks})", [v for v in outer if v.extent > 1])]
+                *decode(f"(block / {blocks})", counted(outer))]
         return [self.head(),
                 f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
