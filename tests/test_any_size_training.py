@@ -1,4 +1,7 @@
 """Training with programs for any size: recorded calls with their backward pass, and compiled steps, against eager."""
+import gc
+from random import Random
+
 import numpy
 import pytest
 
@@ -260,3 +263,31 @@ def test_what_cannot_be_made_for_any_size_is_made_for_each(monkeypatch):
         close(found, (out.asnumpy(), x.grad.asnumpy()), n)
     assert [why for p in programs_of(net) for why in refused(p)] == ["not for any size"] * 2
     assert not [g for p in programs_of(net) for g in guards(p)]
+
+
+# ---- memory
+def of_type(name):
+    """The objects of a type that there are, by its name."""
+    gc.collect()
+    return [x for x in gc.get_objects() if type(x).__name__ == name]
+
+
+@pytest.mark.parametrize("lengths", [30, 80])
+def test_a_step_with_many_lengths_keeps_no_more_with_every_round(lengths):
+    """A step's launchers are made once for each length, however often others took their place, and they share their
+    working memory; more lengths than have a fast path at a time run on."""
+    step = hybridize(step_of(perceptron(), learning_rate=0.01))
+    data = [batch(n + 4, 20) for n in range(lengths)]
+    rounds = Random(0)
+
+    def calls(count):
+        for _ in range(count):
+            step(*rounds.choice(data))
+    calls(40 * lengths)
+    had = {name: len(of_type(name)) for name in ("Launcher", "Entry", "Bound", "CpuProgram")}
+    calls(40 * lengths)
+    assert {name: len(of_type(name)) for name in had} == had
+    assert len(step.programs) <= 3
+    exe = next(v for f in step._engine._any_size.families for k, v in f.entry.program.memo.items()
+               if k[0] == "executable")
+    assert len(exe._arenas) <= 1

@@ -6,6 +6,7 @@ arguments' class, device, shape, dtype or layout.
 """
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable
 
 from ..base.pending import PUT_OFF
@@ -73,11 +74,13 @@ def _known(form: Any) -> bool:
 
 
 class Ways:
-    """The fast paths into some compiled signatures of one function: the one that was made last comes first."""
-    MOST = 4
+    """The fast paths into some compiled signatures of one function: the one that was made last comes first. Those that
+    others took the place of are kept for a while, and are not made again."""
+    MOST, KEPT = 32, 64
 
     def __init__(self) -> None:
         self.of: dict[Any, Callable[..., Any]] = {}      # by what they lead to
+        self._kept: OrderedDict[Any, Callable[..., Any]] = OrderedDict()         # of these and others
         # all of them as one; a list, so that others keep hold of it
         self.call: list[Callable[..., Any] | None] = [None]
 
@@ -85,7 +88,19 @@ class Ways:
         """A way that leads to an end, or that there is none."""
         ways = {e: w for e, w in self.of.items() if e is not end}
         self.of = {end: way, **dict(list(ways.items())[:self.MOST - 1])} if way is not None else ways
+        self._kept.pop(end, None)
+        if way is not None:
+            self._kept[end] = way
+            while len(self._kept) > self.KEPT:
+                self._kept.popitem(last=False)
         self.call[0] = _either(tuple(self.of.values()))
+
+    def again(self, end: Any) -> bool:
+        """Whether there is a way that another one took the place of, which is open again now."""
+        way = self._kept.get(end) if end not in self.of else None
+        if way is not None:
+            self.add(end, way)
+        return way is not None
 
     def lay_anew(self) -> None:
         """There are none; each that is still asked for is laid again at once."""
@@ -96,6 +111,7 @@ class Ways:
     def clear(self) -> None:
         """There are none."""
         self.of, self.call[0] = {}, None
+        self._kept.clear()
 
 
 def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:

@@ -631,7 +631,7 @@ class Hybridized:
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
         if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
-            if entry.missed % RENEW == 0:
+            if entry.missed % RENEW == 0 and not self._ways.again(entry):
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
             entry.missed += 1

@@ -89,7 +89,8 @@ class CpuProgram:
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
         self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
                 recipe.written), recipe.simple
-        self._arenas: list[np.ndarray] = []
+        self._arenas: list[np.ndarray] = []                      # a symbolic program's sizes share one list
+        self.one_of_many = False                                 # sizes of a symbolic program
         self.patience = Patience(recipe.work, bool(self._written))
         # read only to prepare: no call wants them
         self._unread = {slot for slot, way in zip(recipe.slots, recipe.ways) if way is not None}
@@ -134,9 +135,10 @@ class CpuProgram:
 
     def _arena(self) -> np.ndarray:
         try:
-            return self._arenas.pop()
+            found = self._arenas.pop()
         except IndexError:
             return aligned_bytes(self._arena_bytes)
+        return found if len(found) >= self._arena_bytes else aligned_bytes(self._arena_bytes)
 
     def check(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Arrays as the program reads them: C order, aligned, native; ValueError when shapes or dtypes differ."""
@@ -252,11 +254,11 @@ class Bound:
         # the next call is the last that goes this way: a launcher with an arena of its own is there
         self._once = False
         self._launched: Any = launcher.later                     # the launcher of ``launched``
-        self._launchers: list[Any] = []                          # all that were made
+        self._launchers = launcher.Made()
         self.calls = 0                                           # that went another way
 
     def _table(self) -> tuple[Any, Any]:
-        arena = aligned_bytes(self.program._arena_bytes)
+        arena = self.program._arena()
         table = _new("void *[]", self.program._arena_slot + 1)
         for i, pointer in self._keep:
             table[i] = pointer
@@ -291,7 +293,7 @@ class Bound:
                      program._lib)
         self._once = True
         self._tables.clear()
-        self._launchers.append(found)
+        self._launchers.add(bool(counters), found)               # with and without counters
         return None if self.changed() else found
 
     def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
@@ -303,7 +305,7 @@ class Bound:
 
     def uses(self) -> int:
         """How often it was called."""
-        return self.calls + sum(found.calls for found in self._launchers)
+        return self.calls + self._launchers.calls()
 
     def changed(self) -> bool:
         """Whether values that were prepared are of parameters as they were before a change."""
@@ -342,6 +344,8 @@ class Bound:
         if self._once:
             self._once = False
             tables.clear()
+        elif self.program.one_of_many:                           # the next call may be of another size
+            self.program._arenas.append(entry[1])
         else:
             tables.append(entry)
         return fresh if self._finished else self._rest(arrays, fresh)

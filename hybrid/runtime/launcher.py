@@ -110,6 +110,22 @@ def part(name: str) -> Any:
     return getattr(_module[0], name) if _module else None
 
 
+class Made:
+    """The launchers of one bound program: of those with the same purpose the newest, and how often all were called."""
+
+    def __init__(self) -> None:
+        self._calls, self._of = 0, {}                    # type: int, dict[Any, Any]
+
+    def add(self, purpose: Any, made: Any) -> None:
+        """A launcher, which takes the place of the one that had its purpose."""
+        old, self._of[purpose] = self._of.get(purpose), made
+        self._calls += old.calls if old is not None else 0
+
+    def calls(self) -> int:
+        """How often they were called."""
+        return self._calls + sum([made.calls for made in self._of.values()])
+
+
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None:

@@ -33,6 +33,7 @@ class SizedProgram:
         self.recipe, self.report = built.recipe, built.report
         self._library = _opened(built)
         self._prepare: CpuProgram | None = None
+        self._arenas: list[np.ndarray] = []
         self.compiled_here = int(built.ran)
         if built.prepare is not None:
             part = built.prepare
@@ -48,6 +49,7 @@ class SizedProgram:
         program = CpuProgram.__new__(CpuProgram)
         program._set(of_sizes(self.recipe, self.dims, [sizes[d.name] for d in self.dims]), self._library, self._prepare,
                      self._again, self.report)
+        program._arenas, program.one_of_many = self._arenas, True
         return program
 
 

@@ -28,7 +28,8 @@ static int run(Launcher *self, void **table, void *stream) {
     if (go == 1 && run_device(self->device, table, self->arena_slot, stream)) go = -1;
     return go == 1 && self->step ? note(self, self->step) : go;
   }
-  void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
+  size_t bytes = self->arena_bytes;
+  void *arena = take_arena(self->arenas, &bytes);
   if (!arena) { PyErr_NoMemory(); return -1; }
   table[self->arena_slot] = arena;
   int go = self->step ? prepared(self->step) : 1;
@@ -38,7 +39,7 @@ static int run(Launcher *self, void **table, void *stream) {
     Py_END_ALLOW_THREADS
     if (self->step) go = note(self, self->step);
   }
-  if (self->arenas < MAX_ARENAS) self->arena[self->arenas++] = arena; else free(arena);
+  give_arena(self->arenas, arena, bytes);
   return go;
 }
 
@@ -140,7 +141,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   self->cls = (PyTypeObject *)Py_NewRef(cls);
   self->allocate = Py_NewRef(allocate), self->places = Py_NewRef(places), self->form = form == Py_None ? NULL : Py_NewRef(form);
   self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
-  if (!(self->keep = PyTuple_Pack(2, fixed, library))) { Py_DECREF(self); return NULL; }
+  if (!(self->keep = PyTuple_Pack(2, fixed, library)) || (net && !(self->arenas = join_arenas(self->net)))) { Py_DECREF(self); return NULL; }
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
   if (PyErr_Occurred() || check_places(places) || check_form(self->form, (int)PyTuple_GET_SIZE(inputs)) || fill(self, inputs, outputs, fixed, counters)
@@ -178,7 +179,7 @@ static int launcher_clear(PyObject *object) {
 static void launcher_dealloc(PyObject *object) {
   Launcher *self = (Launcher *)object;
   PyObject_GC_UnTrack(object);
-  while (self->arenas) free(self->arena[--self->arenas]);
+  leave_arenas(self->arenas);
   for (int i = 0; i < self->counters; i++) { Py_DECREF(self->counter[i]); Py_DECREF(self->seen[i]); }
   for (int i = 0; self->input && i < self->inputs; i++) { Py_XDECREF(self->input[i].descr); Py_XDECREF(self->input[i].shape); }
   for (int i = 0; self->output && i < self->outputs; i++) { Py_XDECREF(self->output[i].descr); Py_XDECREF(self->output[i].shape); }

@@ -1,7 +1,7 @@
 /* What a launcher (launcher.c) is, whether everything is as it was when it was made, and its results. */
 typedef void (*Net)(void **);
 typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; PyObject *shape; size_t bytes; } Spec;
-enum { MAX_COUNTERS = 4, MAX_ARENAS = 16, MAX_OUTPUTS = 64 };
+enum { MAX_COUNTERS = 4, MAX_OUTPUTS = 64 };
 enum { ONE, TUPLE, LIST };                     /* what the results come in */
 
 /* What belongs to a call of a training step beside its program (hybrid/jit/fast_step.py). */
@@ -18,6 +18,7 @@ typedef struct {
   Gradient *gradient;
 } Step;
 
+#include "launcher_arenas.h"
 #include "launcher_device.h"
 
 typedef struct {
@@ -29,11 +30,11 @@ typedef struct {
   PyObject *places;                            /* a tuple of (where, name or None, value), see places_hold */
   PyObject *form;                              /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
-  int inputs, outputs, kind, slots, arena_slot, training, counters, arenas;
+  int inputs, outputs, kind, slots, arena_slot, training, counters;
   size_t arena_bytes;
   Spec *input, *output;
   void **table;                                /* fixed pointers; the others are filled in at each call */
-  void *arena[MAX_ARENAS];                     /* free ones: one call holds one */
+  Arenas *arenas;                              /* NULL on a GPU */
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
   Step *step;                                  /* or NULL */
   Device *device;                              /* or NULL: the CPU */

@@ -76,7 +76,7 @@ class Bound:
         self.plan = self._lay_out()
         self._arenas: dict[int, tuple[int, Any]] = {}
         self._launched: Any = launcher.later
-        self._launchers: list[Any] = []
+        self._launchers = launcher.Made()
         self.calls = 0
 
     def _lay_out(self) -> native.NativePlan:
@@ -182,7 +182,7 @@ class Bound:
             device = self._device()
         found = made(cls, 0, self._entries, self._arena_at, 0, tuple(self._checks), tuple(own), (), ctx, scope,
                      bool(train), counters, places, form, allocate, kind, step, self, device)
-        self._launchers.append(found)
+        self._launchers.add(bool(counters), found)               # with and without counters
         return found
 
     def _empty(self, shape: tuple[int, ...], dtype: Any) -> tuple[Any, int, Any, bool]:
@@ -211,7 +211,7 @@ class Bound:
 
     def uses(self) -> int:
         """How often it was called."""
-        return self.calls + sum(found.calls for found in self._launchers)
+        return self.calls + self._launchers.calls()
 
     def changed(self) -> bool:
         """Never: nothing is prepared from parameters."""
