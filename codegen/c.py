@@ -180,12 +180,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
         def gathered(called: str) -> Printed:
             return print_contraction(k, called, target)
-        if not _has_windows(k):
-            return gathered(name)
         found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
-                                              ) if target.vector > SCALAR else None
-        if found is None and any_size(k.dot):
-            size_parameters.refuse_windows(k.dot)
+                                              ) if _has_windows(k) and target.vector > SCALAR else None
         return found or gathered(name)
     kind = k.kind
     if kind == "concat":

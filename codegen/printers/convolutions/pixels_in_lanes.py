@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint, may_exceed, same
 from hybrid.ir.rewriting import expressions, parts, used
@@ -84,6 +84,7 @@ class Direct(Anchored):
                 at = padded_operand.index_of(m.b.node, m.b.index, below)
                 img = padded_operand.image(below, at,
                                            frozenset([*m.batch, *m.columns[:-2 if len(m.columns) > 2 else -1]]))
+                m.b.address = img.address
             return m, img
         raise Refused("no windows")
 
@@ -92,7 +93,7 @@ class Direct(Anchored):
         if not m.columns or not m.depth:
             raise Refused("no columns or no depth")
         self.x = m.columns[-1]
-        of_image = {v for i in self.image.at[:self.image.fixed] for v in variables(i)} if self.image else set()
+        of_image = self.image.around if self.image is not None else set()
         self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in of_image else None
         outer = [*m.batch, *m.columns[:-2 if self.y else -1]]
         around = of_image if self.image is not None else set(outer)
@@ -239,7 +240,7 @@ class Direct(Anchored):
         """Address of the first pixel of an image."""
         img, m = self.image, self.m
         assert m.b.address is not None and m.b.base is not None
-        return self.base(linear(img.shape, img.at[img.fixed:]), "image",
+        return self.base(img.address, "image",
                          zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
 
     def tiles(self, parallel: bool) -> list[str]:

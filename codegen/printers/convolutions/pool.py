@@ -9,7 +9,7 @@ import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, may_exceed
 
@@ -18,7 +18,7 @@ from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.nest import Cut
 from hybrid.codegen.schedule.tiling import Target, counted, decode
-from hybrid.codegen.dialect import OF_TEAM, TEAM, C
+from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import Block, identity
@@ -27,7 +27,6 @@ from hybrid.codegen.loops import PARALLEL_WORK, Printed, signature, work_of
 from hybrid.codegen.lanes import F32, Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 
-ONE = "#pragma omp parallel num_threads(1)"
 TAPS = 32                       # elements of a window up to which it is written out
 
 
@@ -68,8 +67,8 @@ class _Pool(Anchored):
         self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
         at = padded_operand.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
         self.image = padded_operand.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))
-        self.address = linear(self.image.shape, at[self.image.fixed:])
-        self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
+        self.address = self.image.address
+        self.outer = [v for v in self.loops if v in self.image.around]
         self.inner = [v for v in self.loops if v not in self.outer and (v is self.loops[-1]
                                                                         or may_exceed(v.extent, 1))]
         if not all(map(fixed, [*sizes, *self.image.shape, *(v.extent for v in self.inner)])):

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
-from hybrid.codegen.dialect import C
+from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import Printed
@@ -125,6 +127,10 @@ class Correlation(Anchored):
             raise Refused("other roles of the axes")
         if any(m.a.stride(v) is None for v in [*m.depth, self.row]):
             raise Refused("steps that are no constants")
+        whole = [v.extent for v in (*m.depth, *m.rows, *m.columns, *m.batch) if v not in self.pictures]
+        apart = [self._steps(a, v) for a in (m.a.address, linear(self.picture.shape, self.at)) for v in m.depth]
+        if not all(map(fixed, [*whole, *apart])):
+            raise Refused("sizes of an image or of filters that are known at a call only")
 
     def _axis(self, a: int) -> Axis | None:
         """A spatial axis: a sum of a loop over pixels and one over the kernel; None where it is not one."""
@@ -168,7 +174,8 @@ class Correlation(Anchored):
         self.tile = self.mr * self.cg * taps
         self.count = copies * self.row_tiles.count * self.channel_tiles.count * self.y.taps
         pictures, steps = math.prod(v.extent for v in self.pictures), -(-self.y.pixels // self.lines) * self.vectors
-        self.block = max(1, min(self.pictures[-1].extent if self.pictures else 1, -(-STEPS // steps)))
+        images = self.pictures[-1].extent if self.pictures else 1
+        self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
         # lines that stay in the first cache
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
         self.height = min(self.y.pixels, max(height,
@@ -263,7 +270,7 @@ class Correlation(Anchored):
         blocks = -(-(n.extent if n else 1) // self.block)
         work = self.dot.size * self.vectors * L * y.pixels * math.prod(v.extent for v in self.pictures)
         tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count
-        threads = "hy_threads" if work >= PARALLEL_WORK and tiles > 1 else "1"
+        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
         keep = {*self.around, *outer}
         assert m.a.address is not None and m.a.base is not None
         a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
@@ -283,7 +290,7 @@ class Correlation(Anchored):
         if self.height < y.pixels:
             channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
                         f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
-        body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
+        body = [OF_TEAM, f"for (long t = 0; t < {tiles}; t++) {{",
                 f"  const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
                 *("  " + s for s in decode(f"(t / {self.row_tiles.count})", counted(self.around))),
                 f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
@@ -296,7 +303,7 @@ class Correlation(Anchored):
         return [self.head(),
                 f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
-                f"  #pragma omp parallel num_threads({threads})",
+                f"  {team or ONE}",
                 f"  for (long block = 0; block < {groups * blocks}; block++) {{",
                 *("    " + s for s in [*head, *body]), "  }",
                 *("  " + s for s in [*self._joined(), *self._root()]), "}"]
