@@ -9,7 +9,7 @@ from typing import Any
 import cffi
 import numpy as np
 
-from hybrid.runtime import toolchain
+from hybrid.runtime import shared_objects, toolchain
 
 SOURCE = """
 typedef float V __attribute__((vector_size(%d)));
@@ -52,7 +52,7 @@ def _library() -> tuple[Any, Any]:
     ffi = cffi.FFI()
     ffi.cdef("double fma_loop(long); double read_loop(const float *, long, long); double write_loop(float *, long, "
              "long);")
-    so, _ = toolchain.build(SOURCE % toolchain.vector_bytes())
+    so, _ = shared_objects.build(SOURCE % toolchain.vector_bytes())
     return ffi, ffi.dlopen(str(so))
 
 

@@ -21,7 +21,7 @@ import numpy as np  # noqa: E402
 import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
-from hybrid.runtime import toolchain  # noqa: E402
+from hybrid.runtime import shared_objects  # noqa: E402
 from hybrid.runtime.cpu import Bound  # noqa: E402
 
 CALLS = 4000
@@ -46,7 +46,7 @@ def in_c(bound: Bound, x: np.ndarray) -> Callable[[int], None]:
     """The bound program, called so many times from C."""
     ffi = cffi.FFI()
     ffi.cdef("void repeat(void *net, void **table, long n);")
-    library = ffi.dlopen(str(toolchain.build(LOOP)[0]))
+    library = ffi.dlopen(str(shared_objects.build(LOOP)[0]))
     table, arena = bound._table()
     fresh = [np.empty(shape, dtype) for shape, dtype in bound.program._new]
     for i, a in [*((i, x) for i, _, _ in bound._checks), *((bound._first + k, a) for k, a in enumerate(fresh))]:

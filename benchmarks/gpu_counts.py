@@ -151,21 +151,23 @@ def encoder(length: int, width: int, heads: int, dtype: str = "float32") -> Call
     return call
 
 
-def step() -> Any:
-    """A step of Adam of the MLP, as one program."""
-    work = nets.TRAINING[1]
-    net = work.make()
-    net.initialize(ctx=GPU)
-    loss_of, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
+def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32") -> Callable[[], Any]:
+    """A step of Adam, as one program."""
+    def call() -> Any:
+        net = make()
+        net.initialize(ctx=GPU)
+        net.cast(dtype)
+        loss_of, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
 
-    @mx.hybridize
-    def one(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(64)
-        return loss
-    return one(nd.zeros(work.shape, ctx=GPU), nd.zeros((work.shape[0],), ctx=GPU))
+        @mx.hybridize
+        def one(x: Any, y: Any) -> Any:
+            with autograd.record():
+                loss = loss_of(net(x), y)
+            loss.backward()
+            trainer.step(shape[0])
+            return loss
+        return one(nd.zeros(shape, ctx=GPU, dtype=dtype), nd.zeros(shape[:1], ctx=GPU))
+    return call
 
 
 def programs() -> dict[str, Callable[[], Any]]:
@@ -182,13 +184,15 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, float32": lambda: inference(nets.Product(), square, square)(),
         "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
         "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
-        "Adam step of the MLP": step,
+        "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
         "encoder 4 x 256, length 128": encoder(128, 256, 4),
         "encoder 4 x 512, length 1024": encoder(1024, 512, 8),
         "encoder 4 x 512, length 1024, bfloat16": encoder(1024, 512, 8, "bfloat16"),
         "ResNet-18, batch 1": lambda: inference(resnet(), (1, 3, 224, 224))(),
         "ResNet-18, batch 32": lambda: inference(resnet(), (32, 3, 224, 224))(),
         "ResNet-18, batch 32, float16": lambda: inference(resnet(), (32, 3, 224, 224), dtype="float16")(),
+        "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
+        "Adam step of ResNet-18, batch 32, float16": step(resnet, (32, 3, 224, 224), "float16"),
     }
 
 

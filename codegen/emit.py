@@ -183,9 +183,10 @@ class Emitter:
             return self.d.rounded(n.dtype, Op("(float){0}", (value,)))
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
             return Op("({0} ? {1} : {2})", (value, self.d.literal(1.0, n.dtype), self.d.literal(0.0, n.dtype)))
-        # C leaves conversions out of range open, and compilers count on that: those to 32 and 64 bits have functions
-        if self.d.name == "c" and dt.is_float(src) and n.dtype.name in ("int32", "int64"):
-            return Op(f"hy_{self.d.compute(src)}_to_{to}({{0}})", (value,))
+        # C leaves conversions out of range open, and compilers count on that: functions convert to 32 and 64 bits
+        if self.d.name == "c" and dt.is_float(src) and n.dtype.kind in "iu":
+            by = {"uint64": "ulong", "int64": "long", "uint32": "long"}.get(n.dtype.name, "int")
+            return Op(f"{'' if by == to else f'({to})'}hy_{self.d.compute(src)}_to_{by}({{0}})", (value,))
         if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":
             return Op(f"({to})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({{0}})", (value,))
         return Op(f"({to})({{0}})", (value,))

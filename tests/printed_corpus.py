@@ -15,7 +15,7 @@ from hybrid.export import export_c
 from hybrid.passes import batch_in_lanes, layout
 from hybrid.passes.low_precision import in_bfloat16
 from hybrid.passes.pipeline import plan
-from hybrid.runtime import build, toolchain
+from hybrid.runtime import build, shared_objects, toolchain
 from hybrid.runtime.cuda import program as cuda_program
 
 from . import cuda_forms, programs, sanit_programs, test_packed_convolutions
@@ -27,16 +27,16 @@ MACHINES = {"avx512": (64, (17, 65)), "masks": (64, (3, 63)), "avx2": (32, (7, 3
 @contextlib.contextmanager
 def machine(vector: int) -> Iterator[None]:
     """A machine with vectors of so many bytes, for which nothing is compiled."""
-    before = toolchain.build, toolchain.begin, toolchain.vector_bytes, toolchain.ran
-    toolchain.build = lambda source: (Path("a.so"), Path("a.c"))         # type: ignore[assignment]
-    toolchain.begin = lambda source: lambda: (Path("a.so"), Path("a.c"))  # type: ignore[assignment]
+    before = shared_objects.build, shared_objects.begin, toolchain.vector_bytes, shared_objects.ran
+    shared_objects.build = lambda source: (Path("a.so"), Path("a.c"))         # type: ignore[assignment]
+    shared_objects.begin = lambda source: lambda: (Path("a.so"), Path("a.c"))  # type: ignore[assignment]
     toolchain.vector_bytes = lambda: vector                              # type: ignore[assignment]
-    toolchain.ran = lambda library: True                                 # type: ignore[assignment]
+    shared_objects.ran = lambda library: True                                 # type: ignore[assignment]
     layout.LEAST_WORK = batch_in_lanes.LEAST_WORK = 1
     try:
         yield
     finally:
-        toolchain.build, toolchain.begin, toolchain.vector_bytes, toolchain.ran = before
+        shared_objects.build, shared_objects.begin, toolchain.vector_bytes, shared_objects.ran = before
 
 
 def sources(built: Any) -> Iterator[str]:

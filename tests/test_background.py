@@ -20,7 +20,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.ir.size import Specialised
-from hybrid.runtime import background, blas, cache, cpu, sized, toolchain
+from hybrid.runtime import background, blas, cache, compiler_process, cpu, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -142,8 +142,8 @@ def test_the_first_call_runs_no_compiler(in_background: None, monkeypatch: pytes
     asked: list[tuple[str, int]] = []
     for f in (toolchain.compiler_version, toolchain.machine_flags, toolchain._usual_flags, toolchain._words):
         f.cache_clear()
-    real = toolchain._ask
-    monkeypatch.setattr(toolchain, "_ask", lambda *a, **k: asked.append((threading.current_thread().name,
+    real = compiler_process.ask
+    monkeypatch.setattr(compiler_process, "ask", lambda *a, **k: asked.append((threading.current_thread().name,
                                                                          background.CALLS.running)) or real(*a, **k))
     f = mx.hybridize(lambda x: nd.tanh(x) * 21)
     f(nd.ones((3, 3)))
@@ -277,7 +277,7 @@ def test_a_program_that_no_worker_can_start_for(in_background: None, monkeypatch
 
 def test_never_compiles_nothing(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", "never")
-    monkeypatch.setattr(toolchain, "build", lambda *a: pytest.fail("a compiler ran"))
+    monkeypatch.setattr(shared_objects, "build", lambda *a: pytest.fail("a compiler ran"))
     np.testing.assert_allclose(mx.hybridize(lambda x: nd.exp(x))(nd.zeros((2,))).asnumpy(), [1, 1])
 
 

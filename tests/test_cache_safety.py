@@ -19,7 +19,7 @@ import pytest
 import hybrid as mx
 from hybrid.base import config
 from hybrid import nd
-from hybrid.runtime import cache, cpu, launcher, scratch, toolchain, trust
+from hybrid.runtime import cache, compiler_process, cpu, launcher, scratch, shared_objects, toolchain, trust
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or toolchain.compiler() is None,
                                 reason="needs users and a compiler")
@@ -52,12 +52,12 @@ def test_a_folder_that_others_can_write(mode: int, monkeypatch: pytest.MonkeyPat
     """What lies in it is not loaded, and nothing is written there."""
     wanted = tmp_path / "cache"
     monkeypatch.setenv("HYBRID_CACHE", str(wanted))
-    so, _ = toolchain.build(TEXT)
+    so, _ = shared_objects.build(TEXT)
     assert so.parent == wanted
     wanted.chmod(mode)
     before = sorted(wanted.iterdir())
     replaced(monkeypatch, wanted, "can be written by other users")
-    other, c = toolchain.build(TEXT)
+    other, c = shared_objects.build(TEXT)
     assert other.name == so.name and wanted not in (other.parent, c.parent) and sorted(wanted.iterdir()) == before
 
 
@@ -129,11 +129,11 @@ def test_files_that_others_may_have_written(how: str, suffix: str, monkeypatch: 
     if how == "given away" and os.geteuid():
         pytest.skip("only the administrator can give files away")
     monkeypatch.setenv("HYBRID_CACHE", str(tmp_path))
-    so, _ = toolchain.build(TEXT)
-    assert toolchain.intact(so)
+    so, _ = shared_objects.build(TEXT)
+    assert shared_objects.intact(so)
     SPOILED[how](so.with_suffix(suffix))
-    assert not toolchain.intact(so)
-    assert toolchain.build(TEXT)[0] == so and toolchain.intact(so) and not so.is_symlink()
+    assert not shared_objects.intact(so)
+    assert shared_objects.build(TEXT)[0] == so and shared_objects.intact(so) and not so.is_symlink()
 
 
 @pytest.mark.parametrize("name", ["-fplugin=x.so", "@list", "two words", "two\nlines", "ümlaut",
@@ -144,10 +144,11 @@ def test_names_of_folders_that_compilers_could_misread(name: str, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HYBRID_CACHE", name)
     started: list[list[str]] = []
-    start = toolchain._start
-    monkeypatch.setattr(toolchain, "_start", lambda command, *rest: started.append(command) or start(command, *rest))
-    so, c = toolchain.build(TEXT)
-    assert so.parent == c.parent == config.cache_dir() == tmp_path / name and toolchain.intact(so)
+    start = compiler_process.start
+    monkeypatch.setattr(compiler_process, "start",
+                        lambda command, *rest: started.append(command) or start(command, *rest))
+    so, c = shared_objects.build(TEXT)
+    assert so.parent == c.parent == config.cache_dir() == tmp_path / name and shared_objects.intact(so)
     assert started and all(part.startswith("/") or part in toolchain.flags(started[0][0])
                            or part in ("-o", "-lm", "-lgcc", "-nostdlib", "--version")
                            for command in started for part in command)
@@ -176,7 +177,7 @@ def test_a_compiler_in_a_folder_of_strange_bytes(monkeypatch: pytest.MonkeyPatch
     (folder / "-cc").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("HYBRID_CC", "-cc")
-    assert toolchain.compiler() == str(folder / "-cc") and toolchain.intact(toolchain.build(TEXT)[0])
+    assert toolchain.compiler() == str(folder / "-cc") and shared_objects.intact(shared_objects.build(TEXT)[0])
 
 
 def test_functions_with_long_names() -> None:
@@ -198,7 +199,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for number in range(3):
-            assert toolchain.build(f"{TEXT} // {number}")[0].parent != tmp_path
+            assert shared_objects.build(f"{TEXT} // {number}")[0].parent != tmp_path
     assert len(seen) == 1 and "cannot be written (No space left on device)" in str(seen[0].message)
 
 
@@ -215,7 +216,7 @@ def test_temporary_files_where_others_cannot_reach(monkeypatch: pytest.MonkeyPat
 
 SLOW = ("#!/bin/sh\ncase \"$*\" in *--version*) exec {cc} \"$@\";; esac\necho > $TMPDIR/of-the-compiler.s\ntouch "
         "{flag}\nsleep 60\n")
-START = "from hybrid.runtime import toolchain\ntoolchain.build('int x;')\n"
+START = "from hybrid.runtime import shared_objects\nshared_objects.build('int x;')\n"
 
 
 @pytest.fixture

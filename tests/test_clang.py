@@ -56,6 +56,10 @@ odd = nd.array([[1, np.nan, 3] * 12, [np.inf, -np.inf, -0.0] * 12])
 many = lambda x: [nd.max(x, axis=1), nd.min(x, axis=0), nd.maximum(x, 0), nd.where(x > 0, x, -x), nd.relu(x), nd.softmax(x), x == x]
 for got, want in zip(hybridize(many)(odd), many(odd)):
     np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+cut = nd.array([-0.3, 0.3, -1.5, 3e9, np.nan, -np.inf])
+there_and_back = lambda x: [1 / x.astype(to).astype("float32") for to in ("int8", "int32", "int64")]
+for got, want in zip(hybridize(there_and_back)(cut), there_and_back(cut)):
+    np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
 assert nd.softmax(nd.ones((3, 37), dtype="int32")).shape == hybridize(lambda x: nd.softmax(x))(nd.ones((3, 37), dtype="int32")).shape
 
 def trained(compiled):

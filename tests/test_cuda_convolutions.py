@@ -1,4 +1,5 @@
-"""Convolutions on GPUs, channels last: pixels copied for one tap after another, zeros around them, weights in order."""
+"""Convolutions on GPUs and their gradients, channels last: pixels copied for one tap after another, zeros around them,
+weights in order; sums over pixels for the gradients of filters."""
 from __future__ import annotations
 
 import math
@@ -12,6 +13,7 @@ from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import warpgroup
 from hybrid.ops.conv import convolve
 from hybrid.passes import channels_last
+from hybrid.passes.differentiate import cotangents
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import planned_for
 
@@ -81,7 +83,67 @@ def test_what_is_put_in_order_is_one_launch() -> None:
     assert [k.root.prim for k in groups[0].kernels] == ["permute"] * 3         # of pictures, and of weights
 
 
-def test_small_convolutions_and_gradients_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+# ---- gradients
+def gradients(fn: Callable[..., ir.Node], arrays: list[np.ndarray], wrt: tuple[int, ...]) -> Form:
+    """Those of sum(f(...)^2), with the result: what a step of training computes."""
+    def both(*x: ir.Node) -> tuple[ir.Node, ...]:
+        y = fn(*x)
+        return y, *cotangents([y], [y], [x[i] for i in wrt])
+    return Form(both, arrays, tol={"float32": 1e-5, "float16": 1e-2}[arrays[0].dtype.name])
+
+
+def two_layers(x: ir.Node, w: ir.Node, b: ir.Node, w2: ir.Node, b2: ir.Node, w3: ir.Node) -> ir.Node:
+    """Convolutions with a stride and of one tap, behind one with overlapping pools, that meet."""
+    y = ir.map("relu", conv(x, w, b, 1, 1))
+    y = ir.reduce("max", ir.window(y, (2, 3), (3, 3), (2, 2), (1, 1)), (4, 5))
+    y = ir.map("relu", conv(y, w2, b2, 1, 1) + conv(y, w3, b2))
+    return conv(y, w2, b2, 1, 2) * 0.1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a"])
+def test_gradients_of_a_network(dtype: str, arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By single warps and by warpgroups. Pieces are copied as they lie in memory; what passes through registers is the
+    function of the pool's gradient alone."""
+    monkeypatch.setattr(EmulatorDriver, "arch", arch)
+    monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
+    shapes = (2, 3, 14, 16), (16, 3, 3, 3), (16,), (16, 16, 3, 3), (16,), (16, 16, 1, 1)
+    form = gradients(two_layers, [normal(*s, dtype=dtype) for s in shapes], (1, 2, 3, 5))
+    text = text_of(form, arch)
+    kernels = text.split("__global__")[1:]
+    assert sum("tile_memory" in k for k in kernels) >= 10 and sum("rb[" in k or "ra[" in k for k in kernels) == 1
+    check([form])
+
+
+def test_gradients_of_kinds_of_windows() -> None:
+    """Dilated, of volumes, with a stride; with few channels and filters that fill no piece of 16 bytes."""
+    check([gradients(fn, arrays, (0, 1)) for fn, arrays in (
+        (lambda x, w, b: conv(x, w, b, 2, 1, 2), [normal(1, 8, 9, 7), normal(20, 8, 3, 3), normal(20)]),
+        (lambda x, w: convolve(x, w, 1, (1, 2, 1), (1, 1, 1), (1, 0, 1)),
+         [normal(1, 4, 4, 5, 6), normal(16, 4, 3, 3, 3)]),
+        (lambda x, w, b: conv(x, w, b, 0, 2), [normal(2, 12, 7, 8), normal(16, 12, 1, 1), normal(16)]),
+        (lambda x, w, b: conv(x, w, b, 1, 1), [normal(2, 5, 6, 7), normal(7, 5, 3, 3), normal(7)]))])
+
+
+def test_a_deep_sum_over_pixels_is_shared_by_blocks() -> None:
+    """The grid of a gradient of filters is small: blocks take parts of the pixels."""
+    form = gradients(lambda x, w, b: conv(x, w, b, 1, 1), [normal(2, 8, 20, 20), normal(8, 8, 3, 3), normal(8)], (1,))
+    assert "_parts" in text_of(form)
+    check([form])
+
+
+def test_gradients_read_the_weights_of_the_forward_pass() -> None:
+    """Weights are put in order once, and pictures lie channels last from the first convolution to the last gradient."""
+    x, w, b = normal(2, 8, 8, 8), normal(8, 8, 3, 3), normal(8)
+    form = gradients(lambda x, w, b: conv(ir.map("relu", conv(x, w, b, 1, 1)), w, b, 1, 1), [x, w, b], (0, 1))
+    planned = planned_for(program([form])[0], gpu_context(0))
+    moved = [n for k in planned.fused.kernels for n in k.stores if n.prim == "permute" and n.args[0].prim == "input"]
+    assert sorted(n.shape for n in moved) == [(2, 8, 8, 8), (8, 3, 3, 8)]
+    dots = [n for k in planned.fused.kernels for n in k.members if n.prim == "dot"]
+    assert len(dots) == 6 and all(n.shape[-1] == 8 for n in dots)
+
+
+def test_small_convolutions_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     form = residual("float32")
     assert "a_at0[" in text_of(form)
     monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1 << 26)

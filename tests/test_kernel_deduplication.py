@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from hybrid import ir
+from hybrid.base import system
+from hybrid.base.errors import CompileError
 from hybrid.codegen.program import helper_functions, kernel_deduplication
 from hybrid.codegen.loops import Printed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan
-from hybrid.runtime import reference, toolchain
+from hybrid.runtime import reference, shared_objects
 from hybrid.runtime.build import JOINING
 from hybrid.runtime.cpu import CpuProgram, compiled
 
@@ -154,25 +156,26 @@ def test_what_an_argument_replaces() -> None:
 @pytest.mark.parametrize("cores", (1, 2, 5))
 def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
-    run = toolchain._run
-    monkeypatch.setattr(toolchain, "cores", lambda: cores)
-    monkeypatch.setattr(toolchain, "_run", lambda commands, c, *rest: (ran.extend(commands), run(commands, c, *rest)))
+    run = shared_objects.run
+    monkeypatch.setattr(system, "cores", lambda: cores)
+    monkeypatch.setattr(shared_objects, "run",
+                        lambda commands, c, *rest: (ran.extend(commands), run(commands, c, *rest)))
     monkeypatch.setattr("hybrid.codegen.c.LARGE", 100)
-    monkeypatch.setattr(toolchain, "UNIT", 100)
+    monkeypatch.setattr(shared_objects, "UNIT", 100)
     x, w = ir.input(0, (65, 33 + cores), "float32"), ir.input(1, (33 + cores, 129), "float32")
     y = ir.map("relu", ir.dot(x, w, ((1,), (0,))))
     p = Program((x, w), (ir.map("exp", y - ir.reduce("max", y, (1,), keepdims=True)), ir.reduce("sum", y, (0,))))
     exe = checked(p, [normal(65, 33 + cores), normal(33 + cores, 129)])
-    assert toolchain.UNITS in exe.report.source and len(ran) == (1 if cores == 1 else cores + 1)
+    assert shared_objects.UNITS in exe.report.source and len(ran) == (1 if cores == 1 else cores + 1)
     assert any("-DHY_UNIT=1" in c for c in ran) == (cores > 1)
 
 
 def test_an_error_in_one_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchain, "cores", lambda: 3)
-    text = f"#if HY_UNIT == 1\nthis is no C\n#endif\n{toolchain.UNITS}\nint x;\n#endif\n"
-    with pytest.raises(toolchain.CompileError, match="refused the generated program"):
-        toolchain.build(text)
+    monkeypatch.setattr(system, "cores", lambda: 3)
+    text = f"#if HY_UNIT == 1\nthis is no C\n#endif\n{shared_objects.UNITS}\nint x;\n#endif\n"
+    with pytest.raises(CompileError, match="refused the generated program"):
+        shared_objects.build(text)
 
 
 def test_both_sides_agree_on_the_line() -> None:
-    assert toolchain.UNITS == kernel_deduplication.UNITS
+    assert shared_objects.UNITS == kernel_deduplication.UNITS

@@ -13,7 +13,7 @@ LONG_FILES = set("""
     codegen/printers/products/contraction.py hybrid/buffers/array.py hybrid/gluon/hybrid_block.py
     hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/graph/symbol.py hybrid/ir/size.py
     hybrid/jit/trace.py hybrid/module/module.py hybrid/runtime/cpu.py
-    hybrid/runtime/toolchain.py tests/fake_cupy.py tests/op_cases_tensor.py tests/traps/surroundings_standard.py
+    tests/fake_cupy.py tests/op_cases_tensor.py tests/traps/surroundings_standard.py
     tests/traps/training_kinds.py
 """.split())
 LONG_FUNCTIONS = set("""

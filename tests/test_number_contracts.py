@@ -47,6 +47,39 @@ def test_zeros_keep_their_sign(name: str, size: int) -> None:
     np.testing.assert_array_equal(np.signbit(compiled)[known], np.signbit(eager)[known])
 
 
+FRACTIONS = np.array([-0.3, 0.3, -0.0, -0.999, -1.5, 1.5, 0.999, -1e-30, 0.0, 2.0, 3e9, -3e9, np.nan, np.inf, -np.inf,
+                      -2147483904.0, 1e19, 300.7, -2147483648.0])
+WHOLE_TYPES = ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64")
+THROUGH_WHOLE: dict[str, Callable[[Any, str, str], Any]] = {
+    "and back": lambda x, whole, back: x.astype(whole).astype(back),
+    "absolute": lambda x, whole, back: 1.0 / abs(x.astype(whole)).astype(back),
+    "beside the number": lambda x, whole, back: nd.clip(x, -2, 2).astype(back) / x.astype(whole).astype(back),
+    "of a part": lambda x, whole, back: nd.where(abs(x) < 1, 1.0 / x.astype(whole).astype(back), x.astype(back)),
+    "of a choice": lambda x, whole, back: 1.0 / nd.maximum(x.astype(whole), x.astype(whole) * 2).astype(back),
+    "of a sum": lambda x, whole, back: 1.0 / x.astype(whole).sum(axis=0, keepdims=True).astype(back)}
+
+
+@pytest.mark.parametrize("shape", ((1,), (5, 1), (3, 17)))
+@pytest.mark.parametrize("name", THROUGH_WHOLE)
+def test_no_integer_is_a_negative_zero(name: str, shape: tuple[int, ...]) -> None:
+    ways = [(d, whole, back) for d, back in (("float32", "float32"), ("float64", "float64"), ("float16", "float16"),
+                                             ("float32", "float64")) for whole in WHOLE_TYPES]
+    values = np.resize(FRACTIONS, shape)
+
+    def results(*xs: Any) -> list[Any]:
+        return [THROUGH_WHOLE[name](x, whole, back) for x, (_, whole, back) in zip(xs, ways)]
+
+    with np.errstate(all="ignore"):
+        # NumPy's own answers beyond the range of uint32 depend on the array's size
+        xs = [nd.array(np.where((whole != "uint32") | (abs(values) < 2 ** 31), values, 2).astype(d), dtype=d)
+              for d, whole, _ in ways]
+        for way, got, want in zip(ways, hybridize(results)(*xs), results(*xs)):
+            got, want = got.asnumpy(), want.asnumpy()
+            np.testing.assert_allclose(got, want, rtol=2e-3 if way[2] == "float16" else 1e-6, err_msg=str(way))
+            number = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[number], np.signbit(want)[number], str(way))
+
+
 def test_zeros_of_both_signs_are_two_attributes() -> None:
     x = nd.array([1.0, 2.0])
     for zero in (0.0, -0.0, 0.0):

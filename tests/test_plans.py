@@ -16,7 +16,7 @@ import pytest
 import hybrid.codegen
 from hybrid import ir
 from hybrid.ir import Program
-from hybrid.runtime import cache, cpu, plans, recipe, toolchain
+from hybrid.runtime import cache, cpu, plans, recipe, shared_objects, toolchain
 
 from .programs import CASES, conv, inputs, normal
 from .test_compiler import check
@@ -146,7 +146,7 @@ def test_damaged_libraries_are_made_again(folder: Path, size: int | None) -> Non
     if size is not None:
         so.write_bytes(whole[:size])
     exe = cpu.compiled(copied(program))
-    assert not found(exe) and toolchain.intact(so)
+    assert not found(exe) and shared_objects.intact(so)
     np.testing.assert_array_equal(exe(arrays)[0], want)
     assert found(cpu.compiled(copied(program)))
 

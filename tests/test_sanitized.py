@@ -19,7 +19,7 @@ import pytest
 
 from hybrid import codegen
 from hybrid.passes import layout, batch_in_lanes
-from hybrid.runtime import build, toolchain
+from hybrid.runtime import build, shared_objects, toolchain
 
 from .sanit_programs import SIZED
 from .sanit_worker import CONFIGURATIONS, RACES, cases
@@ -91,7 +91,7 @@ def outcome(name: str, folder: Path) -> tuple[dict[str, str], str, str]:
     c = CONFIGURATIONS[name]
     cc = toolchain.compiler()
     assert cc is not None
-    if not toolchain._accepts(cc, list(c.machine)):
+    if not toolchain.accepts(cc, list(c.machine)):
         pytest.skip(f"the compiler does not take {' '.join(c.machine)}")
     if name == "avx512" and toolchain.vector_bytes() < 64:
         pytest.skip("no vectors of 64 bytes here")
@@ -152,7 +152,7 @@ def forget() -> None:
 def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each public function and method of the printers of C is called for one of the programs: a new form needs a
     program in sanit_programs.py."""
-    monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
+    monkeypatch.setattr(shared_objects, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
     monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)

@@ -1,5 +1,5 @@
-"""How the C compiler is run (hybrid/runtime/toolchain.py): beside forks, in processes with closed streams or ignored
-signals, interrupted, gone."""
+"""How the C compiler is found, run and tried (toolchain, compiler_process, compiler_trial, shared_objects of runtime):
+beside forks, in processes with closed streams or ignored signals, interrupted, gone."""
 from __future__ import annotations
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hybrid.base.errors import CompileError
-from hybrid.runtime import toolchain
+from hybrid.runtime import compiler_process, shared_objects, toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None or not hasattr(os, "fork"), reason="needs a compiler")
 LONG = 60                       # seconds that nothing here takes
@@ -24,11 +24,11 @@ import os, signal
 os.close(0), os.close(1)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 from hybrid.errors import CompileError
-from hybrid.runtime import toolchain
-so, c = toolchain.build("void net(void **b) { }")
+from hybrid.runtime import shared_objects
+so, c = shared_objects.build("void net(void **b) { }")
 wrong = ""
 try:
-    toolchain.build("void net(void **b) { no_such_thing; }")
+    shared_objects.build("void net(void **b) { no_such_thing; }")
 except CompileError as err:
     wrong = str(err)
 os.write(2, f"{so.exists()} {'no_such_thing' in wrong}".encode())
@@ -57,7 +57,7 @@ def test_a_process_forked_meanwhile_holds_nothing_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "posix_spawn", and_fork)
     begin = time.monotonic()
     try:
-        so, _ = toolchain.build("void net(void **b) { /* beside a fork */ }")
+        so, _ = shared_objects.build("void net(void **b) { /* beside a fork */ }")
     finally:
         for child in children:
             os.kill(child, signal.SIGKILL)
@@ -84,7 +84,7 @@ def test_an_interrupt_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> Non
     try:
         thread.start()
         with pytest.raises(KeyboardInterrupt):
-            toolchain._run([["/bin/sleep", str(LONG)], ["/bin/sleep", str(LONG)]], Path("x.c"))
+            shared_objects.run([["/bin/sleep", str(LONG)], ["/bin/sleep", str(LONG)]], Path("x.c"))
         thread.join()
     finally:
         signal.signal(signal.SIGINT, handler)
@@ -103,14 +103,14 @@ def test_what_compilers_say(without_memory: bool, monkeypatch: pytest.MonkeyPatc
     says = tmp_path / "cc"
     says.write_text("#!/bin/sh\necho out; echo wrong >&2; exit $1\n")
     says.chmod(0o755)
-    assert toolchain._ask([str(says), "3"]) == (3, "out\n")
-    assert toolchain._run([[str(says), "0"]] * 2, Path("x.c")) == "wrong\nwrong\n"
+    assert compiler_process.ask([str(says), "3"]) == (3, "out\n")
+    assert shared_objects.run([[str(says), "0"]] * 2, Path("x.c")) == "wrong\nwrong\n"
     with pytest.raises(CompileError, match=r"refused the generated program x\.c:\nwrong"):
-        toolchain._run([[str(says), "0"], [str(says), "1"]], Path("x.c"))
+        shared_objects.run([[str(says), "0"], [str(says), "1"]], Path("x.c"))
     says.unlink()
     with pytest.raises(CompileError,
                        match="cc cannot be run: No such file or directory. Set HYBRID_CC to a C compiler, or to none"):
-        toolchain._run([[str(says), "0"]], Path("x.c"))
+        shared_objects.run([[str(says), "0"]], Path("x.c"))
 
 
 def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
     dies.write_text("#!/bin/sh\nkill -9 $$\n")
     dies.chmod(0o755)
     with pytest.raises(CompileError, match=r"ended with status -9 \(killed: is there too little memory\?\)"):
-        toolchain._run([[str(dies)]], Path("x.c"))
+        shared_objects.run([[str(dies)]], Path("x.c"))
 
 
 # ---- compilers that do not do what programs need
@@ -205,13 +205,13 @@ def test_a_compiler_without_vectors(tmp_path: Path) -> None:
 @ON_CPU
 def test_a_compiler_that_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put(tmp_path / "bin", ("cc",), "#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(toolchain, "LONG", 0.3)
+    monkeypatch.setattr(compiler_process, "LONG", 0.3)
     cc = str(tmp_path / "bin" / "cc")
     begin = time.monotonic()
     with pytest.raises(CompileError, match="cc did not end within"):
-        toolchain._ask([cc, "--version"])
+        compiler_process.ask([cc, "--version"])
     with pytest.raises(CompileError, match="cc does not end, and it is no working C compiler"):
-        toolchain._run([[cc, "x.c"]], Path("x.c"))
+        shared_objects.run([[cc, "x.c"]], Path("x.c"))
     assert time.monotonic() - begin < LONG
 
 
@@ -225,4 +225,4 @@ def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
     taken = toolchain.flags(str(tmp_path / "bin" / "cc"))
     assert not {"-fno-plt", "-fopenmp", "-march=native"} & set(taken) and {"-O2", "-shared", "-fPIC"} <= set(taken)
-    assert toolchain.intact(toolchain.build("void net(void **b) { /* without */ }")[0])
+    assert shared_objects.intact(shared_objects.build("void net(void **b) { /* without */ }")[0])

@@ -226,18 +226,6 @@ def test_a_backward_hook_that_gives_another_shape_is_refused() -> None:
         loss.backward()
 
 
-def test_transformed_functions_print_too(capsys: pytest.CaptureFixture[str]) -> None:
-    def f(x: Any) -> Any:
-        return debug.print(x * x, "y").sum()
-    x = nd.array([1.0, 2.0])
-    for call in (mx.grad(f), mx.hybridize(mx.grad(f)), mx.jacobian(f), lambda x: mx.jvp(f, (x,), (x,)),
-                 mx.hybridize(lambda x: mx.checkpoint(f)(x))):
-        call(x)
-        assert capsys.readouterr().out == "y float32(2,): [1. 4.]\n"
-    with pytest.raises(mx.HybridError, match="within vmap.* sees no numbers"):
-        mx.vmap(f)(nd.ones((2, 3)))
-
-
 def test_hooks_within_a_loop_are_called_at_each_step() -> None:
     layer, seen = nn.Dense(2, in_units=2), []
     layer.initialize()

@@ -17,6 +17,14 @@ def module_of(value: Any) -> str:
     return "builtins" if isinstance(module, (GetSetDescriptorType, MemberDescriptorType)) else ""
 
 
+def named(function: Any, name: str, module: str, doc: str | None = None) -> Any:
+    """The function itself, made to stand under a (dotted) name in a public module, where pickles find it."""
+    function.__name__, function.__qualname__, function.__module__ = name.rsplit(".", 1)[-1], name, module
+    if doc is not None:
+        function.__doc__ = doc
+    return function
+
+
 class ClassProperty:
     """A property of a class."""
 

@@ -119,11 +119,11 @@ def _fault(program: Program, raw: Sequence[Any]) -> str | None:
     """Which operator of a program made what is not finite, in words; None where the inputs hold it already."""
     values = by_primitives(program, raw)
     kind = _worst(values[r] for r in program.roots)
-    name = program.memo.get("name") or "a program"
+    named = program.memo.get("name")
+    where = f"the compiled program of {named}" if named else "a program of several operators"
     if kind is None:
-        return (f"{user_location()}: the compiled program of {name} gives what is not finite, and does not when it "
-                f"runs "
-                "operator by operator. Please report this, with what debug.minimize gives")
+        return (f"{user_location()}: {where} gives what is not finite, and does not when it runs operator by operator. "
+                "Please report this, with what debug.minimize gives")
     below = {n for n in program.order() if _count(values[n], kind[1])}
     first = _first(program.order(), values, below, kind[1])
     if first is None:
@@ -133,7 +133,7 @@ def _fault(program: Program, raw: Sequence[Any]) -> str | None:
     if kind is _NAN and any(_count(values[a], np.isinf) for a in first.args):
         maker = _first(program.order(), values, {n for n in program.order() if _count(values[n], np.isinf)}, np.isinf)
         text += f". The infinity in them was made by {_of(program, maker)}" if maker is not None else ""
-    return f"{text} (in the compiled program of {name})"
+    return f"{text} (in {where})"
 
 
 def _first(order: Sequence[Node], values: dict[Node, Any], bad: set[Node], is_one: Callable[[Any], Any]) -> Node | None:

@@ -22,8 +22,8 @@ def print(x: T, name: str = "", file: Any = None) -> T:  # noqa: A001  the name 
     """Print the line, name, dtype, shape and numbers of an array; give it back.
 
     In hybridized code the numbers are printed at each call of the compiled program, which gives the value beside its
-    results. In the body of a loop such calls run as plain Python, and a warning says so. file: where to, by default
-    standard output.
+    results. In the body of a loop such calls run as plain Python, and a warning says so. Under ``vmap`` the value of
+    each example is printed. file: where to, by default standard output.
 
     >>> import hybrid as mx
     >>> from hybrid import debug, nd
@@ -69,8 +69,8 @@ def breakpoint(*values: Any, when: Any = None) -> None:  # noqa: A001  the name 
 
     Eagerly it stops as ``breakpoint()`` does. In hybridized code it stops at each call of the compiled program, when
     that has run, with the variables of the function as they were at this line, arrays instead of traced values; the
-    function cannot be stepped through. values: shown as ``values`` too, which need no variable. when: one number, an
-    array or traced; it stops only where that is not 0.
+    function cannot be stepped through; under ``vmap`` it stops for each example. values: shown as ``values`` too, which
+    need no variable. when: one number, an array or traced; it stops only where that is not 0.
     """
     frame = _user_frame()
     if tracing() is None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-import sys
 import warnings
 from collections import OrderedDict
-from types import FrameType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..base.dtype import as_dtype
 from ..base.errors import TraceError, shortened
+from ..base.pickles import name_of, taken_by_value
 from .dims import checked
 from .fast_path import NO_FAST_PATH
 from .programs import ProgramInfo
@@ -146,6 +146,9 @@ class HybridFunction:
             shortened(err)
             raise
 
+    def __repr__(self) -> str:
+        return f"<hybridized {getattr(self, '__qualname__', None) or repr(self._fn)}>"
+
     def hybridize(self, active: bool = True, **options: Any) -> None:
         """Switch compilation on or off."""
         check_options(options)
@@ -176,19 +179,20 @@ class HybridFunction:
         return _bound(owner, f"_hybrid_{name}", self._fn, full, self._options, name)
 
     def __deepcopy__(self, memo: Any) -> "HybridFunction":
-        """Itself, as copies of functions are."""
-        return self
+        """Itself, as copies of functions are, but of a copy of what has arrays of its own: a Block, a partial."""
+        fn = copy.deepcopy(self._fn, memo)
+        if fn is self._fn:
+            return self
+        made = HybridFunction.__new__(HybridFunction)
+        made.__setstate__((fn, self._options, self._active))
+        return made
 
     def __reduce__(self) -> Any:
         """By its name, as functions are pickled; without one that leads to it, and where cloudpickle takes functions of
         its module by value, it is hybridized anew."""
-        found: Any = sys.modules.get(self.__module__)
-        for part in self.__qualname__.split("."):                 # type: ignore[attr-defined]
-            found = getattr(found, part, None)
-        if found is self and not taken_by_value(self.__module__):
-            return self.__qualname__                              # type: ignore[attr-defined]
+        name = name_of(self)
         # its own globals may lead to it: what it is made of comes after it
-        return HybridFunction.__new__, (HybridFunction,), (self._fn, self._options, self._active)
+        return name or (HybridFunction.__new__, (HybridFunction,), (self._fn, self._options, self._active))
 
     def __setstate__(self, state: tuple[Callable[..., Any], dict[str, Any], bool]) -> None:
         fn, options, active = state
@@ -239,19 +243,6 @@ class ObjectCall:
 def _method(owner: Any, attribute: str | None) -> Any:
     """The hybridized method that an object gives under a name; None where other code asks for it again."""
     return getattr(owner, attribute) if attribute is not None else None
-
-
-def taken_by_value(module: str) -> bool:
-    """Whether a pickler such as cloudpickle's is at work that writes down the functions of a module, so that another
-    process has them without it: of ``__main__``, and of modules registered for that."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_globals.get("__name__") or ""
-        if "cloudpickle" in name.split("."):
-            registered: Any = getattr(sys.modules[name], "list_registry_pickle_by_value", set)()
-            return module == "__main__" or any(module == m or module.startswith(f"{m}.") for m in registered)
-        frame = frame.f_back
-    return False
 
 
 # calls of objects that have no ``__dict__``, by id

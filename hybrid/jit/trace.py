@@ -92,7 +92,8 @@ class Trace:
         self.leaves: list[Any] = []                     # traced values with attach_grad
         # what the data of a call must hold (autograd/demands.py); but for the bodies of loops
         self.demands: list[Demand] = []
-        self.in_body = 0
+        # of each loop, branch or vmap whose body is traced: what is watched in it, None where nothing can be
+        self.bodies: list[list[Watch] | None] = []
         self.drew: list[str] = []                       # other generators that the code drew from
         self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
@@ -186,16 +187,24 @@ class Trace:
         self.renewed.add(id(x))
         return self.capture(x)
 
-    def watch(self, values: Any, call: Callable[[Any], None], what: str, at: str) -> None:
-        """Give ``call`` the values, with arrays in the place of traced ones, at each call of the program, in the order
-        in which code asks for it. What is asked for in the body of a loop makes the call run as plain Python.
+    @property
+    def in_body(self) -> bool:
+        """Whether the body of a loop, branch or vmap is being traced."""
+        return bool(self.bodies)
 
-        values: nested in lists, tuples and dicts. what, at: who asks, and where, for messages.
+    def watch(self, values: Any, call: Callable[[Any], None], what: str, at: str, mapped: int = 0) -> None:
+        """Give ``call`` the values, with arrays in the place of traced ones, at each call of the program, in the order
+        in which code asks for it. What is asked for in the body of a loop makes the call run as plain Python; in that
+        of vmap it is called for each example.
+
+        values: nested in lists, tuples and dicts. what, at: who asks, and where, for messages. mapped: how many leading
+        axes of the values go over examples.
         """
-        if self.in_body and self.transformed:
-            raise TraceError(f"{at}: {what} within vmap, or in a loop of a function that is transformed, sees no "
-                             "numbers: look at the arguments or results outside of it")
-        if self.in_body:
+        into = self.bodies[-1] if self.bodies else self.watches
+        if into is None and self.transformed:
+            raise TraceError(f"{at}: {what} in a loop of a function that is transformed sees no numbers: look at the "
+                             "arguments or results outside of it")
+        if into is None:
             error = _PlainOnly(f"{at}: {what} in the body of a loop or branch is called for each step, which a "
                                f"compiled "
                                "loop cannot do: such calls run as plain Python")
@@ -205,7 +214,7 @@ class Trace:
         form = flatten(values, lambda v: isinstance(v, (Symbol, NDArray)), leaves, by_identity=True)
         symbols = [x if isinstance(x, Symbol) else self.capture(x) for x in leaves]
         # as they are now: an array may be changed in place afterwards
-        self.watches.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at))
+        into.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at, mapped))
 
     def plain_only(self, what: str) -> None:
         """Have the call run as plain Python, for the code does what a program cannot do at each call. what: in

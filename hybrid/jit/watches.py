@@ -7,7 +7,7 @@ watches is compiled and called as if there were no such thing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from ..base.errors import TraceError, user_location
 from ..base.pytree import unflatten
@@ -34,12 +34,14 @@ def unread(name: str) -> bool:
 @dataclass
 class Watch:
     """``call(values)`` at each call of a program. values: the traced ones; form: how they are nested (pytree.py). what,
-    at: who asks for them, and where."""
+    at: who asks for them, and where. mapped: how many leading axes go over examples of vmap, each of which is a call.
+    """
     values: list[Symbol]
     form: Any
     call: Callable[[Any], None]
     what: str
     at: str
+    mapped: int = 0
 
     def __str__(self) -> str:
         nbytes = sum(s._one()[0].info[s._one()[1]][1].itemsize * (s.size or 0) for s in self.values)
@@ -51,15 +53,26 @@ def show(watches: Sequence[Watch], outputs: Sequence[NDArray], ctx: Any, cls: An
     those in the traced code."""
     at = 0
     for w in watches:
-        arrays = [wrap(x._data, ctx, cls) for x in outputs[at:at + len(w.values)]]
-        at += len(arrays)
-        before = [x._version for x in arrays]
-        SCOPE.watching = names
-        try:
-            w.call(unflatten(w.form, iter(arrays)))
-        finally:
-            SCOPE.watching = None
-        if [x._version for x in arrays] != before:
-            raise TraceError(f"{w.at}: {w.what} changes an array in place that the compiled program has used already, "
-                             "so that the change would be lost. Change it in forward, or call the block or function "
-                             "without hybridize.")
+        whole = [x._data for x in outputs[at:at + len(w.values)]]
+        at += len(whole)
+        for raw in _examples(whole, w.mapped):
+            arrays = [wrap(x, ctx, cls) for x in raw]
+            before = [x._version for x in arrays]
+            SCOPE.watching = names
+            try:
+                w.call(unflatten(w.form, iter(arrays)))
+            finally:
+                SCOPE.watching = None
+            if [x._version for x in arrays] != before:
+                raise TraceError(f"{w.at}: {w.what} changes an array in place that the compiled program has used "
+                                 "already, so that the change would be lost. Change it in forward, or call the block "
+                                 "or function without hybridize.")
+
+
+def _examples(arrays: list[Any], mapped: int) -> Iterator[list[Any]]:
+    """Slices along so many leading axes, which the arrays have in common; what has no array is there once."""
+    if not mapped or not arrays:
+        yield arrays
+        return
+    for i in range(len(arrays[0])):
+        yield from _examples([x[i:i + 1].reshape(x.shape[1:]) for x in arrays], mapped - 1)

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, Callable, Iterator
 
 from ..base import device
+from ..base.names import named
 from ..numpy.elementwise import options
 from ..numpy.extension import is_np_array, is_np_shape, reset_np, set_np
 from ..base.scope import SCOPE
@@ -74,9 +75,8 @@ def _decorator(name: str, shape: bool, array: bool) -> Callable[[Any], Any]:
         if not callable(func):
             raise TypeError(f"{name} can only decorate classes and callable objects, got {type(func).__name__}")
         return _under(func, shape, array)
-    decorate.__name__ = name
-    decorate.__doc__ = "Decorator: a function, or every method of a class, runs under NumPy's rules."
-    return decorate
+    return named(decorate, name, __name__,                      # type: ignore[no-any-return]
+                 "Decorator: a function, or every method of a class, runs under NumPy's rules.")
 
 
 use_np_shape = _decorator("use_np_shape", True, False)

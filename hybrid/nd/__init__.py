@@ -195,7 +195,7 @@ def _two(name: str, row: Any) -> Any:
                 raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument "
                                 f"{', '.join(map(repr, named))}")
         return operators.two(row, lhs, rhs)
-    function.__name__ = name
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
     return function
 

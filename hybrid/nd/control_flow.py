@@ -245,7 +245,8 @@ def _truth(pred: Any) -> bool:
 class _Scope:
     """Code that becomes a subgraph: what was there before it began comes in through inputs of the operator."""
 
-    def __init__(self, name: str, inputs: Sequence[Entry] = ()):
+    def __init__(self, name: str, inputs: Sequence[Entry] = (), watches: Any = None):
+        self.watches = watches                               # gets what is watched in it; None where nothing can be
         self.inputs: list[Entry] = list(inputs)              # of the operator
         self.own: dict[tuple[int, int], int] = {}           # the subgraph's variables -> number of the input
         self._keep: list[SymNode] = []                      # own variables: their ids must stay theirs
@@ -261,7 +262,7 @@ class _Scope:
         self._before = {id(h): list(h.entries) for h, _ in self.trace.handles} if self.trace is not None else {}
         self._stateful = len(self.trace.stateful) if self.trace is not None else 0
         if self.trace is not None:
-            self.trace.in_body += 1
+            self.trace.bodies.append(self.watches)
         if self._notes is not None:
             self._notes.__enter__()
         return self
@@ -273,7 +274,7 @@ class _Scope:
         if self.trace is not None:
             # the loop or branch changes their states, not the code around it
             del self.trace.stateful[self._stateful:]
-            self.trace.in_body -= 1
+            self.trace.bodies.pop()
         changed = [(h, entries) for h, n in handles if h.entries != (entries := self._before.get(id(h), [(n, 0)]))]
         for h, entries in changed:
             h.entries = entries                              # type: ignore[method-assign]

@@ -13,6 +13,7 @@ from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
+from ..base.names import named
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -26,6 +27,8 @@ def array_like(x: Any) -> bool:
     return isinstance(x, (NDArray, symbol.Symbol)) or hasattr(x, "__array_interface__") and getattr(x, "ndim", 0) > 0
 
 
+# the modules of the namespaces
+MODULES = {"nd": "hybrid.nd", "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy.extension"}
 # automatic names of nodes that do not begin with the function's name
 HINTS = {"random.multinomial": "_sample_multinomial", "random.shuffle": "_shuffle"}
 
@@ -72,10 +75,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             SCOPE.symbolic = old
     if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
         function = _of_one_shape(function, public)
-    function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
-    function.__doc__ = document(d, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
-    return function
+    return named(function, public, MODULES[space], document(d, public))      # type: ignore[no-any-return]
 
 
 def _of_one_shape(function: Callable[..., Any], public: str) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """``nd.random`` and ``sym.random``: MXNet's functions over the random operators of the registry."""
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
@@ -11,6 +12,7 @@ from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype, is_float
 from ..base.errors import AttributeValueError, ShapeError
+from ..base.names import named
 from ..ir.build import ints
 from ..ir.size import Size
 from ..ops.registry import OPS
@@ -60,10 +62,9 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
         if any(v is None for v in values):
             raise AttributeValueError(f"{space}.random.{name} needs {' and '.join(parameters)}")
         return _drawn(name, list(parameters), values, **given)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"Random numbers: ``{name}({', '.join(parameters)}, shape, dtype, ctx, out)``. Parameters may "
-                        f"be arrays: then ``shape`` numbers for each element.")
-    return function
+    return named(function, f"random.{name}", functions.MODULES[space],          # type: ignore[no-any-return]
+                 f"Random numbers: ``{name}({', '.join(parameters)}, shape, dtype, ctx, out)``. Parameters may "
+                 f"be arrays: then ``shape`` numbers for each element.")
 
 
 def _check(name: str, values: Sequence[Any], dtype: Any) -> None:
@@ -119,6 +120,9 @@ class RandomSpace(ModuleType):
         """Normal numbers of a shape: ``randn(2, 3)``."""
         return self.normal(loc, scale, shape=shape or (1,), dtype=dtype, ctx=ctx, out=out, **kwargs)
 
+    def __reduce__(self) -> Any:
+        return _random_space, (self._space,)
+
     def __dir__(self) -> list[str]:
         return sorted({"randn", *(n for n in DRAWS if f"_random_{n}" in OPS)})
 
@@ -131,8 +135,12 @@ def _symbolic(fn: Callable[..., Any]) -> Callable[..., Any]:
             return fn(*args, **kwargs)
         finally:
             SCOPE.symbolic = old
-    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
-    return function
+    return named(function, fn.__qualname__, fn.__module__, fn.__doc__)      # type: ignore[no-any-return]
+
+
+def _random_space(space: str) -> Any:
+    """``random`` of a namespace: how a pickled ``nd.random.randn`` finds it."""
+    return getattr(importlib.import_module(functions.MODULES[space]), "random")
 
 
 symbolic = _symbolic

@@ -8,7 +8,7 @@ from . import functions
 from ..autograd import pause
 from ..autograd.demands import demand
 from ..base.errors import SingularMatrixError
-from ..base.names import kept
+from ..base.names import kept, named
 from ..base.scope import SCOPE
 from ..graph.symbol import Symbol
 
@@ -33,6 +33,5 @@ def checked(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             demand((1 - solved) * sound, sound, SingularMatrixError,
                    f"{name[1:].replace('_', '.', 1)}: {functions.SOLVERS[name]}")
         return found
-    function.__name__, function.__qualname__, function.__doc__ = plain.__name__, plain.__qualname__, plain.__doc__
     function.__signature__ = plain.__signature__                 # type: ignore[attr-defined]
-    return function
+    return named(function, plain.__qualname__, plain.__module__, plain.__doc__)      # type: ignore[no-any-return]

@@ -120,7 +120,8 @@ def genfromtxt(*args: Any, **kwargs: Any) -> Any:
 
 
 def _made(name: str) -> Any:
-    name = _RENAMED.get(name, name)
+    if name in _RENAMED:                                         # one function under both names
+        return getattr(_sys.modules[__name__], _RENAMED[name])
     if name in globals():
         return globals()[name]
     if name in _NP_BINARY:

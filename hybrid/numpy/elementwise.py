@@ -12,6 +12,7 @@ from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
 from ..base.errors import DTypeError, user_location
+from ..base.names import named
 from . import fallback
 from .multiarray import also_named, array, as_np, as_value, finish, is_value, ndarray
 
@@ -50,8 +51,7 @@ def unary(name: str) -> Any:
         if args and name in UFUNCS:
             out, args = args[0], args[1:]
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = document(registry.namespace("np")[name], name, "x")
+    named(function, name, functions.MODULES["np"], document(registry.namespace("np")[name], name, "x"))
     return also_named(FIRST[name])(function) if name in FIRST else function
 
 
@@ -82,9 +82,7 @@ def binary(name: str, fn: str) -> Any:
         if not any(is_value(v) for v in (x1, x2)):
             x1 = array(x1)
         return finish(as_np(operators.two(row, x1, x2)), out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"NumPy's {name}, broadcast."
-    return function
+    return named(function, name, functions.MODULES["np"], f"NumPy's {name}, broadcast.")
 
 
 def _listed(values: Any) -> Any:
@@ -229,6 +227,4 @@ def reduction(name: str) -> Any:
         rest = () if weights is None else (as_value(weights),)
         found = inner(as_value(a), *rest, **{k: v for k, v in given.items() if v is not None})
         return found if isinstance(found, (list, tuple)) else finish(found, out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
-    return function
+    return named(function, name, functions.MODULES["np"], inner.__doc__)

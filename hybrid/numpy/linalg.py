@@ -11,6 +11,7 @@ from ..nd import functions
 from ..autograd.demands import demand
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
+from ..base.names import named
 from ..ops.registry import OPS
 from . import fallback
 from .composed_further import LINALG
@@ -85,8 +86,7 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
         if name in UNSOLVABLE:
             _check_solved(name, found, a, *inputs)
         return tuple(parts(found)) if several else found
-    function.__name__, function.__doc__ = name, fn.__doc__
-    return function
+    return named(function, name, __name__, fn.__doc__)          # type: ignore[no-any-return]
 
 
 inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("inv", "solve", "tensorinv", "eigvals",

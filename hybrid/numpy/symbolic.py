@@ -4,6 +4,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+from ..base.names import named
+from ..nd.functions import MODULES
 from ..nd.random_functions import symbolic
 from ..base.scope import SCOPE
 from ..graph.symbol import Symbol
@@ -15,6 +17,7 @@ class SymbolSpace(ModuleType):
     def __init__(self, name: str, source: Any):
         super().__init__(name, source.__doc__)
         self._source = source
+        self._kept: dict[str, tuple[Any, Any]] = {}        # functions that were asked for, and those made of them
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -24,7 +27,13 @@ class SymbolSpace(ModuleType):
         found = getattr(self._source, name)
         if isinstance(found, ModuleType):
             return SymbolSpace(f"{self.__name__}.{name}", found)
-        return found if SCOPE.traces or isinstance(found, type) or not callable(found) else symbolic(found)
+        if SCOPE.traces or isinstance(found, type) or not callable(found):
+            return found
+        source, made = self._kept.get(name, (None, None))
+        if source is not found:
+            made = named(symbolic(found), f"{self.__name__.removeprefix('hybrid.sym.')}.{name}", MODULES["sym"])
+            self._kept[name] = found, made
+        return made
 
     def __dir__(self) -> list[str]:
         return dir(self._source)

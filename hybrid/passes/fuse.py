@@ -67,7 +67,7 @@ class Fuser(Rules):
     # ---- placing one node
     def _place(self, n: Node, uses: list[Use]) -> None:
         kernels = list(dict.fromkeys(u.kernel for u in uses))
-        reason = "result" if n in self.stored and not uses else ""
+        reason, ordered = "result" if n in self.stored and not uses else "", ""
         if n.prim in ALWAYS_ROOT:
             reason = f"{n.prim} is a kernel of its own"
         elif len(kernels) == 1:
@@ -81,18 +81,19 @@ class Fuser(Rules):
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n, uses,
-                                                         kernels) and not any(k.kind in IN_MEMORY
-                    for k in kernels) and not read_whole(n, uses):
+            reason = next(filter(None, (self._refuse_order(n, u) for u in uses)), "")
+            if not reason and n not in self.stored and self._cheap_copy(n, uses, kernels) and not any(
+                    k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses):
                 by_kernel: dict[Kernel, list[Use]] = {}
                 for u in uses:
                     by_kernel.setdefault(u.kernel, []).append(u)
                 for k, own in by_kernel.items():
                     self._join(n, own, k)
                 return
-            reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
+            ordered, reason = reason, reason or f"needed by {len(kernels)} kernels and not cheap to compute again"
         # is smaller, or is stored in any case
-        below = n.prim in ("window", "expand") or n.prim in ("permute", "pad") and self.needed[n.args[0]] > 1
+        below = not ordered and (n.prim in ("window", "expand") or n.prim in ("permute", "pad")
+                                 and self.needed[n.args[0]] > 1)
         shared = (below and len(kernels) > 1 and n not in self.stored and not any(k.kind in IN_MEMORY for k in kernels)
                   and not read_whole(n, uses))
         if n.prim == "reshape" or shared:                # its argument is stored instead: no copy

@@ -27,6 +27,7 @@ MAX_NODES = 192                 # nodes in one kernel: longer chains cost compil
 CHEAP = 8                       # cost (additions) up to which a value may be computed twice
 SMALL_REDUCE = 64               # elements of a reduction that may run once per output element inside a larger kernel
 FEW_ROWS, LARGE = 4, 1 << 16    # a row kernel over fewer rows and more elements than these would run on one core
+FEW_ACROSS = 2048               # rows below which a GPU's threads do not take one each, where rows lie across memory
 SLOW = 2                        # cost up to which a few rows of an operand are computed again for each row of the other
 BESIDE = 16                     # times smaller than the other operand of a product: put in order at no cost that counts
 
@@ -157,7 +158,13 @@ class Rules:
             return "a product would read it out of order again and again"
         if n.attrs["axes"][-1] != n.ndim - 1 and n in map(_picture, k.dot.args):
             return "vectors of a convolution hold pixels, not channels"
-        if n.attrs["axes"][-1] != n.ndim - 1 and self.prints is None and any(map(_over_lines, k.dot.args)):
+        return self._refuse_order(n, uses[0])
+
+    def _refuse_order(self, n: Node, u: Use) -> str:
+        """Operands of a convolution that reads neighbours along channels, in another order."""
+        dot = u.kernel.dot
+        if (self.prints is None and n.prim == "permute" and n.args[0].prim != "window" and dot is not None and u.inside
+                and n.attrs["axes"][-1] != n.ndim - 1 and any(map(_over_lines, dot.args))):
             return "weights of a convolution, read along its channels"
         return ""
 
@@ -293,6 +300,9 @@ class Rules:
         rows = hint(math.prod(v.extent for v in at))
         if rows < FEW_ROWS and hint(n.args[0].size) > LARGE:
             return f"{rows} rows of {hint(n.args[0].size) // max(hint(n.size), 1)}: one core would do it all"
+        inner = next((v for v in reversed(k.loops) if v.extent > 1), None)
+        if self.prints is None and inner in at and rows < FEW_ACROSS and hint(n.args[0].size) > LARGE:
+            return f"{rows} rows whose neighbours lie in memory beside each other"
         k.rows = at
         k.hoisted.append(n)
         return ""
@@ -322,6 +332,7 @@ def _picture(a: Node) -> Node | None:
 
 def _over_lines(a: Node) -> bool:
     """Whether an operand of a contraction is windows over channels-last data."""
+    a = a.args[0] if a.prim == "permute" else a
     return a.prim == "window" and a.attrs["axes"][0] == 1
 
 

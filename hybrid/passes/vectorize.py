@@ -13,6 +13,7 @@ from .. import ir
 from ..base.errors import HybridError
 from ..ir import Body, Node
 from ..ir.build import make
+from ..ir.node import made_from
 from ..ir.scan import STEPS, item, scan
 from ..ir.vjp import GRADS, register_grad
 
@@ -35,6 +36,7 @@ def vectorize(roots: Sequence[Node], known: dict[Node, Value], size: int) -> lis
     for n in ir.toposort(roots):
         if n not in found:
             args = [found[a] for a in n.args]
+            made_from(n)
             if n.prim == "random_bits" and not args[0][1]:            # every example has draws of its own
                 found[n] = (ir.random_bits(args[0][0], (size, *n.shape), n.attrs["stream"]), True)
             elif not any(flag for _, flag in args):

@@ -26,7 +26,7 @@ from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.horizontal_fusion import Joining
 from ..passes.unpack import Way, ways_back
-from . import plans, toolchain, tune
+from . import plans, shared_objects, toolchain, tune
 from .parts import parts_of
 from .recipe import Recipe
 from .report import Report, make_report, note_blocks, note_forms, note_in_place
@@ -195,13 +195,13 @@ def _build(planned: Planned, timed: bool) -> Built:
     note_forms(report, planned)
     report.scratch_bytes = planned.memory.whole - planned.memory.arena
     report.thread_bytes, report.source = own, source
-    finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
+    finish = shared_objects.begin(source) if planned.prepare is not None else lambda: shared_objects.build(source)
     # compiled at the same time
     prepare = build(prepare_plan(planned)) if planned.prepare is not None else None
     if table.blocks.count > 1:
         note_blocks(report, table.blocks.count, table.parts)
     library, c = finish()
-    ran = toolchain.ran(library)
+    ran = shared_objects.ran(library)
     report.source_path = str(c)
     built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []

@@ -40,6 +40,16 @@ def digest(*parts: str | bytes) -> str:
     return h.hexdigest()[:32]
 
 
+def encoded(text: str) -> bytes:
+    """Text as bytes; it may hold some that are no UTF-8, as paths do."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def checksum(content: bytes) -> str:
+    """Tells whether a content is whole: its length and a hash."""
+    return f"{len(content)} {hashlib.blake2b(content, digest_size=16).hexdigest()}"
+
+
 def _identity(path: Path) -> tuple[int, ...]:
     """What a folder is: another one in its place, another mode or another user of this process makes it differ."""
     s = os.lstat(path)

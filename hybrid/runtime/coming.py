@@ -109,5 +109,5 @@ forking.in_child(_in_child)
 
 @lru_cache(1)
 def _end_with_the_process() -> None:
-    from . import toolchain                              # noqa: PLC0415  loaded where something is compiled
-    atexit.register(toolchain.end_compilers)
+    from .compiler_process import end_compilers             # noqa: PLC0415  loaded where something is compiled
+    atexit.register(end_compilers)

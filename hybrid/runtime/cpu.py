@@ -12,7 +12,7 @@ from ..base import forking
 from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
-from . import buffers, cache, launcher, plans, threads, toolchain, warmed
+from . import buffers, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain, warmed
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
@@ -45,7 +45,7 @@ def _opened(built: "Built") -> Any:
             reason = err
             with contextlib.suppress(OSError):
                 so.unlink()
-            so, _ = toolchain.build(built.source)
+            so, _ = shared_objects.build(built.source)
     raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another "
                        f"folder: {reason}")
 
@@ -102,7 +102,7 @@ class CpuProgram:
         begin = time.perf_counter()
         threads.prepare()
         path = cache.folder() / recipe.library
-        if not toolchain.intact(path):
+        if not shared_objects.intact(path):
             raise OSError(f"{path} is not there or was changed")
         program = cls.__new__(cls)
         prepare = cls.of(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
@@ -425,5 +425,5 @@ def has_compiler() -> bool:
 
 
 def set_aside(err: CompileError) -> bool:
-    """After a program did not compile: whether it may be tried with another compiler, or none (toolchain.py)."""
-    return toolchain.set_aside(err)
+    """After a program did not compile: whether it may be tried with another compiler, or none (compiler_trial.py)."""
+    return compiler_trial.set_aside(err)

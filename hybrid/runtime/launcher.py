@@ -20,7 +20,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import background, toolchain, warmed
+from . import background, shared_objects, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
@@ -65,7 +65,7 @@ def _compiled() -> Path | None:
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")
     try:
-        return toolchain.build(_text(), include, f"{sys.version} {np.__version__}")[0]
+        return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}")[0]
     except (CompileError, OSError):
         return None
 

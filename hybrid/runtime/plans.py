@@ -27,7 +27,7 @@ from ..ir import scalar
 from ..ir.build import Const
 from ..ir.scan import Body
 from ..ir.size import Size
-from . import cache, tiles, toolchain
+from . import cache, shared_objects, tiles, toolchain
 from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
@@ -220,7 +220,7 @@ def known(title: str) -> Path | None:
     try:
         so = note.parent / cache.read_text(note) if note is not None else None
         return (so if so is not None and note is not None and so.suffix == ".so" and so.parent == note.parent
-                and toolchain.intact(so) else None)
+                and shared_objects.intact(so) else None)
     except (OSError, ValueError):
         return None
 

@@ -10,7 +10,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking, system
 from ..base.errors import CompileError
-from . import background, toolchain, warmed
+from . import background, shared_objects, warmed
 from .libraries import opened
 from .net_ffi import ffi
 
@@ -20,7 +20,7 @@ _lock = forking.lock()
 
 def built() -> Path | None:
     """The pool's shared object."""
-    return warmed.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
+    return warmed.remembered("pool", lambda: shared_objects.build(kernel_text("c", "pool.c"))[0])
 
 
 def prepare() -> None:

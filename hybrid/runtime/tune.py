@@ -17,7 +17,7 @@ from hybrid.codegen.schedule.tiling import Alone
 from ..base import config
 from ..base.device import aligned_bytes
 from ..base.errors import CompileError
-from . import buffers, cache, plans, toolchain
+from . import buffers, cache, plans, shared_objects
 from .libraries import opened
 from .net_ffi import ffi
 
@@ -73,7 +73,7 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
     begin = time.perf_counter()
     try:
         made = {form: a for form, make in forms.items() if (a := make()) is not None}
-        built = [toolchain.begin(a.source) for a in made.values()]             # beside each other
+        built = [shared_objects.begin(a.source) for a in made.values()]             # beside each other
         libraries = [finish()[0] for finish in built]
         given: dict[tuple[int, int], np.ndarray] = {}
         calls = {form: _call(a, opened(path), given)

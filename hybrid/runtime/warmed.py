@@ -22,7 +22,7 @@ import hybrid.kernels
 
 from ..base import config
 from ..ir import Program
-from . import cache, plans, toolchain, trust
+from . import cache, plans, shared_objects, toolchain, trust
 from .recipe import Recipe, from_text, to_text
 
 MANIFEST = "made-for.json"
@@ -110,12 +110,12 @@ def _fetched(where: Path, name: str) -> Path | None:
     own = cache.folder() / name
     if own.parent != cache.folder() or own.suffix != ".so":
         return None
-    if toolchain.intact(own):
+    if shared_objects.intact(own):
         return own
     content = trust.shared(where / name)
-    if trust.shared((where / name).with_suffix(".txt")).decode() != toolchain.checksum(content):
+    if trust.shared((where / name).with_suffix(".txt")).decode() != cache.checksum(content):
         return None
-    kept = toolchain.keep(own, content)
+    kept = shared_objects.keep(own, content)
     return kept if kept == own else None
 
 
@@ -176,7 +176,7 @@ def collect(program: Program, recipe: Recipe) -> None:
 def _keep(where: Path, so: Path) -> int:
     content = cache.read(so)
     _write(where / so.name, content)
-    _write((where / so.name).with_suffix(".txt"), toolchain.checksum(content).encode())
+    _write((where / so.name).with_suffix(".txt"), cache.checksum(content).encode())
     return len(content)
 
 

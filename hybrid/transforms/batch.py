@@ -1,7 +1,6 @@
 """``vmap``: a function of one example, over a batch of them at once."""
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, ParamSpec, Sequence, TypeVar
 
 from .. import ir
@@ -9,13 +8,16 @@ from ..autograd import traced_grad
 from ..base import pytree
 from ..base.errors import AttributeValueError, ShapeError, user_location
 from ..graph.subgraph import GraphOp, Subgraph
+from ..base.scope import tracing
 from ..graph.symbol import Symbol
+from ..jit.watches import Watch
 from ..ir import Node
 from ..nd.control_flow import _Scope
 from ..ops.attributes import Attrs
 from ..ops.registry import Int, Lowered
 from ..passes.differentiate import cotangents
 from ..passes.vectorize import batched, vectorize
+from .transformed import Transformed
 from .values import call, flatten, is_array, unflatten
 
 
@@ -44,8 +46,39 @@ class Vectorized(GraphOp):
     def _draws(self, a: Attrs, train: bool) -> int:
         return self.graphs[0].draws(train)
 
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _frozen(axes: Any) -> Any:
+    return tuple(axes) if isinstance(axes, list) else axes
+
+
+class Mapped(Transformed):
+    """What ``vmap`` gives."""
+    what = "vmap"
+    in_axes: Any
+    out_axes: Any
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        axes = list(self.in_axes) if isinstance(self.in_axes, tuple) else [self.in_axes] * len(args)
+        if len(axes) != len(args):
+            raise AttributeValueError(f"{user_location()}: vmap: in_axes has {len(axes)} entries, the function was "
+                                      f"called with {len(args)} positional arguments")
+        leaves, structure = flatten(list(args), "the arguments")
+        along = _axes(args, axes, leaves)
+        known: dict[str, Any] = {}
+
+        def run(*values: Any) -> list[Any]:
+            rows = [v if a is None else _to_front(v, a) for v, a in zip(values, along)]
+
+            def one(*examples: Any) -> list[Any]:
+                result = self._fn(*unflatten(structure, examples), **kwargs)
+                found, known["structure"] = flatten(result, "the result of a function under vmap")
+                return found
+            return [_from_front(x, self.out_axes) for x in vectorized(one, rows, [a is not None for a in along])]
+        return unflatten(known_structure(call(run, leaves), known), known["results"])
 
 
 def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
@@ -60,26 +93,7 @@ def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, 
     >>> vmap(lambda x, y: (x * y).sum(), in_axes=(0, None))(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 10.0])).tolist()
     [21.0, 43.0]
     """  # noqa: E501
-    @functools.wraps(f, updated=())
-    def mapped(*args: Any, **kwargs: Any) -> Any:
-        axes = list(in_axes) if isinstance(in_axes, (list, tuple)) else [in_axes] * len(args)
-        if len(axes) != len(args):
-            raise AttributeValueError(f"{user_location()}: vmap: in_axes has {len(axes)} entries, the function was "
-                                      f"called with {len(args)} positional arguments")
-        leaves, structure = flatten(list(args), "the arguments")
-        along = _axes(args, axes, leaves)
-        known: dict[str, Any] = {}
-
-        def run(*values: Any) -> list[Any]:
-            rows = [v if a is None else _to_front(v, a) for v, a in zip(values, along)]
-
-            def one(*examples: Any) -> list[Any]:
-                result = f(*unflatten(structure, examples), **kwargs)
-                found, known["structure"] = flatten(result, "the result of a function under vmap")
-                return found
-            return [_from_front(x, out_axes) for x in vectorized(one, rows, [a is not None for a in along])]
-        return unflatten(known_structure(call(run, leaves), known), known["results"])
-    return mapped
+    return Mapped(f, in_axes=_frozen(in_axes), out_axes=out_axes)
 
 
 def known_structure(results: list[Any], known: dict[str, Any]) -> Any:
@@ -129,13 +143,20 @@ def _permuted(x: Symbol, order: Sequence[int]) -> Symbol:
 def vectorized(one: Callable[..., list[Any]], values: Sequence[Symbol], flags: Sequence[bool]) -> list[Symbol]:
     """Results of ``one`` for each slice along axis 0 of the values whose flag is set; traced values all."""
     order = [i for i, flag in enumerate(flags) if flag] + [i for i, flag in enumerate(flags) if not flag]
-    with _Scope("vmap") as scope:
+    watches: list[Watch] = []
+    with _Scope("vmap", watches=watches) as scope:
         outer = [scope.outer(values[i]) for i in order]
         inner = [scope.variable(x, sliced=flags[i]) for x, i in zip(outer, order)]
         found = dict(zip(order, inner))
         results = [scope.root(x) for x in one(*(found[i] for i in range(len(values))))]
-    op = Vectorized(scope.subgraph(results), sum(flags))
-    return scope.node(op, {"num_args": len(scope.inputs), "num_outputs": len(results)})
+        roots = results + [scope.root(x) for w in watches for x in w.values]
+    op = Vectorized(scope.subgraph(roots), sum(flags))
+    given = scope.node(op, {"num_args": len(scope.inputs), "num_outputs": len(roots)})
+    rest = iter(given[len(results):])
+    trace = tracing()
+    for w in watches:                                            # for each example, when the program has run
+        trace.watch(unflatten(w.form, [next(rest) for _ in w.values]), w.call, w.what, w.at, w.mapped + 1)
+    return given[:len(results)]
 
 
 def over_rows(heads: Sequence[Symbol], h: int, wanted: Sequence[Symbol]) -> list[Symbol]:

@@ -1,19 +1,20 @@
 """Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp``, ``jvp``, ``jacobian``, ``hessian``."""
 from __future__ import annotations
 
-import functools
 import math
+import operator
 from typing import Any, Callable, Concatenate, Literal, ParamSpec, Sequence, TypeVar, overload
 
 from .. import autograd
 from ..autograd import traced_grad
-from ..base.errors import DTypeError, ShapeError, user_location
+from ..base.errors import AttributeValueError, DTypeError, ShapeError, user_location
 from ..base.scope import SCOPE, tracing
 from ..buffers.array import NDArray, full_like
 from ..buffers.tape import flags
 from ..graph.symbol import Symbol, create
 from ..ops.registry import find
 from .batch import over_rows
+from .transformed import Transformed
 from .values import call, chosen, flatten, unflatten, variable
 
 P = ParamSpec("P")
@@ -69,12 +70,98 @@ class _Linearized:
         return [unflatten(s, [next(found) for _ in group]) for s, group in zip(self.structures, self.groups)]
 
 
+def _frozen(argnums: Any) -> int | tuple[int, ...]:
+    """The numbers of arguments as Python's ints. AttributeValueError for what is none."""
+    try:
+        return operator.index(argnums) if hasattr(argnums, "__index__") else tuple(map(operator.index, argnums))
+    except TypeError:
+        raise AttributeValueError(f"{user_location()}: argnums must be the number of an argument, or several in a "
+                                  f"tuple or list, got {argnums!r}") from None
+
+
 def _ones(x: Any) -> Any:
     return create(find("ones_like"), [x], {}, None) if isinstance(x, Symbol) else full_like(x, 1)
 
 
 def _name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)
+
+
+class ValueAndGrad(Transformed):
+    """What ``value_and_grad`` gives."""
+    what = "value_and_grad"
+    argnums: int | tuple[int, ...]
+    has_aux: bool
+
+    def _both(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        lin = _Linearized(self._fn, args, kwargs, chosen(args, self.argnums, "grad"), self.has_aux)
+        if len(lin.heads) != 1 or math.prod(lin.heads[0].shape) != 1:
+            raise ShapeError(f"{user_location()}: grad: {_name(self._fn)} must return one number, it returned "
+                             f"{', '.join(str(h.shape) for h in lin.heads)}: sum it, or use jacobian")
+        found = lin.pull([_ones(lin.heads[0])], lin.nested)
+        value = (lin.result, lin.aux) if self.has_aux else lin.result
+        return value, found[0] if isinstance(self.argnums, int) else tuple(found)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self._both(args, kwargs)
+
+
+class Gradient(ValueAndGrad):
+    """What ``grad`` gives."""
+    what = "grad"
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        value, found = self._both(args, kwargs)
+        return (found, value[1]) if self.has_aux else found
+
+
+class Jacobian(Transformed):
+    """What ``jacobian`` gives."""
+    what = "jacobian"
+    argnums: int | tuple[int, ...]
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        numbers = chosen(args, self.argnums, "jacobian")
+        leaves, structure = flatten(list(args), "the arguments")
+        shape: dict[str, Any] = {}
+
+        def rows(*values: Any) -> list[Any]:
+            lin = _Linearized(self._fn, unflatten(structure, values), kwargs, numbers, False)
+            shape["heads"], shape["structures"] = lin.head_structure, lin.structures
+            shape["counts"] = [len(g) for g in lin.groups]
+            wanted = [x for group in lin.groups for x in group]
+            return [j for h in range(len(lin.heads)) for j in over_rows(lin.heads, h, wanted)]
+        found = iter(call(rows, leaves))
+        parts = []
+        for _ in range(_count(shape["heads"])):
+            own = [unflatten(s, [next(found) for _ in range(n)]) for s, n in zip(shape["structures"], shape["counts"])]
+            parts.append(own[0] if isinstance(self.argnums, int) else tuple(own))
+        return unflatten(shape["heads"], parts)
+
+
+class Pullback:
+    """The function that ``vjp`` gives: from cotangents of a result to cotangents of the primals."""
+
+    def __init__(self, lin: _Linearized):
+        self._lin = lin
+
+    def __call__(self, cotangents: Any) -> tuple[Any, ...]:
+        lin = self._lin
+        seeds, structure = flatten(cotangents, "the cotangents")
+        if structure != lin.head_structure:
+            raise DTypeError(f"{user_location()}: vjp: the cotangents must have the structure of the function's result")
+        for s, h in zip(seeds, lin.heads):
+            if s.shape != h.shape:
+                raise ShapeError(f"{user_location()}: vjp: a cotangent has shape {s.shape}, the result {h.shape}")
+        return tuple(lin.pull(seeds, SCOPE.recording))
+
+    def __deepcopy__(self, memo: Any) -> "Pullback":
+        """Itself: nothing changes it."""
+        return self
+
+    def __reduce__(self) -> Any:
+        raise DTypeError(f"{user_location()}: vjp: a pullback holds what was computed at one point and is not pickled: "
+                         "pickle the function and the point, and call vjp where they are read")
 
 
 @overload
@@ -96,16 +183,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0,
     >>> float(value), slope.tolist()
     (10.0, [2.0, 6.0])
     """
-    @functools.wraps(f, updated=())
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
-        lin = _Linearized(f, args, kwargs, chosen(args, argnums, "grad"), has_aux)
-        if len(lin.heads) != 1 or math.prod(lin.heads[0].shape) != 1:
-            raise ShapeError(f"{user_location()}: grad: {_name(f)} must return one number, it returned "
-                             f"{', '.join(str(h.shape) for h in lin.heads)}: sum it, or use jacobian")
-        found = lin.pull([_ones(lin.heads[0])], lin.nested)
-        value = (lin.result, lin.aux) if has_aux else lin.result
-        return value, found[0] if isinstance(argnums, int) else tuple(found)
-    return differentiated
+    return ValueAndGrad(f, argnums=_frozen(argnums), has_aux=has_aux)
 
 
 @overload
@@ -123,13 +201,7 @@ def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool 
     >>> grad(grad(lambda x: (x ** 3).sum()))(np.array(2.0)).item()
     12.0
     """
-    both = value_and_grad(f, argnums, has_aux)
-
-    @functools.wraps(f, updated=())
-    def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, found = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
-    return gradient
+    return Gradient(f, argnums=_frozen(argnums), has_aux=has_aux)
 
 
 @overload
@@ -149,15 +221,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     [1.0, 2.0]
     """
     lin = _Linearized(f, primals, {}, range(len(primals)), has_aux)
-
-    def pullback(cotangents: Any) -> tuple[Any, ...]:
-        seeds, structure = flatten(cotangents, "the cotangents")
-        if structure != lin.head_structure:
-            raise DTypeError(f"{user_location()}: vjp: the cotangents must have the structure of the function's result")
-        for s, h in zip(seeds, lin.heads):
-            if s.shape != h.shape:
-                raise ShapeError(f"{user_location()}: vjp: a cotangent has shape {s.shape}, the result {h.shape}")
-        return tuple(lin.pull(seeds, SCOPE.recording))
+    pullback = Pullback(lin)
     return (lin.result, pullback, lin.aux) if has_aux else (lin.result, pullback)
 
 
@@ -199,25 +263,7 @@ def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callabl
     >>> jacobian(lambda x: x ** 2)(np.array([1.0, 3.0])).tolist()
     [[2.0, 0.0], [0.0, 6.0]]
     """
-    @functools.wraps(f, updated=())
-    def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        numbers = chosen(args, argnums, "jacobian")
-        leaves, structure = flatten(list(args), "the arguments")
-        shape: dict[str, Any] = {}
-
-        def rows(*values: Any) -> list[Any]:
-            lin = _Linearized(f, unflatten(structure, values), kwargs, numbers, False)
-            shape["heads"], shape["structures"] = lin.head_structure, lin.structures
-            shape["counts"] = [len(g) for g in lin.groups]
-            wanted = [x for group in lin.groups for x in group]
-            return [j for h in range(len(lin.heads)) for j in over_rows(lin.heads, h, wanted)]
-        found = iter(call(rows, leaves))
-        parts, count = [], _count(shape["heads"])
-        for _ in range(count):
-            own = [unflatten(s, [next(found) for _ in range(n)]) for s, n in zip(shape["structures"], shape["counts"])]
-            parts.append(own[0] if isinstance(argnums, int) else tuple(own))
-        return unflatten(shape["heads"], parts)
-    return jacobian_of
+    return Jacobian(f, argnums=_frozen(argnums))
 
 
 def _count(structure: Any) -> int:

@@ -1,13 +1,29 @@
 """``checkpoint``: intermediate values are computed again in the backward pass instead of being kept."""
 from __future__ import annotations
 
-import functools
 from typing import Any, Callable, ParamSpec, TypeVar
 
+from .transformed import Transformed
 from .values import call, flatten, unflatten
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Checkpointed(Transformed):
+    """What ``checkpoint`` gives."""
+    what = "checkpoint"
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves, structure = flatten(list(args), "the arguments")
+        known: dict[str, Any] = {}
+
+        def run(*values: Any) -> list[Any]:
+            result = self._fn(*unflatten(structure, values), **kwargs)
+            found, known["structure"] = flatten(result, "the result of a checkpointed function")
+            return found
+        results = call(run, leaves)
+        return unflatten(known["structure"], results)
 
 
 def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
@@ -25,15 +41,4 @@ def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     >>> [round(g, 4) for g in x.grad.tolist()]
     [1.2534, -1.0331]
     """
-    @functools.wraps(f, updated=())
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten(list(args), "the arguments")
-        known: dict[str, Any] = {}
-
-        def run(*values: Any) -> list[Any]:
-            result = f(*unflatten(structure, values), **kwargs)
-            found, known["structure"] = flatten(result, "the result of a checkpointed function")
-            return found
-        results = call(run, leaves)
-        return unflatten(known["structure"], results)
-    return checkpointed
+    return Checkpointed(f)

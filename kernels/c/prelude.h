@@ -107,15 +107,30 @@ HY_FN double hy_exp(double x) {
 }
 HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); return (x < 0 ? e : 1.0) / (1.0 + e); }
 
-// What NumPy gives beyond the range of the integers: x86 processors have the lowest one there, for NaN too. A plain
-// conversion would let the compiler make (float)(int)x a truncation.
+// What NumPy gives beyond the range of the integers: x86 processors have the lowest one there, for NaN too; others the
+// nearest, and 0 for NaN. What is beyond is told from the bits of x, without a branch, and is part of every result: after a
+// comparison or a branch compilers that ignore traps make (float)(int)x a truncation, which keeps the sign of -0.5.
 #if defined(__x86_64__) || defined(__i386__)
-#define HY_TO_INT(name, from, to, low, high, lowest) \
-  HY_FN to name(from x) { return x >= low && x < high ? (to)x : lowest; }
+#define HY_BEYOND(nan, negative, lowest) (lowest)
 #else
-#define HY_TO_INT(name, from, to, low, high, lowest) HY_FN to name(from x) { return (to)x; }
+#define HY_BEYOND(nan, negative, lowest) ((lowest - 1 + (negative)) & ((nan) - 1u))
 #endif
-HY_TO_INT(hy_float_to_int, float, int, -0x1p31f, 0x1p31f, (-2147483647 - 1))
-HY_TO_INT(hy_double_to_int, double, int, -0x1p31, 0x1p31, (-2147483647 - 1))
-HY_TO_INT(hy_float_to_long, float, long, -0x1p63f, 0x1p63f, (-9223372036854775807l - 1))
-HY_TO_INT(hy_double_to_long, double, long, -0x1p63, 0x1p63, (-9223372036854775807l - 1))
+#define HY_TO_INT(name, from, bits, to, whole, top, end, nans) \
+  HY_FN to name(from x) { \
+    union { from f; bits u; } b; b.f = x; bits a = b.u & ~top, out = a >= end; whole negative = (b.u & top) != 0, nan = a > nans; \
+    b.u &= out - 1; \
+    return (to)((whole)(to)b.f | (HY_BEYOND(nan, negative, (whole)1 << (sizeof(to) * 8 - 1)) & -(whole)out)); \
+  }
+HY_TO_INT(hy_float_to_int, float, unsigned, int, unsigned, 0x80000000u, 0x4f000000u, 0x7f800000u)
+HY_TO_INT(hy_double_to_int, double, unsigned long, int, unsigned, 0x8000000000000000ul, 0x41e0000000000000ul, 0x7ff0000000000000ul)
+HY_TO_INT(hy_float_to_long, float, unsigned, long, unsigned long, 0x80000000u, 0x5f000000u, 0x7f800000u)
+HY_TO_INT(hy_double_to_long, double, unsigned long, long, unsigned long, 0x8000000000000000ul, 0x43e0000000000000ul, 0x7ff0000000000000ul)
+// integers without a sign, in two halves: what x86 processors do for lack of an instruction
+HY_FN unsigned long hy_float_to_ulong(float x) {
+    unsigned long big = x >= 0x1p63f;
+    return (unsigned long)hy_float_to_long(x - (big ? 0x1p63f : 0.0f)) ^ big << 63;
+}
+HY_FN unsigned long hy_double_to_ulong(double x) {
+    unsigned long big = x >= 0x1p63;
+    return (unsigned long)hy_double_to_long(x - (big ? 0x1p63 : 0.0)) ^ big << 63;
+}

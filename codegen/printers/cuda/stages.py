@@ -269,7 +269,7 @@ def copies_whole(p: Product, side: str, each: int) -> tuple[bool, bool]:
         by_depth = bool(p.m.depth) and coefficient(o.place, p.m.depth[-1]) == 1
     along = p.m.depth if by_depth else p.group(side)
     inner = next((v for v in reversed(along) if v.extent > 1), None)
-    if inner is None or inner.extent % each or o.guard and not (by_depth and _affine(o.guard, inner)):
+    if inner is None or inner.extent % each or o.guard and not _affine(o.guard, inner):
         return p.depth_major(side), False
     deep = set(p.m.depth)
     for a, c in o.place.terms:

@@ -22,7 +22,8 @@ import numpy as np
 from hybrid.base.errors import CompileError, HybridError
 
 from .. import cache, scratch
-from ..toolchain import compiler_version, cpu_features, intact, keep
+from ..shared_objects import intact, keep
+from ..toolchain import compiler_version, cpu_features
 from . import sources, watch
 from .interface import Driver, Launch, Module, Plan, checked
 

@@ -13,7 +13,7 @@ from hybrid.base import config
 from hybrid.base.errors import CompileError, DeviceError
 from hybrid.kernels import text as kernel_text
 
-from .. import plans, toolchain
+from .. import plans, shared_objects, toolchain
 from . import driver_api
 
 FUNCTIONS = ("cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamSynchronize", "cuStreamIsCapturing",
@@ -58,7 +58,7 @@ class Library(NamedTuple):
 
 
 def _built() -> Path | None:
-    return plans.remembered("device_plan", lambda: toolchain.build(kernel_text("c", "device_plan.c"),
+    return plans.remembered("device_plan", lambda: shared_objects.build(kernel_text("c", "device_plan.c"),
                                                                    ("-lpthread",))[0])
 
 

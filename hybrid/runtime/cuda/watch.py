@@ -20,7 +20,8 @@ import cffi
 from hybrid.base.errors import CompileError, HybridError
 
 from .. import cache, scratch
-from ..toolchain import compiler_version, cpu_features, intact, keep
+from ..shared_objects import intact, keep
+from ..toolchain import compiler_version, cpu_features
 from . import sources
 
 # whole vectors stay whole: the passes of g++ that take aggregates apart are off

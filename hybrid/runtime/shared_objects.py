@@ -1,0 +1,168 @@
+"""Shared objects of generated C texts: compiled in units at the same time, cached by content."""
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Callable
+
+from ..base import forking, system
+from ..base.errors import CompileError
+from . import cache, compiler_process, compilers, scratch, toolchain
+from .compiler_trial import wrong_with
+
+# for texts that include nothing, which use no library but libm: linking takes half the time
+ALONE = "-nostdlib"
+# in every text that can be compiled in units (hybrid.codegen.program.kernel_deduplication)
+UNITS = "#if HY_UNIT == HY_UNITS - 1"
+# units at most, and characters that are worth one: each takes the time to start the compiler
+MOST_UNITS, UNIT = 8, 20_000
+_build_lock = forking.lock()
+_building: dict[str, forking.LongLock] = {}
+_made_here: set[str] = set()                      # shared objects that the compiler made for this process
+
+
+def _flags_of(cc: str, source: str) -> tuple[str, ...]:
+    """The flags that a text is compiled with."""
+    every = toolchain.flags(cc)
+    alone = (sys.platform == "linux" and "-Wl,--as-needed" in every and not toolchain.is_clang()
+             and "#include" not in source)
+    return (*every, ALONE) if alone and not any(f.startswith("-fsanitize") for f in every) else every
+
+
+def intact(so: Path) -> bool:
+    """Whether a shared object of the cache is what the compiler wrote: loading half of one may end the process."""
+    try:
+        whole = cache.read_text(so.with_suffix(".txt")) == cache.checksum(cache.read(so))
+    except (OSError, ValueError):
+        return False
+    if whole:
+        cache.used(so)
+    return whole
+
+
+def keep(so: Path, content: bytes) -> Path:
+    """Put a shared object into the cache, with what tells that it is whole; where it went."""
+    so = cache.write(so, content)
+    cache.write(so.with_suffix(".txt"), cache.checksum(content).encode())
+    return so
+
+
+def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:
+    """Shared object of a C text, and the file its source is in. CompileError names that file.
+
+    extra: more flags. salt: what else the result depends on (versions of headers).
+
+    Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal
+    content.
+    """
+    cc = toolchain.compiler()
+    if cc is None:
+        raise CompileError(f"there is no C compiler: {compilers.GET_ONE}")
+    source = "\n".join(t for t in (toolchain.target().before(), source) if t)
+    every = _flags_of(cc, source) + extra
+    key = cache.digest(source, toolchain.compiler_version(cc), " ".join(every), toolchain.cpu_features(), salt)
+    where = cache.folder()
+    so, c = where / f"{key}.so", where / f"{key}.c"
+    if intact(so):
+        return so, c
+    with _build_lock:
+        lock = _building.setdefault(key, forking.LongLock())
+    with lock:
+        if not intact(so):
+            so = _compile(cc, every, source, so, c)
+            _made_here.add(so.name)
+    return so, so.with_suffix(".c")
+
+
+def ran(so: Path) -> bool:
+    """Whether the compiler made a shared object since this was asked for it last."""
+    made = so.name in _made_here
+    _made_here.discard(so.name)
+    return made
+
+
+def begin(source: str) -> Callable[[], tuple[Path, Path]]:
+    """Begin to build a text beside what this thread does next; the function gives what ``build`` gives, or raises its
+    error."""
+    done: list[tuple[Path, Path]] = []
+    wrong: list[Exception] = []
+
+    def work() -> None:
+        try:
+            done.append(build(source))
+        except Exception as err:                         # raised where the program is wanted
+            wrong.append(err)
+    thread = threading.Thread(target=work, name="hybrid-compiler", daemon=True)
+    thread.start()
+
+    def finish() -> tuple[Path, Path]:
+        thread.join()
+        if wrong:
+            raise wrong[0]
+        return done[0]
+    return finish
+
+
+def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
+              folder: str) -> tuple[list[list[str]], list[str] | None]:
+    """Compiler runs that may take place at the same time, and the one that links what they give."""
+    libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
+    count = min(system.cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
+    if count == 1:
+        return [[*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
+    objects = [f"{folder}/{i}.o" for i in range(count)]
+    separate = [*start, *(f for f in flags if f != "-shared"), f"-DHY_UNITS={count}", "-c", str(c)]
+    runs = [[*separate, f"-DHY_UNIT={i}", "-o", o] for i, o in enumerate(objects)]
+    return runs, [*start, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
+
+
+def run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
+    """Run them at the same time: what they say. CompileError with what the first says that fails, or that nothing comes
+    of them."""
+    runs: list[tuple[Any, int]] = []
+    status: list[int] = []
+
+    def doubt() -> None:
+        """After a while: whether the compiler ends at all."""
+        wrong = wrong_with(commands[0][0])
+        if wrong is not None:
+            raise CompileError(f"{commands[0][0]} does not end, and it is no working C compiler: {wrong}")
+    try:
+        for command in commands:
+            runs.append(compiler_process.start(command, 2, folder))
+        for process, _ in runs:
+            status.append(compiler_process.ended(process, doubt, commands[0][0]))
+    finally:
+        for process, _ in runs[len(status):]:            # interrupted
+            system.kill(process)
+            with contextlib.suppress(ChildProcessError):
+                compiler_process.ended(process)
+        said = [compiler_process.said(paper) for _, paper in runs]
+    wrong = next(((text, code) for text, code in zip(said, status) if code), None)
+    if wrong is not None:
+        text, code = wrong
+        if any(full in text for full in ("No space left on device", "File size limit exceeded", "File too large")):
+            raise OSError(f"nothing of the size of a program can be written to {os.path.dirname(scratch.folder())}, "
+                          f"where {commands[0][0]} works:\n{text[-2000:].strip()}\n"
+                          "Set TMPDIR to a folder that can be written.")
+        silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)"
+                                                                    if code == -9 else "")
+        raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{text[-4000:].strip() or silent}")
+    return "".join(said)
+
+
+def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
+    c = cache.write(c, cache.encoded(source))
+    with scratch.work() as d:
+        runs, link = _commands(cc, flags, source, c, d)
+        said = run(runs, c, d)
+        if link is not None:
+            said += run([link], c, d)
+        out = Path(d) / "net.so"
+        if not out.is_file():
+            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C "
+                               f"compiler?\n{said[-4000:].strip()}".rstrip())
+        return keep(so, out.read_bytes())
