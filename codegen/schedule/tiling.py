@@ -42,6 +42,11 @@ class Target:
         return max(1, self.vector // d.itemsize)
 
     @property
+    def registers(self) -> int:
+        """Vectors that the processor holds."""
+        return 32 if self.vector == 64 else 16
+
+    @property
     def accumulators(self) -> int:
         """Vectors that can hold sums at once."""
         return 28 if self.vector == 64 else 12
