@@ -10,7 +10,8 @@ import numpy as np
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid import distributed as hvd
-from hybrid.collective import CollectiveMismatch
+from hybrid.collective import CollectiveMismatch, sums
+from hybrid.runtime import staged
 
 BATCH = 8
 
@@ -152,6 +153,40 @@ def normalised() -> None:
             np.testing.assert_allclose(a[share] if i < 2 else a, b, rtol=1e-4, atol=1e-5)
 
 
+def overlapped() -> None:
+    """In a compiled step the sum of a bucket begins as soon as its gradients are there: what later buckets need is
+    computed after that, and the sums are waited for when all is done."""
+    want, events = train(compiled=True), []
+    begin, finish, stretch = sums.Buckets.begin, sums.Buckets.finish, staged.StagedProgram._stretch
+
+    def noted(self, order, k, compile_part):
+        found = stretch(self, order, k, compile_part)
+        if found is None:
+            return None
+        reads, gives, part, exe = found
+        dots = [n.shape for n in part.order() if n.prim == "dot"]
+        return reads, gives, part, lambda given: (events.append(("computed", dots)), exe(given))[1]
+    staged.StagedProgram._stretch = noted
+    sums.Buckets.begin = lambda self, number, *rest: (events.append(("begun", number)), begin(self, number, *rest))[1]
+    sums.Buckets.finish = lambda self: (events.append(("finished", 0)), finish(self))[1]
+    sums.BUCKET_BYTES = 64                               # a bucket for each weight, with the bias before it
+    os.environ["HYBRID_OVERLAP"] = "1"
+    try:
+        got = train(compiled=True)
+    finally:
+        staged.StagedProgram._stretch, sums.Buckets.begin, sums.Buckets.finish = stretch, begin, finish
+        sums.BUCKET_BYTES = 4 << 20
+        del os.environ["HYBRID_OVERLAP"]
+    assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
+    step = events[:len(events) // len(data()[0])]
+    assert events == step * len(data()[0]), events
+    kinds = [(kind, what) if kind == "begun" else (kind,) for kind, what in step]
+    assert kinds == [("computed",), ("begun", 0), ("computed",), ("begun", 1), ("computed",), ("begun", 2),
+                     ("finished",), ("computed",)], step
+    first, second = step[0][1], step[2][1]               # the first layer's weight gradient is not computed before
+    assert sorted((5, 7)) not in map(sorted, first) and sorted((5, 7)) in map(sorted, second), step
+
+
 def module() -> np.ndarray:
     """Parameters of a Module that was fitted on this rank's share of each batch."""
     mx.random.seed(1 + hvd.rank())
@@ -234,6 +269,7 @@ def main(what: str, argument: str) -> None:
         hvd.init(deterministic=True)
         functions()
         normalised()
+        overlapped()
         first, second = train(), train()
         assert np.array_equal(first, second)
         alike(first)

@@ -90,6 +90,12 @@ def test_a_checkpoint_goes_on_with_another_number_of_ranks(what: str, tmp_path: 
     assert not list(tmp_path.glob(".*tmp"))
 
 
+def version(path: Path) -> int:
+    """What tells a job's checkpoint from the one before it."""
+    file = path.with_suffix(".ckpt")
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
 @needs_mpi
 @pytest.mark.thorough
 def test_random_kills_leave_no_job_and_no_broken_checkpoint(tmp_path: Path) -> None:
@@ -107,7 +113,12 @@ def test_random_kills_leave_no_job_and_no_broken_checkpoint(tmp_path: Path) -> N
                 assert job.poll() is None and time.monotonic() < until, "the job did not begin"
                 time.sleep(0.01)
             ranks = list(map(int, pids.read_text().split()))
-            time.sleep(rng.random())
+            if rng.random() < 0.7:                           # while it trains; else while it begins
+                written = version(path)
+                while version(path) == written:
+                    assert job.poll() is None and time.monotonic() < until, "no step was done"
+                    time.sleep(0.002)
+            time.sleep(0.5 * rng.random())
             os.kill(rng.choice(ranks), signal.SIGKILL)
             assert job.wait(timeout=30) != 0
         finally:

@@ -265,8 +265,11 @@ def test_25_epochs_of_the_digits_in_c(tmp_path: Path) -> None:
     assert int(arrays["hybrid.updates"]) == 25 * 44
     for p in net.collect_params().values():
         assert np.array_equal(p.data().asnumpy().view(np.uint32), arrays[p.name].view(np.uint32)), p.name
+
+    def right() -> int:
+        return int((net(nd.array(wide[-360:])).asnumpy().argmax(1) == labels[-360:]).sum())
+    pythons = right()
     load_weights(tmp_path / "learned.weights", trainer)
-    right = int((net(nd.array(wide[-360:])).asnumpy().argmax(1) == labels[-360:]).sum())
-    print(f"{right} of 360 digits after 25 epochs in C")
-    assert right >= 325 and all(np.array_equal(v, p.data().asnumpy()) for (k, v), p in zip(
+    print(f"{right()} of 360 digits after 25 epochs in C, {pythons} in Python")
+    assert right() == pythons >= 310 and all(np.array_equal(v, p.data().asnumpy()) for (k, v), p in zip(
         mine.items(), net._collect_params_with_prefix().values()))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import threading
 from types import GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
-from typing import Any, Mapping
+from typing import Any, Mapping, TypeVar
+
+F = TypeVar("F")
 
 
 def module_of(value: Any) -> str:
@@ -17,11 +19,12 @@ def module_of(value: Any) -> str:
     return "builtins" if isinstance(module, (GetSetDescriptorType, MemberDescriptorType)) else ""
 
 
-def named(function: Any, name: str, module: str, doc: str | None = None) -> Any:
+def named(function: F, name: str, module: str, doc: str | None = None) -> F:
     """The function itself, made to stand under a (dotted) name in a public module, where pickles find it."""
-    function.__name__, function.__qualname__, function.__module__ = name.rsplit(".", 1)[-1], name, module
+    made: Any = function
+    made.__name__, made.__qualname__, made.__module__ = name.rsplit(".", 1)[-1], name, module
     if doc is not None:
-        function.__doc__ = doc
+        made.__doc__ = doc
     return function
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..base.device import Context, cpu, on, zeros
-from ..base.errors import AttributeValueError
+from ..base.errors import AttributeValueError, HybridError
 from .nccl import DeviceSum
 from .order import in_one_call, sent_dtype, total_of
 from .world import World
@@ -74,10 +74,35 @@ class Sum:
         self._requests = []
 
 
+def bucketed(arrays: Sequence[tuple[Hashable, tuple[int, ...], np.dtype]]) -> list[list[Any]]:
+    """The keys of arrays (key, shape, dtype) that are summed together, by buckets. The last arrays come first: their
+    gradients are the first that backward has.
+
+    >>> bucketed([("a", (2,), np.dtype("float32")), ("b", (1 << 21,), np.dtype("float32")),
+    ...           ("c", (3,), np.dtype("float32"))])
+    [['c'], ['b'], ['a']]
+    """
+    out: list[list[Any]] = []
+    for dtype in dict.fromkeys(d for *_, d in reversed(arrays)):
+        room = -1
+        for key, shape, _ in [a for a in reversed(arrays) if a[2] == dtype]:
+            size = _size(shape) * dtype.itemsize
+            if size > room:
+                out.append([])
+                room = BUCKET_BYTES
+            out[-1].append(key)
+            room -= size
+    return out
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
 class Buckets:
     """Arrays that are summed together again and again: each is a part (``views``) of one of few flat arrays.
 
-    arrays: (key, shape, dtype) of each. The last ones come first: their gradients are the first that backward has.
+    arrays: (key, shape, dtype) of each.
     gpu: where the flat arrays lie, to be summed by NCCL; in this process's memory, by MPI, where there is none.
 
     >>> from hybrid.collective import start
@@ -89,15 +114,10 @@ class Buckets:
         self.world, self.wire, self.arrays, self.gpu = world, wire, list(arrays), gpu
         self.views: dict[Any, Any] = {}
         self._buckets: list[tuple[Any, list[Any]]] = []
-        for dtype in dict.fromkeys(d for _, _, d in self.arrays):
-            keys: list[tuple[Any, tuple[int, ...], int]] = []
-            for key, shape, _ in [a for a in reversed(self.arrays) if a[2] == dtype]:
-                size = int(np.prod(shape, dtype=np.int64))
-                if keys and (sum(n for *_, n in keys) + size) * dtype.itemsize > BUCKET_BYTES:
-                    self._add(keys, dtype)
-                    keys = []
-                keys.append((key, shape, size))
-            self._add(keys, dtype)
+        self._under_way: list[Any] = []                     # sums of the first buckets
+        info = {key: (shape, dtype) for key, shape, dtype in self.arrays}
+        for keys in bucketed(self.arrays):
+            self._add([(k, info[k][0], _size(info[k][0])) for k in keys], info[keys[0]][1])
         told = ", ".join(f"{k}: {d}{s}" for k, s, d in self.arrays[:3]) + (", …" if len(self.arrays) > 3 else "")
         self._what = f"sum of {len(self.arrays)} arrays ({told}; {_hash(self.arrays, wire)})"
 
@@ -112,16 +132,29 @@ class Buckets:
 
     def sum(self, fill: Callable[[Any, Any], None], what: str = "gradients") -> None:
         """Write this rank's values into the views by ``fill(key, view)``; sum them over the ranks there."""
-        self.world.agree(f"{what}: {self._what}")
-        under_way: list[Any] = []
-        for flat, keys in self._buckets:
-            for key in keys:
-                fill(key, self.views[key])
-            for earlier in under_way:
-                earlier.poll()                              # lets MPI go on with it
-            under_way.append(self._begun(flat, what))
-        for each in under_way:
+        for number in range(len(self._buckets)):
+            self.begin(number, fill, what)
+        self.finish()
+
+    def begin(self, number: int, fill: Callable[[Any, Any], None], what: str = "gradients") -> None:
+        """Fill one bucket, the first one first, and begin its sum, which goes on while other things are done."""
+        if number != len(self._under_way):
+            raise HybridError(f"{what}: an earlier step ended in an error in the middle of its sums over the ranks, "
+                              f"which cannot go on together from there: end the job, and go on from a checkpoint")
+        if not number:
+            self.world.agree(f"{what}: {self._what}")
+        flat, keys = self._buckets[number]
+        for key in keys:
+            fill(key, self.views[key])
+        for earlier in self._under_way:
+            earlier.poll()                                  # lets MPI go on with it
+        self._under_way.append(self._begun(flat, what))
+
+    def finish(self) -> None:
+        """Wait until the sums of all buckets are there."""
+        for each in self._under_way:
             each.finish()
+        self._under_way.clear()
 
     def _begun(self, flat: Any, what: str) -> Any:
         if self.gpu is None:

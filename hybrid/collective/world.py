@@ -21,6 +21,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base import config
+from ..base.device import Context
 from ..base.errors import HybridError
 
 SPINS = 200                              # tests of a request before the processor is given to others
@@ -84,6 +85,12 @@ class World:
     @deterministic.setter
     def deterministic(self, on: bool) -> None:
         self._in_order = on
+
+    def overlaps(self, ctx: Context) -> bool:
+        """Whether sums of arrays on a device go on while the processor computes: on a GPU, and over a network. Within
+        one machine they are the processors' own work. The setting HYBRID_OVERLAP (0, 1) says otherwise."""
+        asked = os.environ.get("HYBRID_OVERLAP", "")
+        return asked != "0" if asked else ctx.device_type == "gpu" or self.local_size < self.size
 
     # ---- calls
     def agree(self, what: str) -> None:

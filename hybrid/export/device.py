@@ -13,7 +13,7 @@ from hybrid.codegen.program.plain import SUPPORT, standard
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
 from ..ir import Node
-from ..ir.parse import parse
+from ..ir.parse import lines_of, parse
 from ..passes.pipeline import Planned
 from ..runtime.build import Listing
 from . import source
@@ -21,6 +21,7 @@ from .files import TYPES, arrays_said, fingerprint
 from .layout import Layout, lay_out_constants
 from .source import filled
 from .specialized import Array, Specialized
+from .wrapping import wrapped
 
 COLUMNS = 112                            # characters of a line of numbers
 FILES = ("semihosting.h", "startup.c", "mps2.ld")
@@ -62,7 +63,8 @@ def _program(name: str, what: Specialized, listing: Listing, layout: Layout) -> 
                       f"hybrid.\n * {name}.h says how it is used. */", f'#include "{name}.h"', "#include <math.h>",
                       "#include <stddef.h>", "#include <string.h>", f'#include "{name}_weights.h"', "", source.QUIET,
                       standard(support), source.title("kernels"), standard(done.code, wide), "", run])
-    return text.replace("@NAME@", name.upper()).replace("@name@", name), words
+    text = text.replace("@NAME@", name.upper()).replace("@name@", name)
+    return "\n".join(wrapped(lines_of(text))), words
 
 
 def _nodes(planned: Planned) -> Iterator[Node]:

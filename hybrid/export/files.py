@@ -10,11 +10,13 @@ from hybrid.codegen.c import SCALAR
 from hybrid.kernels import text as kernel_text
 
 from ..base.atomic import write_bytes
+from ..ir.parse import lines_of
 from ..runtime.build import Listing
 from . import sizes, source, weights
 from .layout import Layout
 from .specialized import Array, Specialized
 from .source import filled
+from .wrapping import wrapped
 
 STRUCT = """struct @name@_model {
   int threads;
@@ -75,7 +77,8 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              *(filled(part, name, **words) for part in ("weights.h", "errors.h", "model.h", "load.h", "check.h")),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     parts += [] if plain else ["#endif"]
-    return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
+    text = "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
+    return "\n".join(wrapped(lines_of(text)))
 
 
 def arrays_said(arrays: Sequence[Array]) -> str:

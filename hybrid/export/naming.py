@@ -54,7 +54,10 @@ def _kind(k: Kernel) -> str:
     """What a kernel is; convolutions are products of windows, matrices are packed as their filters are."""
     if k.kind not in ("contraction", "convolution"):
         return k.kind
-    return "convolution" if any(m.prim in ("window", "conv") for m in k.members) else "matrix product"
+    windows = [m.attrs["size"] for m in k.members if m.prim == "window"]
+    windows += [m.attrs["kernel"] for m in k.members if m.prim == "conv" and (
+        max(m.attrs["kernel"]) > 1 or max(m.attrs["stride"]) > 1 or m.attrs["out"][0] != 1)]
+    return f"convolution {'x'.join(map(str, windows[0]))}" if windows else "matrix product"
 
 
 def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:

@@ -14,7 +14,7 @@ from hybrid.codegen.program.plain import SUPPORT, sized, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
-from ..ir.parse import Words, flat, nested, parse
+from ..ir.parse import Words, closing, flat, nested, parse
 from ..ir.parse import words as lexed
 from ..ir.size import fixed
 from ..ir.stmt import Function, Stmt
@@ -22,6 +22,7 @@ from ..runtime.build import Listing
 from .layout import Layout
 from .naming import named
 from .rates import statements
+from .simpler import simpler, with_read_parameters
 from .sizes import OpenSizes
 from .specialized import Array
 from .training import Training
@@ -52,18 +53,39 @@ def filled(template: str, name: str, **words: object) -> str:
 
 
 def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]]) -> list[Stmt]:
-    """The function that runs all kernels, each slot of its table with what is there."""
+    """The function that runs all kernels, each slot of its table with what is there; the last one is the workspace."""
+    last = tuple(lexed(f"(char *)b[{len(slots) - 1}]"))
+
     def said(line: Words) -> Words:
         if "(" not in line or any(line[i:i + 2] == ("c", "[") for i in range(len(line))):
             return line
         out: list[str] = []
-        for i, w in enumerate(line):
-            slot = int(line[i - 1]) if w == "]" and line[i - 3:i - 1] == ("b", "[") else len(slots)
-            out += [" ", f"/* {slots[slot][1]} */", w] if slot < len(slots) - 1 else [w]
-        return tuple(out)
-    code = [replace(s, body=nested(map(said, flat(s.body)))) if isinstance(s, Function) else s for s in net]
-    return [replace(s, name=name, before=lexed("HY_APART static void "))
-            if isinstance(s, Function) and s.name == "net" else s for s in code]
+        at = 0
+        while at < len(line):
+            if line[at:at + len(last)] == last:
+                out.append("workspace")
+                at += len(last)
+                continue
+            slot = int(line[at - 1]) if line[at] == "]" and line[at - 3:at - 1] == ("b", "[") else len(slots)
+            out += [" ", f"/* {slots[slot][1]} */", "]"] if slot < len(slots) - 1 else [line[at]]
+            at += 1
+        return _without_casts(tuple(out))
+
+    def whole(s: Function) -> Function:
+        body = nested(map(said, flat(s.body)))
+        if any("workspace" in line for line in flat(body)):
+            body = (*parse(f"char *const workspace = {''.join(last)};"), *body)
+        return replace(s, name=name, before=lexed("HY_APART static void "), body=body) if s.name == "net" else s
+    return [whole(s) if isinstance(s, Function) else s for s in net]
+
+
+def _without_casts(line: Words) -> Words:
+    """A line in which what is cast to any address is not cast once more."""
+    for at in range(2, len(line)):
+        if line[at:at + 5] == ("(", "void", " ", "*", ")") and line[at - 2:at] == (")", "("):
+            begin, end = at - 2 - line[at - 2::-1].index("("), closing(line, at - 1)
+            return _without_casts((*line[:begin], *line[at:end], *line[end + 1:]))
+    return line
 
 
 def _of_any_type(line: Words) -> Words:
@@ -108,7 +130,8 @@ def kernels(listing: Listing, layout: Layout, names: Sequence[str], serial: bool
     both = [listing.text, *([listing.prepare.text] if listing.prepare is not None else [])]
     dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
     before = printer.before(flat(body), dtypes, listing.target, any(t.vectors for t in both), exported=True)
-    return Kernels(changed(done.code, _of_any_type), changed(parse(before), _of_any_type), done.own, done.with_team,
+    code = simpler(with_read_parameters(simpler(done.code)))
+    return Kernels(changed(code, _of_any_type), changed(parse(before), _of_any_type), done.own, done.with_team,
                    thread_bytes(body))
 
 
@@ -135,7 +158,7 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str], t
 
 def title(words: str) -> str:
     """A comment that begins a part of a file."""
-    return f"/* ---- {words} {'-' * (108 - len(words))} */"
+    return f"/* ---- {words} {'-' * (107 - len(words))} */"
 
 
 # the kernels are vector code in GNU's C, and the printers declare what few kernels read

@@ -13,7 +13,7 @@ from .. import ir
 from ..base.device import Context, array_module
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
-from ..collective.sums import Buckets, wire_dtype
+from ..collective.sums import Buckets, bucketed, wire_dtype
 from ..ir import HostCall, Node
 from ..mxnet.dist_kvstore import host, put, spread, sum_rows
 
@@ -90,26 +90,43 @@ class OverRanks:
         return HybridError(f"{location}: row_sparse gradients are not summed over processes within a compiled step: "
                            f"call trainer.step outside of the hybridized function")
 
-    def in_program(self, grads: Sequence[Node]) -> list[Node]:
-        """Sums over the ranks of gradients in a program, which is cut here: what lies before and after is compiled."""
+    def in_program(self, grads: Sequence[Node], ctx: Context) -> list[Node]:
+        """Sums over the ranks of gradients in a program. Where sums go on beside the processor (``World.overlaps``), it
+        is cut where the gradients of a bucket are complete: their sum begins there, and the rest of the backward pass
+        goes on meanwhile; the last cut waits for all sums. Else it is cut once."""
         infos = tuple((tuple(g.shape), np.dtype(g.dtype)) for g in grads)
         arrays_of = [(i, *info) for i, info in enumerate(infos)]
+        groups, what = bucketed(arrays_of), f"{self.name}, compiled"
+        every = range(len(groups))
+        cuts = [[k] for k in every] if self.world.overlaps(ctx) else [list(every)]
 
         @functools.cache
         def of(gpu: Context | None) -> Buckets:
             return Buckets(self.world, arrays_of, self.wire, gpu)
 
-        def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        def run(numbers: Sequence[int], xp: Any, arrays: Sequence[Any]) -> list[Any]:
+            given = dict(zip((i for k in numbers for i in groups[k]), arrays))
             gpu = None if xp is np else self.store.gpu_of([wrap(a, Context("gpu", a.device.id)) for a in arrays])
             buckets = of(gpu)
 
             def fill(i: int, view: Any) -> None:
-                view[...] = arrays[i] if xp is np or gpu is not None else arrays[i].get()
+                view[...] = given[i] if xp is np or gpu is not None else given[i].get()
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
-            buckets.sum(fill, f"{self.name}, compiled")
-            return [xp.array(buckets.views[i]) for i in range(len(arrays))]
-        return ir.host(HostCall(f"{self.name}: sum of gradients over the ranks", run, infos), list(grads))
+            for number in numbers:
+                buckets.begin(number, fill, what)
+            if numbers[-1] < every[-1]:
+                return [xp.zeros((1,), np.int64)]
+            buckets.finish()
+            return [xp.array(buckets.views[i]) for i in range(len(infos))]
+        found: list[Node] = []                              # the sums; before, what orders the calls
+        for numbers in cuts:
+            outputs = infos if numbers is cuts[-1] else (((1,), np.dtype(np.int64)),)
+            call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {numbers[0] + 1}"
+                            f"{f' to {numbers[-1] + 1}' if len(numbers) > 1 else ''} of {len(groups)}",
+                            functools.partial(run, numbers), outputs)
+            found = ir.host(call, [*(grads[i] for k in numbers for i in groups[k]), *found])
+        return found
 
 
 def _on(raw: np.ndarray, ctx: Any) -> Any:

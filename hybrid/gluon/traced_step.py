@@ -52,6 +52,10 @@ class Update:
     def _tree_ids(self, into: set[int]) -> None:
         into.add(id(self.trainer))
 
+    def classes(self) -> tuple[type, ...]:
+        """Those whose methods run in a step."""
+        return type(self.trainer), type(self.trainer._optimizer)
+
     def _trace_version(self) -> Any:
         t = self.trainer
         form = t._optimizer.form
@@ -188,7 +192,7 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
         given, extra, marks = (list(nodes[:len(inputs)]), nodes[len(inputs):len(inputs) + len(every)],
                                iter(nodes[len(inputs) + len(every):]))
         if trainer._ranks is not None and grad_slots:
-            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots])):
+            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots], trace.ctx)):
                 given[s] = total
         new = applied(prepared.program, given) if prepared is not None else []
         for k, some in touched.items():

@@ -75,7 +75,7 @@ def _decorator(name: str, shape: bool, array: bool) -> Callable[[Any], Any]:
         if not callable(func):
             raise TypeError(f"{name} can only decorate classes and callable objects, got {type(func).__name__}")
         return _under(func, shape, array)
-    return named(decorate, name, __name__,                      # type: ignore[no-any-return]
+    return named(decorate, name, __name__,
                  "Decorator: a function, or every method of a class, runs under NumPy's rules.")
 
 

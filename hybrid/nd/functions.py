@@ -76,7 +76,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
         function = _of_one_shape(function, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
-    return named(function, public, MODULES[space], document(d, public))      # type: ignore[no-any-return]
+    return named(function, public, MODULES[space], document(d, public))
 
 
 def _of_one_shape(function: Callable[..., Any], public: str) -> Callable[..., Any]:

@@ -62,7 +62,7 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
         if any(v is None for v in values):
             raise AttributeValueError(f"{space}.random.{name} needs {' and '.join(parameters)}")
         return _drawn(name, list(parameters), values, **given)
-    return named(function, f"random.{name}", functions.MODULES[space],          # type: ignore[no-any-return]
+    return named(function, f"random.{name}", functions.MODULES[space],
                  f"Random numbers: ``{name}({', '.join(parameters)}, shape, dtype, ctx, out)``. Parameters may "
                  f"be arrays: then ``shape`` numbers for each element.")
 
@@ -135,7 +135,7 @@ def _symbolic(fn: Callable[..., Any]) -> Callable[..., Any]:
             return fn(*args, **kwargs)
         finally:
             SCOPE.symbolic = old
-    return named(function, fn.__qualname__, fn.__module__, fn.__doc__)      # type: ignore[no-any-return]
+    return named(function, fn.__qualname__, fn.__module__, fn.__doc__)
 
 
 def _random_space(space: str) -> Any:

@@ -34,4 +34,4 @@ def checked(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
                    f"{name[1:].replace('_', '.', 1)}: {functions.SOLVERS[name]}")
         return found
     function.__signature__ = plain.__signature__                 # type: ignore[attr-defined]
-    return named(function, plain.__qualname__, plain.__module__, plain.__doc__)      # type: ignore[no-any-return]
+    return named(function, plain.__qualname__, plain.__module__, plain.__doc__)

@@ -157,7 +157,8 @@ _kept = _functions.Kept(globals(), _functions.registry.namespace("np"), _NP_BINA
 
 
 def __dir__() -> list[str]:
-    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED} - {"Any", "annotations"}
+    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED, *_composed.COMPOSED}
+    found -= {"Any", "annotations"}
     return sorted(n for n in found if not n.startswith("_") and not _written_in(n))
 
 

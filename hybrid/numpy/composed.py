@@ -9,6 +9,7 @@ from typing import Any
 import numpy as _np
 
 from ..base.errors import ShapeError, TraceError, user_location
+from ..base.names import named
 from .multiarray import as_value, is_value
 from .composed_base import (COMPOSED, _dtype, _f, _filtered, _floating, _resolved, _vectors, _whole, composed,
                             needs_operators)
@@ -57,9 +58,7 @@ def _ignoring_nan(name: str, other: str) -> None:
             return _f(other)(a, b)
         wide = _f("where")(_f("isnan")(a), b, a), _f("where")(_f("isnan")(b), a, b)
         return _f(other)(*wide)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {other} of two values, of which a nan counts for nothing."
-    composed(function)
+    composed(named(function, name, "hybrid.numpy", f"The {other} of two values, of which a nan counts for nothing."))
 
 
 _ignoring_nan("fmax", "maximum")
@@ -184,9 +183,7 @@ def _nan_extreme(name: str, other: str, worst: float) -> None:
         found = _f(other)(_f("where")(lost, _f("full_like")(a, worst), a), axis=axis, keepdims=keepdims)
         none = _f("all")(lost, axis=axis, keepdims=keepdims)
         return _f("where")(none, _f("full_like")(found, _np.nan), found)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {other}imum of the elements that are not nan."
-    composed(function)
+    composed(named(function, name, "hybrid.numpy", f"The {other}imum of the elements that are not nan."))
 
 
 _nan_extreme("nanmax", "max", -_np.inf)

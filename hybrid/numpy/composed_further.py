@@ -8,6 +8,7 @@ from typing import Any, Callable
 import numpy as _np
 
 from ..base.errors import ShapeError, TraceError, user_location
+from ..base.names import named
 from . import fallback
 from .composed_base import _dtype, _f, _floating, _resolved, _whole, composed, needs_operators
 from .multiarray import is_value, ndarray
@@ -83,9 +84,7 @@ def _ignoring_nan(name: str, other: str, neutral: int) -> None:
         if _dtype(a).kind == "f":
             a = _f("where")(_f("isnan")(a), _f("full_like")(a, neutral), a)
         return _f(other)(a, axis=axis, dtype=dtype or _summed(a))
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{other} with {neutral} in the place of nan."
-    composed(function)
+    composed(named(function, name, "hybrid.numpy", f"{other} with {neutral} in the place of nan."))
 
 
 _ignoring_nan("nancumsum", "cumsum", 0)
@@ -103,9 +102,8 @@ def _cumulative(name: str, other: str, neutral: int) -> None:
             return found
         first = _f("full_like")(_f("take")(found, _np.array([0]), axis=axis or 0), neutral)
         return _f("concatenate")([first, found], axis=axis or 0)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{other} along an axis; include_initial puts {neutral} before it."
-    composed(function)
+    composed(named(function, name, "hybrid.numpy",
+                   f"{other} along an axis; include_initial puts {neutral} before it."))
 
 
 _cumulative("cumulative_sum", "cumsum", 0)
@@ -259,8 +257,7 @@ def _of_linalg(fn: Callable[..., Any]) -> Callable[..., Any]:
         if needs_operators(*args, *kwargs.values()) or not hasattr(_np.linalg, name):
             return fn(*args, **kwargs)
         return fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)(*args, **kwargs)
-    function.__name__ = function.__qualname__ = name
-    LINALG[name] = function
+    LINALG[name] = named(function, name, "hybrid.numpy.linalg")
     return function
 
 

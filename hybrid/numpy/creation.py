@@ -14,6 +14,7 @@ from ..ir.build import ints
 from ..ir.size import Size
 from ..nd import made_here
 from ..nd.random_functions import make as _make
+from ..base.names import named
 from ..base.scope import SCOPE, tracing
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
@@ -69,9 +70,8 @@ def _like(name: str, value: Any) -> Any:
     def function(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
                  shape: Any = None) -> Any:
         return full_like(a, value, dtype, order, out=out, shape=shape)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{value}s in an array's shape, and its dtype unless another is given."
-    return function
+    return named(function, name, "hybrid.numpy",
+                 f"{value}s in an array's shape, and its dtype unless another is given.")
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
@@ -204,9 +204,7 @@ def indices(dimensions: Any, dtype: Any = None, ctx: Any = None, *, sparse: bool
 def _window(name: str) -> Any:
     def function(M: int, dtype: Any = None, ctx: Any = None) -> Any:  # noqa: N803
         return as_np(_make(f"_npi_{name}", M=int(M), dtype=_np.dtype(dtype or "float32").name, ctx=ctx))
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The {name} window of M points; float32 unless dtype is given."
-    return function
+    return named(function, name, "hybrid.numpy", f"The {name} window of M points; float32 unless dtype is given.")
 
 
 hanning, hamming, blackman = (_window(_n) for _n in ("hanning", "hamming", "blackman"))

@@ -14,6 +14,7 @@ from ..base import rng as generator
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
+from ..base.names import named
 from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
 from ..base.scope import SCOPE
@@ -99,9 +100,9 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             return target
         # of plain NumPy arrays some functions give the very same back
         return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
-    function.__name__ = function.__qualname__ = name.rsplit(".", 1)[-1]
-    function.__doc__ = f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n{fn.__doc__ or ''}"
-    return function
+    module, _, last = name.replace("np", "hybrid.numpy", 1).rpartition(".")
+    return named(function, last, module, f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n"
+                                         f"{fn.__doc__ or ''}")
 
 
 def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
         if name in UNSOLVABLE:
             _check_solved(name, found, a, *inputs)
         return tuple(parts(found)) if several else found
-    return named(function, name, __name__, fn.__doc__)          # type: ignore[no-any-return]
+    return named(function, name, __name__, fn.__doc__)
 
 
 inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("inv", "solve", "tensorinv", "eigvals",
@@ -150,7 +150,16 @@ def __getattr__(name: str) -> Any:
     found = getattr(_np.linalg, name, None)
     if name.startswith("_") or found is None or not callable(found):
         raise AttributeError(f"hybrid.np.linalg has no {name!r}")
-    return found if isinstance(found, type) else fallback.wrapped(f"np.linalg.{name}", found, ndarray)
+    return found if isinstance(found, type) else _numpys(name)
+
+
+@functools.cache
+def _numpys(name: str) -> Callable[..., Any]:
+    return fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *LINALG})
 
 
 __all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr "

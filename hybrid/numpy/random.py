@@ -15,6 +15,7 @@ from ..nd import functions
 from ..base import rng as _generator
 from ..buffers.array import NDArray
 from ..base.device import Context
+from ..base.names import named
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError
@@ -124,9 +125,7 @@ def _located(name: str, doc: str, first: str, transform: Callable[[Any, Any, Any
         _check_broadcast(name, shape, [v for v in values if is_value(v)])
         found = transform(_open(shape, ctx), values[0], values[-1])
         return finish(found if dtype is None else found.astype(dtype), out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return named(function, name, __name__, doc)
 
 
 def _log(x: Any) -> Any:
@@ -259,9 +258,7 @@ def _batched(name: str) -> Any:
             raise AttributeValueError(f"npx.random.{name}_n: the parameters' shapes are not known here")
         batch = () if batch_shape is None else shape_tuple(batch_shape)
         return (uniform if name == "uniform" else normal)(a, b, (*batch, *event), dtype, ctx)
-    function.__name__ = function.__qualname__ = f"{name}_n"
-    function.__doc__ = f"{name} draws of shape batch_shape + the parameters' shape."
-    return function
+    return named(function, f"{name}_n", __name__, f"{name} draws of shape batch_shape + the parameters' shape.")
 
 
 uniform_n, normal_n = _batched("uniform"), _batched("normal")

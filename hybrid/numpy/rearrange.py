@@ -12,6 +12,7 @@ from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..nd.views import in_order
 from ..nd.dynamic import refuse_traced
+from ..base.names import named
 from ..base.errors import RangeError, ShapeError, user_location
 from ..ops import registry
 from ..ops.documentation import document
@@ -76,9 +77,8 @@ def _along(name: str, least: int, axis: int) -> Any:
         if ary.shape is not None and len(ary.shape) < least:
             raise ShapeError(f"np.{name} needs an array of {least} axes or more, got shape {tuple(ary.shape)}")
         return _split(name, ary, indices_or_sections, 0 if name == "hsplit" and len(ary.shape or (1, 1)) == 1 else axis)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Parts along axis {axis}" + (" (0 of a vector)." if name == "hsplit" else ".")
-    return function
+    return named(function, name, "hybrid.numpy",
+                 f"Parts along axis {axis}" + (" (0 of a vector)." if name == "hsplit" else "."))
 
 
 vsplit, hsplit, dsplit = _along("vsplit", 2, 0), _along("hsplit", 1, 1), _along("dsplit", 3, 2)
@@ -107,9 +107,7 @@ def _joined(name: str) -> Any:
             values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
         found = _call(name, *values, **kwargs)
         return finish(found if dtype is None else found.astype(dtype), out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = document(registry.namespace("np")[name], name, "arrays")
-    return function
+    return named(function, name, "hybrid.numpy", document(registry.namespace("np")[name], name, "arrays"))
 
 
 concatenate, stack, vstack, hstack, dstack, column_stack, row_stack = (

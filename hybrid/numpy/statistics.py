@@ -11,6 +11,7 @@ from ..nd import functions
 from ..nd.views import in_order
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
+from ..base.names import named
 from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
 from . import composed, fallback
@@ -261,9 +262,7 @@ def _atleast(n: int) -> Any:
     def function(*arys: Any) -> Any:
         found = parts(functions.resolve("np", name)(*[as_value(x) for x in arys]))
         return found[0] if len(found) == 1 else found
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Arrays with {n} axes at least."
-    return function
+    return named(function, name, "hybrid.numpy", f"Arrays with {n} axes at least.")
 
 
 atleast_1d, atleast_2d, atleast_3d = (_atleast(_n) for _n in (1, 2, 3))
@@ -278,9 +277,7 @@ def _like_numpy(name: str, *names: str) -> Any:
         out = given.pop("out", None)
         return finish(inner(as_value(a), **{k: tuple(v) if isinstance(v, list) else v for k,
                                             v in given.items() if v is not None}), out)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = inner.__doc__
-    return function
+    return named(function, name, "hybrid.numpy", inner.__doc__)
 
 
 moveaxis, squeeze, transpose, roll = (_like_numpy(*_s.split()) for _s in (

@@ -31,6 +31,25 @@ def _calls_within(scan: Node) -> bool:
     return any(n.prim == "host" or n.prim == "scan" and _calls_within(n) for n in body.order())
 
 
+def _stretches(program: Program) -> dict[Node, int]:
+    """The number of the stretch in which each value is computed, and before which each call is made: results and
+    updates as soon as they can be, other values in the first stretch that needs them. So a call is made as soon as all
+    that it takes is there, and what only later ones take is computed while it goes on (a sum over processes)."""
+    order, soonest, at = program.order(), {}, {}  # type: Sequence[Node], dict[Node, int], dict[Node, int]
+    for n in order:
+        soonest[n] = max((soonest[a] for a in n.args), default=0) + (n.prim == "host")
+    for n in program.roots:
+        at[n] = soonest[n]
+    for n in reversed(order):
+        at[n] = soonest[n] if n.prim in ("host", "host_item") else at.get(n, soonest[n])
+        for a in n.args:
+            at[a] = min(at.get(a, at[n]), at[n] - (n.prim == "host"))
+    for n in order:
+        if n.prim == "item":                                 # a loop has no value of its own that could be handed on
+            at[n] = at[n.args[0]]
+    return at
+
+
 class StagedProgram:
     """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written when all has
     run."""
@@ -39,11 +58,9 @@ class StagedProgram:
         self.program, self.xp = program, xp
         self._free: dict[Node, bool] = {}
         order = program.order()
-        self._level: dict[Node, int] = {}
-        for n in order:
-            self._level[n] = max((self._level[a] for a in n.args), default=0) + (n.prim == "host")
-        count = 1 + max(self._level.values())
-        self._calls = [sorted((n for n in order if n.prim == "host" and self._level[n] == k),
+        self._at = _stretches(program)
+        count = 1 + max(self._at.values())
+        self._calls = [sorted((n for n in order if n.prim == "host" and self._at[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
 
@@ -55,13 +72,13 @@ class StagedProgram:
 
     def _given(self, n: Node, k: int) -> bool:
         """Whether stretch k finds a value ready."""
-        return not self._is_free(n) and (n.prim in ("input", "host_item") or self._level[n] < k)
+        return not self._is_free(n) and (n.prim in ("input", "host_item") or self._at[n] < k)
 
     def _stretch(self, order: Sequence[Node], k: int, compile_part: Compile) -> Any:
         """(values it reads, values it gives, their program, executable), or None."""
         ends = {*self.program.roots, *(a for n in order if n.prim == "host" for a in n.args)}
-        later = {a for n in order if self._level[n] > k for a in n.args}
-        gives = [n for n in order if n.prim not in ("input", "host", "host_item") and self._level[n] == k and
+        later = {a for n in order if self._at[n] > k for a in n.args}
+        gives = [n for n in order if n.prim not in ("input", "host", "host_item") and self._at[n] == k and
                  (n in ends or n in later and not self._is_free(n))]
         if not gives:
             return None

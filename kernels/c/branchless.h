@@ -1,5 +1,5 @@
-// C only: elementary functions without branches, which the compiler turns into vector code; those of floats within 2 ulp, of doubles within 3.
-// Polynomials are minimax fits of the functions that their lines name.
+// Elementary functions without branches, which the compiler turns into vector code; those of floats within 2 ulp, of
+// doubles within 3. Polynomials are minimax fits of the functions that their lines name.
 union hy_wide_bits { double f; unsigned long u; };
 #define HY_LOG2_HIGH 6.93147180369123816490e-01
 #define HY_LOG2_LOW 1.90821492927058770002e-10

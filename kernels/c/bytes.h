@@ -1,4 +1,4 @@
-// C only: vectors of float32 from and to numbers of 8 bits in memory, a quarter of the bytes. What is stored are whole numbers that the type has.
+// Vectors of float32 from and to numbers of 8 bits in memory, a quarter of the bytes. What is stored are whole numbers that the type has.
 typedef signed char hy_i8u __attribute__((vector_size(HYV_BYTES / 4), aligned(1), may_alias));
 typedef unsigned char hy_u8u __attribute__((vector_size(HYV_BYTES / 4), aligned(1), may_alias));
 

@@ -1,4 +1,4 @@
-// C only: vectors of float32 from and to float16 and bfloat16 in memory, as many numbers of half the bytes. What vectors they become, and what is
+// Vectors of float32 from and to float16 and bfloat16 in memory, as many numbers of half the bytes. What vectors they become, and what is
 // stored of a vector, are those of hy_load_half, hy_store_half, hy_load_bf16 and hy_store_bf16 (prelude.h).
 typedef unsigned short hy_halves __attribute__((vector_size(HYV_BYTES / 2)));
 typedef unsigned short hy_halvesu __attribute__((vector_size(HYV_BYTES / 2), aligned(2)));

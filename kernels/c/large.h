@@ -1,4 +1,4 @@
-// C only: arrays that are too large for a stack
+// Arrays that are too large for a stack
 #ifdef _WIN32
 extern void *_aligned_malloc(hy_size, hy_size);
 extern void _aligned_free(void *);

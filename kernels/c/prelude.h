@@ -1,4 +1,4 @@
-// C only: half types, and elementary functions without branches, which the compiler turns into vector code.
+// Bits of half types and of floats.
 typedef unsigned short hy_half;
 typedef unsigned short hy_bf16;
 union hy_bits { float f; unsigned u; int i; };

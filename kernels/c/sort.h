@@ -1,4 +1,4 @@
-// C only: keys of numbers as unsigned integers in the same order (NaN last, -0 as 0), and a stable sort of such keys of 32 bits.
+// Keys of numbers as unsigned integers in the same order (NaN last, -0 as 0), and a stable sort of such keys of 32 bits.
 HY_FN unsigned long hy_key_float(float x) {
     union hy_bits b; b.f = x + 0.0f;
     return x != x ? 0xffffffffu : b.u ^ (b.i < 0 ? 0xffffffffu : 0x80000000u);

@@ -1,4 +1,4 @@
-// C only: tiles, registers of up to 16 rows of 64 bytes (AMX). One instruction multiplies the words (words.h) of two tiles: row i of the sums gets, for
+// Tiles, registers of up to 16 rows of 64 bytes (AMX). One instruction multiplies the words (words.h) of two tiles: row i of the sums gets, for
 // each word k of row i of the data, that word times row k of the weights. Tiles are named by their numbers. HYT_MODEL: they are arrays, and C does what
 // the instructions do.
 struct hy_shape { unsigned char palette, start, none[14]; unsigned short bytes[16]; unsigned char rows[16]; } __attribute__((aligned(64)));

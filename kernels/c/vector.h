@@ -1,5 +1,5 @@
-// C only: whole vectors of float32 with GCC's vector extensions. Before this text stand HYV_BYTES (width of a vector) and
-// HYV_B(x) (a vector of equal elements). hy_m is a mask: bits on AVX-512, else a vector of -1 and 0.
+// Whole vectors of float32 with GCC's vector extensions. HYV_BYTES is the width of a vector, HYV_B(x) a vector of equal
+// elements, and hy_m a mask: bits on AVX-512, else a vector of -1 and 0.
 typedef float hy_v __attribute__((vector_size(HYV_BYTES)));
 typedef float hy_vu __attribute__((vector_size(HYV_BYTES), aligned(4)));
 typedef int hy_vi __attribute__((vector_size(HYV_BYTES)));

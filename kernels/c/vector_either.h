@@ -1,5 +1,5 @@
-// C only: what vectors of float32 and of float64 have in common, with the names of float32; codegen/lanes.in_doubles makes those of float64 of it.
-// What goes before (vector.h, vector_double.h) may define SELECT, MAX, MIN, SQRT, ROUND, LOADM and STOREM for a processor; CMP where masks are bits.
+// What vectors of all processors have. What stands before may define SELECT, MAX, MIN, SQRT, ROUND, LOADM and STOREM for
+// one; CMP where masks are bits.
 #define HYV_LOAD(p) (*(const hy_vu *)(p))
 #define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
 #define HYV_BITS(v) ((hy_vi)(v))

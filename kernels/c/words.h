@@ -1,4 +1,4 @@
-// C only: words of 32 bits that hold 2 bfloat16 numbers or 4 of 8 bits, and the instructions that multiply the words of two vectors number by number
+// Words of 32 bits that hold 2 bfloat16 numbers or 4 of 8 bits, and the instructions that multiply the words of two vectors number by number
 // and add the products of each word to a sum of 32 bits. HYV_PAIRS_SLOW: the processor takes longer for pairs of bfloat16 so than for two of float32.
 typedef int hy_word __attribute__((may_alias));
 typedef int hy_words __attribute__((vector_size(HYV_BYTES)));

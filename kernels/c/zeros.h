@@ -1,4 +1,4 @@
-// C only: what products with an operand that is often zero ask of it (codegen/printers/products/sparsity.py).
+// What products with an operand that is often zero ask of it (codegen/printers/products/sparsity.py).
 
 // whether fewer than ``most`` numbers are not zero, NaN among these: ``count`` runs of ``n``, whose beginnings lie ``step`` apart
 HY_FN int hy_sparse(const float *a, long count, long n, long step, long most) {

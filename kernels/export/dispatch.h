@@ -1,9 +1,10 @@
-/* Instruction sets. With @NAME@_DISPATCH this file is compiled once without more, for what follows below, and once for each
- * of the levels with -D@NAME@_VARIANT=v4, v3 or base and -march=x86-64-v4, x86-64-v3 or x86-64, for the kernels; which of
- * them a model runs is decided when it is loaded. */
+/* Instruction sets. With @NAME@_DISPATCH this file is compiled once without more, for what follows below, and once for
+ * each of the levels with -D@NAME@_VARIANT=v4, v3 or base and -march=x86-64-v4, x86-64-v3 or x86-64, for the kernels;
+ * which of them a model runs is decided when it is loaded. */
 #if defined(@NAME@_DISPATCH) && !defined(@NAME@_VARIANT)
 #define HY_LEVEL(level) \
-  __attribute__((visibility("hidden"))) void @name@_call_##level(const struct @name@_model *m, char *workspace, const void *const *inputs, void *const *outputs@MORE_TYPE@); \
+  __attribute__((visibility("hidden"))) void @name@_call_##level(const struct @name@_model *m, \
+      char *workspace, const void *const *inputs, void *const *outputs@MORE_TYPE@); \
   __attribute__((visibility("hidden"))) void @name@_prepare_##level(struct @name@_model *m, char *once);
 HY_LEVEL(v4) HY_LEVEL(v3) HY_LEVEL(base)
 static int hy_level(void) {

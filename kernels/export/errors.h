@@ -1,4 +1,4 @@
-/* ---- the model ------------------------------------------------------------------------------------------------------ */
+/* ---- the model -------------------------------------------------------------------------------------------------- */
 const char *@name@_error_text(int error) {
   switch (error) {
     case @NAME@_OK: return "no error";
@@ -7,7 +7,8 @@ const char *@name@_error_text(int error) {
     case @NAME@_ERROR_MEMORY: return "there is not enough memory";
     case @NAME@_ERROR_FILE: return "the file cannot be opened, read or written";
     case @NAME@_ERROR_FORMAT: return "the file is no safetensors file, or it is damaged";
-    case @NAME@_ERROR_VERSION: return "the file does not name the format's version that this program reads; export both again";
+    case @NAME@_ERROR_VERSION:
+      return "the file does not name the format's version that this program reads; export both again";
     case @NAME@_ERROR_FINGERPRINT: return "the weights are those of another model; export both again";
     case @NAME@_ERROR_ARRAYS: return "an array of the file is missing, unknown, or of another type or shape";
     case @NAME@_ERROR_CHECKSUM: return "the arrays of the file are not what was written: their checksum differs";

@@ -1,5 +1,6 @@
-/* Threads. A team runs the parts of a parallel loop; parts are handed out one after the other, and the caller takes what
- * is left, so that nothing waits for a thread that has not begun. Without threads (@NAME@_NO_THREADS) the caller takes all. */
+/* Threads. A team runs the parts of a parallel loop; parts are handed out one after the other, and the caller takes
+ * what is left, so that nothing waits for a thread that has not begun. Without threads (@NAME@_NO_THREADS) the caller
+ * takes all. */
 #define HY_LOOPS @THREADED@             /* whether there are parallel loops */
 typedef struct hy_pool hy_pool;
 typedef struct {
@@ -10,9 +11,11 @@ typedef struct {
 } hy_team;
 typedef void (*hy_part)(const void *shared, const hy_team *hy);
 
+#if HY_LOOPS
 static void hy_alone(const hy_team *hy, hy_part part, const void *shared, int parts) {
   for (int i = 0; i < parts; i++) {
     const hy_team mine = {hy->threads, i, parts, hy->own, NULL};
     part(shared, &mine);
   }
 }
+#endif

@@ -1,4 +1,5 @@
-/* Kernels: in this file, or (@NAME@_VARIANT) in one of several that are compiled from it; see "Instruction sets" below. */
+/* Kernels: in this file, or (@NAME@_VARIANT) in one of several that are compiled from it; see "Instruction sets"
+ * below. */
 #if defined(@NAME@_VARIANT) || !defined(@NAME@_DISPATCH)
 #ifdef @NAME@_VARIANT
 #define HY_JOIN_(a, b) a##b

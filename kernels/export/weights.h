@@ -1,5 +1,5 @@
-/* The weights file: safetensors. Eight bytes say how long a JSON text is, which names arrays with their types, shapes and
- * offsets; then come the arrays. Nothing in the file is believed before it is checked. */
+/* The weights file: safetensors. Eight bytes say how long a JSON text is, which names arrays with their types, shapes
+ * and offsets; then come the arrays. Nothing in the file is believed before it is checked. */
 typedef struct { const unsigned char *at, *end; } hy_text;
 enum { HY_LONGEST = 512 };              /* bytes of a name that is compared; longer ones are read and equal nothing */
 

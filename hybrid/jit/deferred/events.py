@@ -3,7 +3,6 @@
 """
 from __future__ import annotations
 
-import time
 import weakref
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -163,10 +162,9 @@ class Node:
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
         self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
-        # of the first event of a round: programs of such rounds that a compiler in the background works on, and how
-        # many events each of them does
-        self.waiting: list[tuple[Any, int]] = []
-        self.began = 0.0                                 # when the last such round began
+        # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
+        # events each of them does, and which seconds of the rounds (``Root.seconds``) it has been told of
+        self.waiting: list[tuple[Any, int, float]] = []
         # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
         # long as ``seen`` is the count of rebinds and the slots are those of the arrays
         self.away: list[tuple[Any, Any]] = []
@@ -178,11 +176,11 @@ class Node:
         entry = self.entry
         return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
-    def waits(self) -> bool:
-        """Whether rounds that begin with this event run as they are, since their program is being compiled."""
-        now = time.monotonic()
-        took, self.began = now - self.began if self.began else 0.0, now
-        self.waiting = [(entry, n) for entry, n in self.waiting if not entry.is_compiled(n, took)]
+    def waits(self, seconds: float) -> bool:
+        """Whether rounds that begin with this event run as they are, since their program is being compiled. seconds:
+        that rounds took so far, by which the compiler sees that their program saves more than those of their parts."""
+        self.waiting = [(entry, n, seconds) for entry, n, told in self.waiting
+                        if not entry.is_compiled(n, seconds - told)]
         return bool(self.waiting)
 
 
@@ -193,6 +191,7 @@ class Root(Node):
         super().__init__()
         self.name = name
         self.joined = 0                                  # rounds that one program did
+        self.seconds = 0.0                               # that rounds took which no program did
         self.settled_times = 0                           # rounds that were looked into too early
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up

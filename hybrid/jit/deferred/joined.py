@@ -34,7 +34,7 @@ def run(r: Any, node: Node) -> str:
     if values is None:
         if plan.refused:
             return plan.refused
-        r.trail[0].waiting.append((plan.coming, len(r.trail)))
+        r.trail[0].waiting.append((plan.coming, len(r.trail), 0.0))
         return COMING
     for i, y in zip(alive, values):
         x = r.results[i]()

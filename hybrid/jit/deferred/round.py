@@ -1,6 +1,7 @@
 """What is known of a round while it lasts: where in the tree it is, its arrays and results, what was put off."""
 from __future__ import annotations
 
+import time
 import weakref
 from typing import Any, Callable, Sequence
 
@@ -14,11 +15,12 @@ from .events import Node, Root
 class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
-    __slots__ = ("root", "node", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers", "hidden",
-                 "draws", "counted", "__weakref__")
+    __slots__ = ("root", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers",
+                 "hidden", "draws", "counted", "__weakref__")
 
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
+        self.began = time.monotonic()
         self.trail: list[Node] = []                      # the places of the tree that it came by
         self.outside: list[Any] = []                     # weak references
         # arrays from outside that no event took before the last one: (array, buffer, what stood for it before)

@@ -7,6 +7,7 @@ the events the ordinary way, in their order, and everything is where it would ha
 """
 from __future__ import annotations
 
+import time
 import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
@@ -88,7 +89,8 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
             return ordinary()
         key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
-        if node is not None and node.ready and off and node.as_it_was() and not (node.waiting and node.waits()):
+        if (node is not None and node.ready and off and node.as_it_was()
+            and not (node.waiting and node.waits(r.root.seconds))):
             r.node.likely = node
             return put_off(r, node)
         settle(r, "another call followed than in the rounds before it")
@@ -98,7 +100,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
 def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node | None:
     """The place of an event where it is the one that came here in the last round."""
     node = r.node.likely
-    if node is None or not node.ready or node.waiting and node.waits():
+    if node is None or not node.ready or node.waiting and node.waits(r.root.seconds):
         return None
     e = node.event
     if (e.what == what and e.training is SCOPE.training and e.recording is SCOPE.recording
@@ -183,10 +185,16 @@ def _met(r: Round) -> None:
     """A round that was done now ended; if that was the second time, the next one is put off."""
     node, root = r.node, r.root
     end(r)
+    _took(r)
     node.met, root.strange = node.met + 1, 0
     if node.met >= TIMES and not node.ready and not root.refused:
         for place in r.trail:
             place.ready = True
+
+
+def _took(r: Round) -> None:
+    """A round ended that no program did."""
+    r.root.seconds += time.monotonic() - r.began
 
 
 # ---- putting off
@@ -267,6 +275,7 @@ def finish(r: Round, node: Node) -> None:
         why = joined.run(r, node)
         if why:
             _not_joined(r, why)
+            _took(r)
         else:
             r.root.joined += 1
             joined.lay_track(r, node)
