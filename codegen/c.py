@@ -22,7 +22,7 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products import tiles
-from hybrid.codegen.printers.products.contraction import Contraction, any_size, sum_dtype, supported
+from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
