@@ -21,9 +21,8 @@ from hybrid.passes.horizontal_fusion import Group
 
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
-from hybrid.codegen.printers.products import any_rows
-from hybrid.codegen.printers.products.any_size import SizedContraction, any_size
-from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
+from hybrid.codegen.printers.products import tiles
+from hybrid.codegen.printers.products.contraction import Contraction, any_size, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
@@ -145,7 +144,7 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     """A contraction through the templates."""
     args, names = pointer_names(k)
     assert k.dot is not None
-    p = (SizedContraction if any_size(k.dot) else Contraction)(k, name, args, names, target)
+    p = Contraction(k, name, args, names, target)
     source = p.source()
     return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
 
@@ -300,7 +299,7 @@ def before(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, v
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if "parallel" in pragmas and not exported else "",
              prelude(exported, any("philox" in w for w in used)), *(support(d, target) for d in dtypes),
-             *(any_rows.support(d, target, used) for d in dtypes),
+             *(tiles.support(d, target, used) for d in dtypes),
              vector_support(target.vector // 4, used) if vectors else "",
              *(kernel_text("c", name) for name, words in _RARE.items() if uses(used, words))]
     parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", ""))

@@ -53,6 +53,10 @@ class Cut:
         """C conditions that hold for tiles of this size; empty if all tiles have one size."""
         return [f"{tile} {'<' if size > self.size else '>='} {self.longer}"] if self.longer else []
 
+    def rows(self, tile: str) -> str:
+        """Elements of a tile, in C."""
+        return f"{self.size} + ({tile} < {self.longer})" if not fixed(self.longer) or self.longer else str(self.size)
+
     def first(self, tile: str) -> str:
         """The first element of a tile, in C."""
         at = f"{tile} * {self.size}"

@@ -19,6 +19,7 @@ import pytest
 
 from hybrid import autograd, gluon, hybridize, nd
 from hybrid.base.errors import TraceError
+from hybrid.jit import replaced
 
 X = nd.array([1.0])
 
@@ -246,6 +247,22 @@ def test_methods_and_attributes_of_a_blocks_class():
     assert net(X).asscalar() == 5
     Scaled.hybrid_forward = lambda self, F, x: x + self.s     # type: ignore[method-assign]
     assert net(X).asscalar() == 6
+
+
+@pytest.mark.parametrize("launched", (True, False))
+def test_methods_of_the_library_that_come_back_compile_nothing(launched, monkeypatch):
+    if not launched:
+        monkeypatch.setattr(replaced.launcher, "part", lambda name: None)
+    net = gluon.nn.Dense(2, in_units=1)
+    net.initialize()
+    net.hybridize()
+    forward, forwards = gluon.nn.Dense.forward, []
+    for method in (forward, lambda self, x: forward(self, x) * 10) * 3:
+        monkeypatch.setattr(gluon.nn.Dense, "forward", method)
+        forwards.append([net(X).asnumpy() for _ in range(3)])
+    onp.testing.assert_allclose(forwards, onp.asarray([forwards[0], forwards[1]] * 3))
+    onp.testing.assert_allclose(forwards[1], onp.asarray(forwards[0]) * 10, rtol=1e-6)
+    assert len(net.cache_misses) == 2
 
 
 def test_a_variable_that_holds_a_function():

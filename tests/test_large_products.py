@@ -61,7 +61,7 @@ def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.Monkey
     """Every order of the operands; one thread and three."""
     m, n, k = 131, 261, 2111
     a, b, bias = _matrix(*((m, k) if axes[0] else (k, m))), _matrix(*((n, k) if axes[1] else (k, n))), _matrix(n)
-    exe = _compiled(_each(axes), [a, b, bias], width, monkeypatch, "kb > 0" if axes[1] == 0 else "turn_")
+    exe = _compiled(_each(axes), [a, b, bias], width, monkeypatch, "long kb = 0" if axes[1] == 0 else "turn_")
     left, right = (a if axes[0] else a.T).astype(np.float64), (b.T if axes[1] else b).astype(np.float64)
     for count in ("1", "3"):
         monkeypatch.setenv("HYBRID_NUM_THREADS", count)
@@ -74,7 +74,7 @@ def test_rows_a_page_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that begin in one set of the first cache: fewer in a tile."""
     a, b = _matrix(65, 1024), _matrix(1024, 128)
     found, = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], 64, monkeypatch,
-                       "c6_3")([a, b])
+                       "s6_3")([a, b])
     _close(found, a.astype(np.float64) @ b)
 
 
@@ -88,7 +88,7 @@ def test_no_working_memory(n: int) -> None:
 
 @WIDTHS
 def test_an_update_writes_each_element_once(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """w -= x^T y in place: tiles overlap at the edges, and nothing is taken off twice."""
+    """w -= x^T y in place: tiles of many panels, and nothing is taken off twice."""
     w, x, y = _matrix(401, 517), _matrix(701, 401), _matrix(701, 517)
     before = w.copy()
 
@@ -103,6 +103,6 @@ def test_sanitized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if why := without_sanitizers(tmp_path):
         pytest.skip(why)
     arrays = [_matrix(131, 2111), _matrix(2111, 261), _matrix(261)]
-    exe = _compiled(_each((1, 0)), arrays, toolchain.vector_bytes(), monkeypatch, "kb > 0")
+    exe = _compiled(_each((1, 0)), arrays, toolchain.vector_bytes(), monkeypatch, "long kb = 0")
     for found, expected in zip(run_sanitized(exe, arrays, tmp_path), _exact(*(x.astype(np.float64) for x in arrays))):
         _close(found, expected)

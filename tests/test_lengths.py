@@ -10,14 +10,13 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
 FILE, FUNCTION = 400, 50
 LONG_FILES = set("""
-    codegen/printers/products/contraction.py hybrid/buffers/array.py hybrid/gluon/hybrid_block.py
+    hybrid/buffers/array.py hybrid/gluon/hybrid_block.py
     hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/graph/symbol.py hybrid/ir/size.py
     hybrid/jit/trace.py hybrid/module/module.py hybrid/runtime/cpu.py
     tests/fake_cupy.py tests/op_cases_tensor.py tests/traps/surroundings_standard.py
     tests/traps/training_kinds.py
 """.split())
 LONG_FUNCTIONS = set("""
-    codegen/printers/products/contraction.py:_tile codegen/printers/products/packing.py:_micro
     hybrid/gluon/traced_step.py:step hybrid/jit/compiled_call.py:__init__ hybrid/jit/trace.py:__init__
     hybrid/jit/trace.py:_entry hybrid/jit/trace.py:_run_traced hybrid/ops/shape.py:mx_reshape
     hybrid/optimizer/mxnet_states.py:_run

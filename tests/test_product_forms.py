@@ -1,5 +1,5 @@
-"""Products of every form: dot products of a few rows, wide tiles of a few rows, tiles of two sizes, panels that the
-first tile packs."""
+"""Products of every form: dot products of a few rows, wide tiles of a few rows, tiles of two heights, panels that
+are packed."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -21,10 +21,10 @@ CASES: dict[str, tuple[int, int, int, tuple[int, int], str]] = {
     "one_dot": (1, 1, 33, (0, 1), "hsum_v"),
     "sum_of_rows": (1, 301, 67, (0, 0), "_tile"),
     "columns_of_a_matrix": (301, 2, 67, (1, 0), "_tile"),
-    "two_sizes": (67, 96, 31, (0, 0), "_less"),
+    "two_sizes": (67, 96, 31, (0, 0), "m_rows"),
     "two_sizes_turned": (65, 33, 47, (0, 1), "m_rows"),
-    "first_tile_packs": (127, 128, 17, (0, 0), "_first"),
-    "strided_rows": (61, 64, 300, (1, 0), "_first"),
+    "packed_panels": (127, 128, 17, (0, 0), "Bp + k *"),
+    "strided_rows": (61, 64, 300, (1, 0), "Bp + k *"),
 }
 KINDS = pytest.mark.parametrize("dtype, width", [("float32", 64), ("float64", 64), ("float32", 32), ("float32", 16)],
                                 ids=["avx512", "double", "avx2", "sse"])

@@ -10,7 +10,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.size import may_exceed
+from hybrid.ir.size import Int, may_exceed
 
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
@@ -49,57 +49,34 @@ class Target:
 
 @dataclass(frozen=True)
 class Tile:
-    """mr rows; r lines of c columns in nv vectors. There are ``tiles`` of them along the rows; those after the first
-    ``full`` have one row less, or, where all have mr rows (``full`` is ``tiles``), the last one overlaps the one
-    before.
-    """
-    mr: int
+    """mr rows; r lines of c columns in nv vectors."""
+    mr: Int
     nv: int
-    r: int
-    c: int
-    tiles: int = 1
-    full: int = 1
+    r: Int
+    c: Int
     cost: float = 0                    # cycles of a step of the depth, of all tiles
-
-    @property
-    def uneven(self) -> bool:
-        """Whether some tiles have one row less."""
-        return self.full < self.tiles
-
-    @property
-    def count(self) -> str:
-        """Rows of a tile, in C."""
-        return "m_rows" if self.uneven else str(self.mr)
-
-    def first(self, rows: int) -> str:
-        """The first row of tile ``rt``, of so many rows in all."""
-        if self.uneven:
-            return f"rt * {self.mr - 1} + (rt < {self.full} ? rt : {self.full})"
-        return (f"rt * {self.mr}" if rows == self.tiles * self.mr
-                else f"rt * {self.mr} < {rows - self.mr} ? rt * {self.mr} : {rows - self.mr}")
 
 
 @lru_cache(maxsize=4096)
-def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True, most: int = 14) -> Tile:
-    """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines
-    where lines are short. Tiles are wider than 4 vectors where rows are few. most: rows.
+def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, most: int = 14) -> Tile:
+    """The largest of the tiles that waste least: rows in tiles of two sizes, a row apart; columns as whole lines where
+    lines are short. Tiles are wider than 4 vectors where rows are few. most: rows.
     """
     best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
     for mr_max in range(min(most, 14 if accumulators >= 28 else 6), 0, -1):
         tiles = -(-rows // mr_max)
         mr = -(-rows // tiles)
-        full = rows - tiles * (mr - 1) if uneven else tiles
+        full = rows - tiles * (mr - 1)
         for nv in range(1, min(accumulators // mr, 4 if rows > FEW else 16) + 1):
             width = nv * lanes
             c = min(x, width)
             r = max(1, min(y, width // c)) if c == x else 1
-            vectors = -(-r * c // lanes)
-            if vectors > nv or vectors < nv:
+            if -(-r * c // lanes) != nv:
                 continue
             blocks = -(-x // c) * -(-y // r)
             cost = blocks * (full * _tile_cost(mr, nv) + (tiles - full) * _tile_cost(mr - 1, nv))
             if cost < best:
-                best, found = cost, Tile(mr, nv, r, c, tiles, full, cost)
+                best, found = cost, Tile(mr, nv, r, c, cost)
     return found
 
 

@@ -52,6 +52,10 @@ class Update:
     def _tree_ids(self, into: set[int]) -> None:
         into.add(id(self.trainer))
 
+    def classes(self) -> tuple[type, ...]:
+        """Those whose methods run in a step."""
+        return type(self.trainer), type(self.trainer._optimizer)
+
     def _trace_version(self) -> Any:
         t = self.trainer
         form = t._optimizer.form

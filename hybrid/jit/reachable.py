@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import (BuiltinFunctionType, CodeType, FunctionType, GeneratorType, GetSetDescriptorType,
                    MappingProxyType, MemberDescriptorType, MethodType,
                    ModuleType, WrapperDescriptorType)
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..buffers.array import NDArray
 from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, told
 from ..graph.symbol import Symbol
 from . import answers
+from .replaced import LibraryClass, of_library
 from .undoing import undoing
 from .code_reads import _VALUES, _is_plain, _keeps_place, _moved, is_foreign_array, is_library
 
@@ -64,6 +65,7 @@ class Reachable:
         # told of each array and where it is, before the code reads it
         self._note_array = note_array
         self.names: set[str] = set(_ALWAYS)
+        self._of_forwards: set[str] = set()                    # functions of nd that hybrid_forward names
         self.asked: set[str] = set()                           # names given to getattr
         self.every = False                                     # whether code reads attributes that no name tells of
         self.tells_apart = False                               # whether code asks which object a variable is
@@ -92,6 +94,15 @@ class Reachable:
         self._finished = False
 
     # ---- places
+    def library(self, classes: Iterable[type]) -> None:
+        """Note the classes of this library that some classes are or come from, in which methods may be replaced."""
+        for cls in classes:
+            ours = of_library(cls)
+            if ours is not None:
+                place = LibraryClass(ours)
+                if place.key not in self.places:
+                    self.places[place.key], self.values[place.key] = place, place.get()
+
     def _put(self, place: Any) -> Any:
         value = place.get()
         if place.key not in self.places and not isinstance(value, Symbol):
@@ -180,6 +191,7 @@ class Reachable:
             self._block(value)
         elif module_of(type(value)).split(".")[0] == "hybrid":
             self.walk(attributes(value).get("_fn"))             # a hybridized function
+            self.library([type(value)])
             self._numbers_of(value)
         else:
             self._object(value)
@@ -315,6 +327,7 @@ class Reachable:
     def _block(self, block: Any) -> None:
         """A network notes assignments to its attributes itself: what they hold is looked at."""
         self._class(type(block))
+        self.library([type(block)])
         if not hasattr(block, "forward"):                       # a Parameter, whose counter tells of its array alone
             self._numbers_of(block)
         elif self.names & answers.OF_OURS:

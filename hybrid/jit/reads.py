@@ -29,6 +29,7 @@ from .surroundings import READERS, kind_of, line_of
 from .code_reads import (_globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any, _tells_apart,
                          _types_asked, is_foreign_array, is_library, is_numeric)
 from .reachable import Reachable, _BOXES
+from .replaced import SHOWN, LibraryClass, foreign
 
 _CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
 _ALL = frozenset({"vars", "dir", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
@@ -124,6 +125,11 @@ class Reader(Reachable):
         self._codes[id(code)] = code
         named = frozenset(code.co_names)
         self.names |= named
+        if code.co_name == "hybrid_forward":                # its F stands for nd, eagerly
+            functions = _functions()
+            self._of_forwards |= {*functions["_kept"].among(named), *(named & functions.keys())}
+            for name in self._of_forwards:
+                self._put(Place(functions, name))
         self.every = self.every or bool(named & _ALL) or _reads_any(code)
         self.tells_apart = self.tells_apart or _tells_apart(code)
         for module in _imports_of(code):
@@ -255,6 +261,14 @@ class Reader(Reachable):
         return ((key, place) for key, place in list(self.places.items())
                 if not _of_ours(place.where) and _differs(place, self.values[key]))
 
+    def methods(self) -> str:
+        """Names of methods of arrays, or of functions that a hybrid_forward has as F, that are not this library's any
+        more, and that the code uses or an operator of Python's may."""
+        every = {n for k, place in self.places.items() if isinstance(place, LibraryClass) and issubclass(
+            place.where, NDArray) for _, n, _ in self.values[k]}
+        used = {n for n in every - SHOWN if n in self.names or n.startswith("__")}
+        return ", ".join(sorted(used | foreign(_functions(), self._of_forwards)))
+
     def line(self) -> str:
         """Where the code begins."""
         return next((f"{c.co_filename}:{c.co_firstlineno}" for c in self._codes.values()), "<unknown>")
@@ -268,6 +282,11 @@ class Reader(Reachable):
         guard = Guard(places, frozenset(i for i, (p, v) in enumerate(zip(places, values)) if isinstance(v, NDArray)
                                         and fixed(p, v)))
         return guard, values
+
+
+def _functions() -> dict[str, Any]:
+    """The functions of nd, whose room comes later."""
+    return vars(sys.modules["hybrid.nd"])
 
 
 def _of_ours(value: Any) -> bool:

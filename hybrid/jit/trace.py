@@ -36,6 +36,7 @@ from ..graph.lower import lower, unless_refused
 from ..graph.node_notes import cut, detached
 from ..graph.symbol import ALIAS, Symbol, create
 from .reads import Reader, is_foreign_array, is_numeric
+from .replaced import classes_of
 from .free_variables import Guard
 from .programs import ProgramInfo, programs
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
@@ -784,6 +785,7 @@ class Hybridized:
             break
         self._note_blocks(trace.blocks)
         _finish(trace)
+        reader.library([type(self.owner), *(c for b in trace.blocks for c in classes_of(b))])
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
         entry = self._entry(trace, leaves, out_structure, trace.cls or cls, changes)
@@ -847,6 +849,12 @@ class Hybridized:
                 MENTIONED.update(trace.names)
                 result = separate(assigned.own(result))
             reader.finish(self.name)
+            reader.library({NDArray, *map(type, trace.given), *([NP_CLASS[0]] if trace.np_semantics else [])})
+            if reader.methods():
+                raise _PlainOnly(
+                    f"{assigned.first_line()}: {self.name} runs where {reader.methods()} is not this library's any "
+                    "more, and a compiled program has the library's own: such calls run as plain Python. Give what "
+                    "takes its place a name of its own.")
             if reader.weak and not reader.outside:
                 raise _PlainAlways(
                     f"{assigned.first_line()}: {self.name} looks through a weak reference, and a program that looks at "

@@ -95,6 +95,21 @@ static int attribute_holds(PyObject *object, PyObject *name, PyObject *value) {
   return holds;
 }
 
+/* CPython's number of the state of a class, which changes with every assignment to it or to its bases; 0 while it has none. */
+static unsigned version_of(PyTypeObject *cls) {
+#if PY_VERSION_HEX < 0x030D0000
+  if (!PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
+#endif
+  return cls->tp_version_tag;
+}
+
+/* class_version(a class): that number, which it is given where it has none; 0 where there are none left. */
+static PyObject *class_version(PyObject *module, PyObject *cls) {
+  if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "a class has a version, not %.100R", cls);
+  _PyType_Lookup((PyTypeObject *)cls, str_dict);
+  return PyLong_FromUnsignedLong(version_of((PyTypeObject *)cls));
+}
+
 /* Whether what the compiled code read of Python's objects is as it was (hybrid/jit/free_variables.py): variables in cells and modules, attributes, contents. */
 static int places_hold(PyObject *places) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
@@ -102,7 +117,9 @@ static int places_hold(PyObject *places) {
     PyObject *value = PyTuple_GET_ITEM(place, 2), *now;
     if (PyCell_Check(where)) now = PyCell_GET(where);
     else if (name == Py_None) {
-      if (!(PyList_CheckExact(where) ? list_holds(where, value) : PyDict_CheckExact(where) ? dict_holds(where, value) : asked(where))) return 0;
+      if (PyType_Check(where) && PyLong_CheckExact(value)) {
+        if (PyLong_AsUnsignedLong(value) != version_of((PyTypeObject *)where)) return 0;
+      } else if (!(PyList_CheckExact(where) ? list_holds(where, value) : PyDict_CheckExact(where) ? dict_holds(where, value) : asked(where))) return 0;
       continue;
     }
     else if (PyDict_CheckExact(where)) now = PyDict_GetItemWithError(where, name);

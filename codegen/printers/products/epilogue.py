@@ -7,14 +7,14 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import fixed, greater, hint, may_exceed, same
+from hybrid.ir.size import greater, hint, may_exceed, same
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
 from .prefetch import Prefetch
-from hybrid.codegen.lanes import F32, Refused, copied_text, lane_loop, masked_text
+from hybrid.codegen.lanes import F32, Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 from hybrid.codegen.vector_forms import one_plus
 
@@ -65,7 +65,7 @@ class Epilogue:
             if loop is None:
                 assert rows is not None
                 head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
-                body = [*blocks[i].lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {rows[0]}; i_m++) {{",
+                body = [*blocks[i].lines, f"for (long i_m = 0; i_m < {rows[0]}; i_m++) {{",
                         *("  " + s for s in head + body), "}"]
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
@@ -107,28 +107,6 @@ class Epilogue:
         value = e.value(self.k.root, at, block)
         block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
         self.vectors = True
-
-    def _some_lanes(self, q: Var, lines: list[str], skipped: str, whole: bool) -> list[str]:
-        """All lanes of a variable but the first ``skipped``, which is known at run time only: often none, and whole
-        vectors if ``whole``. Masks are left to the tiles that need them, they cost a third of an optimizer's update.
-        """
-        if skipped == "0":
-            return lane_loop(q, lines, self.lanes, 1)
-        if whole:
-            return [f"for (long q_ = {skipped}; q_ < {q.extent}; q_ += {self.lanes}) {{",
-                    *("  " + s for s in copied_text(lines, 0)), "}"]
-        if self.lanes != 16:
-            raise Refused("masks at run time")
-        rest = [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
-                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);",
-                *("  " + s for s in masked_text(lines)),
-                "}"]
-        return [f"if ({skipped} == 0) {{", *("  " + s for s in lane_loop(q, lines, self.lanes, 1)), "} else {",
-                *("  " + s for s in rest), "}"]
-
-    def _whole(self, extent: int, size: int) -> bool:
-        """Whether tiles of a size overlap in an axis by whole vectors."""
-        return all(fixed(n) and n % self.lanes == 0 for n in (size, extent))
 
     def _prefetches(self, m: Matmul, t: Tile, x: Var) -> list[Prefetch]:
         """What the epilogue touches along the columns of a tile, from the tile's first row on. Only large arrays, if
@@ -175,13 +153,11 @@ class Epilogue:
         _, q, (top, rows, lines, last) = self._columns_value(m, t, x, y)
         row, line = "i_m" if may_exceed(m.sizes[0], 1) else "0", f"{inner_name(y)} * {t.c} + " if y else ""
         cell = f"acc + {row} * {width} + {line}q_"
-        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines],
-                                                self.begin.get(x, "0"),
-                                                self._whole(x.extent, t.c))]
+        body = [*lines.lines, *lane_loop(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.lanes, 1)]
         if y:
             body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
         head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
-        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.count}; i_m++) {{",
+        return [*top.lines, f"for (long i_m = 0; i_m < {t.mr}; i_m++) {{",
                 *("  " + s for s in [*head, *rows.lines, *body]), "}"]
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
@@ -196,13 +172,8 @@ class Epilogue:
         turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
                   f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
         lines = [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines]
-        if t.uneven:
-            body = ["{ const long q_ = 0; const hy_m mk = HYV_RANGE(0, m_rows);",
-                    *("  " + s for s in masked_text(lines)),
-                    "}"]
-        else:
-            body = self._some_lanes(q, lines, self.begin.get(None, "0"), self._whole(m.rows[0].extent, t.mr))
-        return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
+        body = [*column.lines, *lane_loop(q, lines, self.lanes, 1)]
+        return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, body, False)]
 
     def _rounded(self, value: str) -> str:
         """A sum as the value it stands for: that of a half dtype, if it has one."""

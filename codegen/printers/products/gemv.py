@@ -6,12 +6,12 @@ import math
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.stmt import lines
 
-from hybrid.codegen.dialect import PARALLEL
+from hybrid.codegen.emit import loop_nest
 from hybrid.codegen.program import local
 from hybrid.codegen import partial_sums
 from .operand import Matmul
-from .packing import Panels
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, inner_name
+from .packing import Panels, threads
+from hybrid.codegen.schedule.tiling import Target, inner_name
 
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
@@ -52,23 +52,22 @@ class Dots(Panels):
 
     def _dots(self, m: Matmul) -> str:
         rows, columns, depth = m.sizes
-        self.steps = depth
         unroll = self._dots_tile(m)
-        n = m.columns[0] if m.columns else Var("n0", 1)
-        row = m.rows[0] if m.rows else Var("m0", 1)
-        starts = f"  for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{"
-        work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0), *self._dots_rows(m, row, rows, depth)]
-        if work >= PARALLEL_WORK and columns >= 64:
-            lines.append("  " + PARALLEL)
-        lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
-                  f"    {self.T} acc[{-(-rows * unroll // self.lanes) * self.lanes}] __attribute__((aligned(64)));"]
+        n = m.columns[0] if m.columns else Var("n_0", 1)
+        row = m.rows[0] if m.rows else Var("m_0", 1)
+        share = threads(math.prod(v.extent for v in m.batch) * rows * columns * depth)
+        few = columns < 64                                 # then threads share batches
         if self.k.once and columns % unroll:
             self.begin = {n: f"nt * {unroll} - nb"}
-        lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
         cell = f"acc[{inner_name(row)} * {unroll} + {inner_name(n)}]"
-        lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: cell)]
-        return "\n".join([*lines, "  }", *self._batch_close(m), "}"])
+        body = [f"long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
+                f"{self.T} acc[{-(-rows * unroll // self.lanes) * self.lanes}] __attribute__((aligned(64)));",
+                *self._dot_body(m, row, n, rows, unroll, depth),
+                *self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: cell)]
+        loop = [*self._dots_rows(m, row, rows, depth), *([share] if share and not few else []),
+                f"for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{", *("  " + s for s in body), "}"]
+        nest = loop_nest(m.batch, loop, share if few else "")
+        return "\n".join([self._head(), *("  " + s for s in nest), "}"])
 
     def _dots_rows(self, m: Matmul, row: Var, rows: int, depth: int) -> list[str]:
         """The rows: where they are, or copied."""
@@ -76,9 +75,9 @@ class Dots(Panels):
         base = self._base(m.a, {row: Ix()}, m)
         sm, sk = m.a.stride(row) or 0, m.a.stride(k)
         if sk == 1:
-            return [f"  const {self.T} *A = {base};"]
-        return ["  " + local.array(self.T, "A", rows * depth, self.d.itemsize),
-                f"  {{ const {self.T} *a = {base}; for (long k = 0; k < {depth}; k++) for (long i = 0; i < {rows}; "
+            return [f"const {self.T} *A = {base};"]
+        return [local.array(self.T, "A", rows * depth, self.d.itemsize),
+                f"{{ const {self.T} *a = {base}; for (long k = 0; k < {depth}; k++) for (long i = 0; i < {rows}; "
                 f"i++) A[i * {depth} + k] = a[k * {sk}l + i * {sm}l]; }}"]
 
     def _dot_body(self, m: Matmul, row: Var, n: Var, rows: int, unroll: int, depth: int) -> list[str]:

@@ -1,252 +1,234 @@
-"""Panels of a contraction: its packed rows and columns, and the sums of a tile over them."""
+"""Panels of a contraction: its rows and columns, where they are or packed, and loops over blocks of the depth."""
 from __future__ import annotations
 
-from typing import Sequence
+import math
 
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Var, substitute, text
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text
+from hybrid.ir.size import Dim, Int, fixed, product, quotient, same, size
 
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.program.size_parameters import more_declared
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 from .epilogue import Epilogue
 from .operand import Matmul, Operand
-from .prefetch import Prefetch
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 
-DEEP = 8192                     # steps of a depth above which sums of STEPS of them are added to the result
-STEPS = 512
-AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
-APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
 COPY = 50                       # multiplications that take as long as to put an element elsewhere
-FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
+NEAR = 2                        # tiles up to which columns are read in place
+
+
+def up(n: Int, to: int) -> Int:
+    """How many pieces of a size cover n."""
+    return quotient(n + (to - 1), to)
+
+
+def threads(work: Int, least: int = PARALLEL_WORK) -> str:
+    """The pragma of a loop whose iterations threads share, where the work is worth it."""
+    if fixed(work):
+        return PARALLEL if work >= least else ""
+    return f"{PARALLEL} if ({work} >= {least})"
 
 
 class Panels(Epilogue):
-    """What a Contraction prints to pack its operands and to multiply them."""
+    """What a Contraction prints to pack its operands. Sizes are integers or names; ``lay`` cuts a product into panels
+    of columns: the last one that is no whole vectors ends with a vector that overlaps the one before."""
     name: str
     d: np.dtype
     args: list[Node]
+    any: bool                                              # whether sizes are known only at the call
     scratch: int
     U: str
-    prefetches: list[Prefetch]
-    steps: int
-    fetched: bool
-    deep: bool
 
-    def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int,
-                packs: int | None) -> str:
-        """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
+    def lay(self, m: Matmul, tile: Tile, block: int) -> None:
+        """Cuts a product into panels and blocks. tile: rows, and columns of a panel, at most; block: steps of the depth
+        that are summed at once, of a longer one."""
+        self.m, self.most, self.nv, self.width = m, tile.mr, tile.nv, tile.nv * self.lanes
+        self.x = m.columns[-1] if m.columns else Var("n_0", 1)
+        self.y = m.columns[-2] if tile.r > 1 else None
+        self.depth = m.sizes[2]
+        self.block = self.depth if fixed(self.depth) and self.depth <= block else block
+        self.blocked = not same(self.block, self.depth)
+        v, self.step = (self.y, tile.r) if self.y else (self.x, self.width)
+        self.pieces, each = up(v.extent, self.step), self.x.extent if self.y else 1
+        self.ragged = self.step > 1 and (not fixed(v.extent) or v.extent > self.step and v.extent % self.step != 0)
+        count: Int = min(v.extent, self.step) if fixed(v.extent) else self.step
+        if self.ragged:
+            count = size(Dim("cn", 2, self.step, self.step))
+        self.count = count
+        self.tile = Tile(tile.mr, tile.nv, count if self.y else 1, self.x.extent if self.y else count)
+        self.columns = product(count, each)
+        # whether each panel has a vector of columns at least
+        self.whole = fixed(v.extent) and not self.y and v.extent >= self.lanes and (
+            self.nv > 1 or v.extent % self.lanes == 0)
+        self.last = "last" if self.ragged else str(max(self.columns - self.lanes, 0))
 
-        depth: steps that are summed; None: some, of a greater depth, and sums are added to those that are there
-        already. strides: (row, depth) of the rows. direct: elements from one step of the depth to the next in columns
-        that are read in place; None: they are packed. out: from row to row in the result. packs: the same as ``direct``
-        for the function that packs, None where there is none.
-        """
-        whole = [j * self.lanes for j in range(t.nv)]
-        # the last vector of columns that are no whole vectors overlaps the one before it
-        at = whole if direct is None and packs is None else [min(j, t.c - self.lanes) for j in whole]
-        texts = [self._micro("tile", t.mr, depth, strides,
-                             (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at)]
-        if t.uneven:
-            texts.append(self._micro("less", t.mr - 1, depth, strides,
-                                     (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at))
-        if packs is not None:
-            texts.append(self._micro("first", t.mr, depth, strides, (packs, at), out, at, True))
-        return "\n".join(texts)
+    @property
+    def steps_at_once(self) -> str:
+        """How many steps of the depth are summed, in C."""
+        return "kn" if self.blocked else str(self.depth)
 
-    def _micro(self, suffix: str, rows: int, depth: int | None, strides: tuple[int, int],
-               columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
-        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed. columns:
-        elements to the next step of the depth, and where its vectors begin; at: where they go.
-        """
-        (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
-        ij = [(i, j) for i in range(rows) for j in range(nv)]
-        steps, last = depth or self.steps, depth or "n"
-        blocks = [f"{self.V} total[{len(ij)}]; for (long kt = 0; kt < {last}; kt += {STEPS}) {{ "
-                  f"const long end = kt + {STEPS} < {last} ? kt + {STEPS} : {last};"] * (self.deep and steps > STEPS)
-        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}"
-                                           for i in range(len(self.prefetches))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
-        out = [f"static __attribute__((noinline)) void "
-               f"{self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",  # noqa: E501
-               *(f"  {line}" for line in blocks), "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij),
-               f"  for (long k = {'kt' if blocks else 0}; k < {'end' if blocks else last}; k++) {{",
-               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j,
-                                 v in enumerate(vectors))]
-        if packs:
-            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};"
-                                         for j in range(nv)))
-        if packs or ldb == nv * self.lanes and steps * ldb * self.d.itemsize > FIRST:
-            out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
-        if self.prefetches:
-            each = 1 << max(0, (steps * 3 // 4 // rows).bit_length() - 1)             # steps from one row's to the next
-            lines = [p.line(f"E{i} + k / {each} * {p.step}l + {v}") for i, p in enumerate(self.prefetches)
-                     for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
-            out.append(f"    if (k < {rows * each}{f' && k % {each} == 0' if each > 1 else ''}) {{ {' '.join(lines)} }}")  # noqa: E501
-        if sk * self.d.itemsize >= APART:
-            out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
-        if self.fetched:
-            line = 64 // self.d.itemsize
-            only = f"if ((k & {line - 1}) < {rows}) " if self.lanes < line else ""
-            out.append(f"    {only}__builtin_prefetch(A + {rows * sm}l + (k & {line - 1}) * {sm}l + (k & -{line}), 0, "
-                       "2);")
-        for i in range(rows):
-            copies = ", ".join(["a"] * self.lanes)
-            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
-                       + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        cells = [f"*({self.U} *)(C + {f'{i} * apart' if depth is None else f'{i * to}l'} + {at[j]})" for i, j in ij]
+    def _place(self) -> list[str]:
+        """Where panel ``u`` begins, how many columns it has. Where few are left for the last one, it takes a vector of
+        those of the one before."""
+        number, others = ("x0" if self.y is None else "y0"), [] if self.y is None else ["const long x0 = 0;"]
+        out = [f"const long xt = u % {self.pieces}; u /= {self.pieces};", *decode("u", self._outer(self.m, self.y)),
+               *others]
+        if not self.ragged:
+            return [*out, f"const long {number} = xt * {self.step};"]
+        v, W = self.y or self.x, self.step
+        few = self.nv > 1 and self.y is None and not (fixed(v.extent) and v.extent % W >= self.lanes)
+        at = [f"xt * {W}", f"(xt + 1) * {W}"]
+        if few:
+            at = [f"{a} - (xt == {self.pieces} - {i} ? short_ : 0)" for a, i in zip(at, (1, 2))]
+            out.append(f"const long short_ = {v.extent} > {W} && ({v.extent} - 1) % {W} < {self.lanes - 1} ? "
+                       f"{self.lanes} : 0;")
+        out.append(f"const long {number} = {at[0]};")
+        out.append(f"const long {self.count} = (xt + 1 < {self.pieces} ? {at[1]} : {v.extent}) - {number};")
+        return [*out, f"const long last = {self.columns} > {self.lanes} ? {self.columns} - {self.lanes} : 0;"]
 
-        def joined(op: str, left: Sequence[str], right: Sequence[str]) -> str:
-            return " ".join(f"{x} {op} {y};" for x, y in zip(left, right))
-        sums, totals = [f"c{i}_{j}" for i, j in ij], [f"total[{q}]" for q in range(len(ij))]
-        if blocks:                                         # not in C: tiles of two threads may overlap there
-            end = (f"if (kt) {{ {joined('+=', sums, totals)} }} {joined('=', totals, sums)} }} "
-                   f"{joined('=', cells, totals)}")
-        elif depth:
-            end = joined("=", cells, sums)
-        else:
-            end = f"if (more) {{ {joined('+=', cells, sums)} }} else {{ {joined('=', cells, sums)} }}"
-        return "\n".join([*out, "  }", f"  {end}", "}"])
+    def _outer(self, m: Matmul, y: Var | None) -> list[Var]:
+        """Loops around those of a tile's columns."""
+        return [*m.batch, *m.columns[:-2 if y else -1]] if m.columns else list(m.batch)
 
-    def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
-        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their
-        order along the depth, which is copied faster than transposed, and begin at different places of the first cache.
-        """
-        line = 64 // self.d.itemsize
-        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-self.steps // line) | 1) * line, 1)
+    # ---- rows
+    def _row_stride(self, m: Matmul) -> tuple[Int, Int] | None:
+        """Strides (row, depth) of the row operand when it can be read in place."""
+        if m.a.address is None or len(m.depth) > 1 or len(m.rows) > 1:
+            return None
+        strides = [m.a.stride(g[0]) if g else 0 for g in (m.rows, m.depth)]
+        return None if None in strides else (strides[0], strides[1])       # type: ignore[return-value]
 
-    def _packed_size(self, m: Matmul, t: Tile) -> int:
-        """Elements of a packed row tile."""
-        return max(self._packed_strides(m, t)) * (self.steps if self._rows_are_neighbours(m) else t.mr)
-
-    def _rows_are_neighbours(self, m: Matmul) -> bool:
-        return len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1
-
-    def _pack_rows(self, m: Matmul, t: Tile, first: str, last: str) -> list[str]:
-        """Row tiles from ``first`` up to ``last`` into scratch memory."""
-        number = f"(({text(flat(m.batch))}) * {t.tiles} + rt)" if m.batch else f"(rt - {first})"
-        outer, mid, nest = self._row_packing(m, t, number)
-        parallel = t.tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
-        loop = [*([PARALLEL] if parallel else []), f"for (long rt = {first}; rt < {last}; rt++) {{",
-                *("  " + s for s in nest), "}"]
-        return [f"{self.T} *Ap = ({self.T} *)scratch;", *outer, *loop_nest(m.batch, [*mid, *loop])]
-
-    def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
-        """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
-        number: of the tile's place in Ap.
-        """
-        rows, (sm, sk) = m.sizes[0], self._packed_strides(m, t)
+    def _packed_rows(self, rows: Int) -> tuple[list[str], str, tuple[Int, Int]]:
+        """What copies rows ``r0`` to ``r1``, at most so many, that are not in memory as they are needed: its lines,
+        where they begin, and their strides (row, depth): neighbours stay neighbours."""
+        m, depth = self.m, self.depth
+        near = len(m.rows) == 1 and m.a.place is not None and same(coefficient(m.a.place, m.rows[0]), 1)
+        pitch = (2 * quotient((rows if near else depth) + 15, 32) + 1) * 16       # an odd number of lines
+        sm, sk = (1, pitch) if near else (pitch, 1)
+        each, batch = product(pitch, depth if near else rows), math.prod(v.extent for v in m.batch)
+        self.scratch = product(product(batch, each), self.d.itemsize)             # type: ignore[assignment]
         e = Emitter(C, self.reads, count=1000)
-        outer = Block(None, frozenset())
-        mid = outer.child([*m.batch])
-        inner = mid.child([*m.rows, *m.depth])
-        value = e.value(m.a.node, m.a.index, inner)
-        inner.body.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")  # noqa: E501
-        body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []),
-                "rr += ri;", *decode("rr", m.rows)]
-        row = Var("ri", t.mr)
-        if self._rows_are_neighbours(m):
-            return outer.lines, mid.lines, self._along_depth(m, loop_nest([row], body + inner.lines))
-        along = self._along_depth(m, inner.lines, "#pragma omp simd")
-        return outer.lines, mid.lines, loop_nest([row], body + along)
-
-    def _along_depth(self, m: Matmul, body: list[str], pragma: str = "") -> list[str]:
-        """Loops over the depth, or over the steps of it that are done at once."""
-        if self.steps == m.sizes[2]:
-            return loop_nest(m.depth, body, pragma)
-        k = m.depth[0].name
-        return [*([pragma] if pragma else []), f"for (long {k} = kb; {k} < kb + kn; {k}++) {{",
-                *("  " + s for s in body), "}"]
-
-    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
-        """Lines for all steps of the depth, some at a time."""
-        depth = m.sizes[2]
-        if self.steps == depth:
-            return lines
-        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{",
-                f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
-                *("  " + s for s in lines), "}"]
-
-    def _step(self, m: Matmul) -> str:
-        """The number of a step among those that are packed."""
-        return text(flat(m.depth)) + (" - kb" if self.steps < m.sizes[2] else "")
-
-    def _count(self, m: Matmul) -> str:
-        """How many steps of the depth are packed, in C."""
-        return "kn" if self.steps < m.sizes[2] else str(m.sizes[2])
-
-    def _copy_columns(self, m: Matmul, t: Tile, source: str, step: int) -> list[str]:
-        """Packs columns that are neighbours in memory for tiles of which none packs them: those of the smaller size."""
-        width, lanes = t.nv * self.lanes, self.lanes
-        copies = " ".join(f"*({self.U} *)(Bp + k * {width} + {j}) = *(const {self.U} *)(from + k * {step}l + "
-                          f"{min(j, t.c - lanes)});" for j in range(0, width, lanes))
-        return [f"if (first >= {t.full}) {{", f"  const {self.T} *from = {source};",
-                f"  for (long k = 0; k < {self._count(m)}; k++) {{ {copies} }}", "}"]
-
-    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str = "") -> list[str]:
-        """The tile's columns, depth by depth, lanes beyond the tile zero. pragma: of the loop over the depth."""
-        width = t.nv * self.lanes
-        e = Emitter(C, self.reads, count=2000)
-        blocks = [Block(None, frozenset(), [])]
-        blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
-        across = (m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1
-                  and m.b.stride(list(spans)[0]) not in (None, 1))
-        if across:
-            return self._pack_across(m, t, spans, pragma)
-        for vs in [m.depth, *([v] for v in spans)]:
-            blocks.append(blocks[-1].child(vs))
-        value = e.value(m.b.node, m.b.index, blocks[-1])
-        line = "".join(f"{inner_name(v)} * {t.c} + " for v in list(spans)[:-1]) + inner_name(list(spans)[-1])
-        body = [*blocks[-1].lines, f"Bp[({self._step(m)}) * {width} + {line}] = {value};"]
-        for at in reversed(range(len(spans))):
-            body = [*blocks[at + 1].lines, *self._span_loop(list(spans)[at], spans, body, at == len(spans) - 1)]
-        return [*self._zeros(m, t.r * t.c, width), *blocks[0].lines, *self._along_depth(m, body, pragma)]
-
-    def _zeros(self, m: Matmul, count: int, width: int) -> list[str]:
-        """Zeros beyond the columns of a panel."""
-        return [] if count == width else [f"for (long zk = 0; zk < {self._count(m)}; zk++) for (long z = {count}; z < "
-                                          f"{width}; z++) Bp[zk * {width} + z] = 0;"]
-
-    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str) -> list[str]:
-        """Columns that lie along the depth in memory: read in short runs, written across the panel."""
-        depth, width, run = self._count(m), t.nv * self.lanes, self.lanes
-        (x, (count, start)) = next(iter(spans.items()))
-        step, blocks = m.b.stride(x), count // run * run
-        out = [f"const {self.T} *from = {self._base(m.b, {x: Ix()}, m)} + {start} * {step}l;",
-               *self._zeros(m, count, width),
-               *([pragma] if pragma else []), f"for (long kr = 0; kr < {depth} - {run - 1}; kr += {run}) {{"]
-        if blocks:
-            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kr * {width}l + c, {width}, "
-                       f"from + c * {step}l + kr, {step}l);")
-        if blocks < count:
-            out += [f"  for (long c = {blocks}; c < {count}; c++)",
-                    f"    for (long q = 0; q < {run}; q++) Bp[(kr + q) * {width} + c] = from[c * {step}l + kr + q];"]
-        out.append("}")
-        if m.sizes[2] % run:
-            out.append(f"for (long q = {depth} - {depth} % {run}; q < {depth}; q++) for (long c = 0; c < {count}; "
-                       f"c++) Bp[q * {width} + c] = from[c * {step}l + q];")
-        return out
+        top = Block(None, frozenset())
+        outer = top.child(m.batch)
+        groups = [m.depth, m.rows] if near else [m.rows, m.depth]
+        middle = outer.child(groups[0])
+        last = middle.child(groups[1])
+        value = e.value(m.a.node, m.a.index, last)
+        at = f"({text(flat(m.batch) * each)}) + (r - r0) * {sm} + ({text(flat(m.depth))}) * {sk}"
+        inner = [*last.lines, f"Ap[{at}] = {value};"]
+        simd = [] if any("for (" in s for s in last.lines) else ["#pragma omp simd"]
+        share = threads(product(product(rows, depth), batch), PARALLEL_WORK // COPY)
+        run, own = ["for (long r = r0; r < r1; r++) {"], ["  " + s for s in decode("r", m.rows)]
+        if near:
+            inner = [*middle.lines, *simd, *run, *own, *("  " + s for s in inner), "}"]
+            body = loop_nest(m.depth, inner, "" if m.batch else share)
+        else:
+            nest = loop_nest(m.depth, inner, "".join(simd))
+            body = [*([share] if share and not m.batch else []), *run, *own,
+                    *("  " + s for s in [*middle.lines, *nest]), "}"]
+        nest = loop_nest(m.batch, [*outer.lines, *body], share) if m.batch else [*outer.lines, *body]
+        return ([f"{self.T} *Ap = ({self.T} *)scratch;", *top.lines, *nest],
+                f"Ap + ({text(flat(m.batch) * each)})", (sm, sk))
 
     def _base(self, o: Operand, names: dict[Var, Ix], m: Matmul) -> str:
-        """Where an operand begins at some positions, at the first step of the depth that is summed."""
+        """Where an operand begins at some positions, at the first step of the depth."""
         assert o.base is not None and o.address is not None
-        at = text(substitute(o.address, {**names, **{v: Ix() for v in m.depth}}))
-        return f"({self.reads[o.base]} + ({at}){f' + kb * {o.stride(m.depth[0])}l' if self.steps < m.sizes[2] else ''})"
+        return f"({self.reads[o.base]} + ({text(substitute(o.address, {**names, **{v: Ix() for v in m.depth}}))}))"
 
     def _head(self) -> str:
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
-                 n in enumerate(self.args)]
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}"
+                 for i, n in enumerate(self.args)]
         return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}{more_declared()}) {{"
 
-    def _batch_open(self, m: Matmul, work: int) -> list[str]:
-        out = []
-        for i, v in enumerate(m.batch):
-            if i == 0 and work >= PARALLEL_WORK:
-                out.append("  " + PARALLEL)
-            out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
-        return out
+    # ---- depth
+    def _depth_blocks(self, body: list[str]) -> list[str]:
+        """Lines inside a loop over blocks of the depth, which runs at least once."""
+        if not self.blocked:
+            return body
+        return [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
+                f"for (long kb = 0; kb < end_; kb += {self.block}) {{",
+                f"  const long kn = {self.depth} - kb < {self.block} ? {self.depth} - kb : {self.block};",
+                *("  " + s for s in body), "}"]
 
-    def _batch_close(self, m: Matmul) -> list[str]:
-        return ["  }" for _ in m.batch]
+    # ---- columns
+    def _in_reach(self, m: Matmul, x: Var) -> bool:
+        """Whether columns are neighbours in memory."""
+        return (m.b.address is not None and len(m.depth) == 1 and bool(m.columns) and same(m.b.stride(x), 1)
+                and m.b.stride(m.depth[0]) is not None)
+
+    def _along(self, m: Matmul) -> bool:
+        """Whether columns lie along the depth in memory."""
+        return (m.b.address is not None and len(m.depth) == 1 and same(m.b.stride(m.depth[0]), 1) and bool(m.columns)
+                and m.b.stride(m.columns[-1]) is not None)
+
+    def _columns(self, direct: bool | None) -> list[str]:
+        """The columns of a panel as B, a step ``ldb`` apart: where they are, if ``direct``, or packed; None: as is
+        better for the tiles t0 to t1."""
+        if self.y is not None or not self._in_reach(self.m, self.x):
+            return [f"const {self.T} *B = Bp; const long ldb = {self.width};", *self._packed_columns()]
+        step, n, L = self.m.b.stride(self.m.depth[0]), self.steps_at_once, self.lanes
+        at = f"{self._base(self.m.b, {self.x: Ix()}, self.m)} + x0" + (f" + kb * {step}" if self.blocked else "")
+        if direct:
+            return [f"const {self.T} *B = {at}; const long ldb = {step};"]
+
+        def copied(j: str) -> str:
+            return f"*({self.U} *)(Bp + k * {self.width} + {j}) = *(const {self.U} *)(from + k * {step} + {j});"
+        every = " ".join(copied(str(j)) for j in range(0, self.width, L))
+        if not self.ragged:
+            every = " ".join(copied(f"{min(j, int(self.last))}") for j in range(0, self.width, L))
+        lines = [f"const {self.T} *from = {at}, *B = Bp; long ldb = {self.width};"]
+        some = [f"for (long k = 0; k < {n}; k++) {{", f"  for (long j = 0; j < {self.columns}; j++) "
+                f"Bp[k * {self.width} + j] = from[k * {step} + j];", *self._zeros(), "}"]
+        if not self.whole and not self.ragged and self.columns < L:
+            return [*lines, *some]
+        copy = [f"for (long k = 0; k < {n}; k++) {{ {every} }}"]
+        if self.ragged:
+            copy = [f"if ({self.count} == {self.width}) {copy[0]}", f"else for (long k = 0; k < {n}; k++) {{",
+                    f"  for (long j = 0; j < last; j += {L}) {copied('j')}", f"  {copied('last')}", "}"]
+        if direct is None:
+            copy = [f"if (t1 - t0 <= {NEAR}) {{ B = from; ldb = {step}; }} else {{", *("  " + s for s in copy), "}"]
+        if self.whole:
+            return [*lines, *copy]
+        return [*lines, f"if ({self.count} < {L}) {{", *("  " + s for s in some), "} else {", *("  " + s for s in copy),
+                "}"]
+
+    def _zeros(self) -> list[str]:
+        """Zeros beyond fewer columns than a vector has."""
+        if self.whole or fixed(self.columns) and self.columns >= self.lanes:
+            return []
+        return [f"  for (long j = {self.columns}; j < {self.lanes}; j++) Bp[k * {self.width} + j] = 0;"]
+
+    def _packed_columns(self) -> list[str]:
+        """Elements that are computed, or are no neighbours, step by step."""
+        m, x, y, t = self.m, self.x, self.y, self.tile
+        if y is None and self._along(m):
+            return self._turned_columns()
+        spans = {**({y: (t.r, "y0")} if y else {}), x: (t.c, "x0")}
+        e = Emitter(C, self.reads, count=2000)
+        blocks = [Block(None, frozenset([*m.batch, *m.columns]) - frozenset(spans))]
+        for vs in (m.depth, *([v] for v in spans)):
+            blocks.append(blocks[-1].child(vs))
+        value = e.value(m.b.node, m.b.index, blocks[-1])
+        line = f"{inner_name(y)} * {t.c} + " if y else ""
+        body = [*blocks[-1].lines, f"Bp[k * {self.width} + {line}{inner_name(x)}] = {value};"]
+        for i, v in reversed(list(enumerate(spans))):
+            body = [*(blocks[i + 1].lines if i else []), *self._span_loop(v, spans, body, v is x)]
+        number = "long kk = kb + k;" if self.blocked else "long kk = k;"
+        return [*blocks[0].lines, f"for (long k = 0; k < {self.steps_at_once}; k++) {{", f"  {number}",
+                *("  " + s for s in [*decode("kk", m.depth), *blocks[1].lines, *body]), *self._zeros(), "}"]
+
+    def _turned_columns(self) -> list[str]:
+        """Columns that lie along the depth in memory: read in short runs, written across the panel. The last runs
+        overlap those before them."""
+        L, n, W, step = self.lanes, self.steps_at_once, self.width, self.m.b.stride(self.x)
+        at = f"{self._base(self.m.b, {self.x: Ix()}, self.m)} + x0 * {step}" + (" + kb" if self.blocked else "")
+        return [f"const {self.T} *from = {at};", f"if ({self.columns} >= {L} && {n} >= {L})",
+                f"  for (long kt = 0; kt < {n}; kt += {L}) for (long jt = 0; jt < {self.columns}; jt += {L}) {{",
+                f"    const long k = kt < {n} - {L} ? kt : {n} - {L}, j = jt < {self.last} ? jt : {self.last};",
+                f"    turn_{self.V}(Bp + k * {W} + j, {W}, from + j * {step} + k, {step});", "  }",
+                f"else for (long k = 0; k < {n}; k++) {{",
+                f"  for (long j = 0; j < {self.columns}; j++) Bp[k * {W} + j] = from[j * {step} + k];",
+                *self._zeros(), "}"]

@@ -1,0 +1,228 @@
+"""Functions of tiles: sums of some rows and some vectors of columns over steps of the depth.
+
+A product of constant sizes has its own, in which strides and steps are constants. Products of a program whose sizes are
+known at the call share a family of them: one for each number of rows up to what registers hold, whose strides and steps
+are arguments."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import AbstractSet, Mapping
+
+import numpy as np
+
+from hybrid.ir.stmt import Assign, Let, Name, Op, Scope, Stmt, When, text_of
+
+from hybrid.codegen.dialect import C
+from hybrid.codegen.nest import Arithmetic, Sums, function, within
+from hybrid.codegen.schedule.tiling import Target
+from .prefetch import Prefetch
+
+BUSY = 8                        # sums that keep the multipliers busy: fewer are summed in parts
+ROWS = {28: {1: 14, 2: 14, 4: 7}, 12: {1: 6, 2: 6, 4: 3}}      # of a tile, by accumulators and vectors of columns
+POINTERS = 4                    # rows that one pointer and multiples of the stride reach
+DOTS = {28: 8, 12: 4}           # rows of a tile of dot products, by accumulators
+LEAST = 4                       # elements of vectors that dot products are worth
+STEPS = 256                     # of the depth in a block of a longer one
+AHEAD = 16                      # steps of the depth that columns are fetched before they are multiplied
+APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
+FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
+# of a tile's function, in the order of its arguments
+LONGS = ("sm", "sk", "ldb", "apart", "n", "last", "more")
+
+
+def most_rows(target: Target, vectors: int) -> int:
+    """Rows of the highest tile of so many vectors of columns."""
+    return ROWS[target.accumulators][vectors]
+
+
+def name(d: np.dtype, lanes: int, vectors: int) -> str:
+    """The function that calls, of a family of tiles of so many vectors, the one of ``rows``, its first argument."""
+    return f"hy_tile_{C.storage(d)}{lanes}x{vectors}"
+
+
+def dots(d: np.dtype, lanes: int) -> str:
+    """The function of tiles whose columns lie along the depth: ``(rows, A, sm, B, sn, C, apart, n, columns, more)``. It
+    multiplies rows ``sm`` apart with columns ``sn`` apart, a vector of steps at a time. Where n is less than a vector,
+    it reads what stands before the first step."""
+    return f"hy_dots_{C.storage(d)}{lanes}"
+
+
+def support(d: np.dtype, target: Target, used: AbstractSet[str]) -> str:
+    """The functions of this dtype that a program uses. used: its words."""
+    lanes, out = target.lanes(d), []
+    for v in ROWS[target.accumulators]:
+        if (called := name(d, lanes, v)) in used:
+            tiles = [TileFunction(d, lanes, r, v, sure=v // 2) for r in range(1, most_rows(target, v) + 1)]
+            out += _family(called, tiles[0].parameters(), [t.text(f"{called}_{t.rows}") for t in tiles])
+    if (called := dots(d, lanes)) in used:
+        rows = range(1, DOTS[target.accumulators] + 1)
+        out += _family(called, _dot_parameters(d), [_dots(d, lanes, f"{called}_{r}", r) for r in rows])
+    return "".join(f"{text}\n" for text in out)
+
+
+def _dot_parameters(d: np.dtype) -> list[str]:
+    T = C.storage(d)
+    return [f"const {T} *A", "long sm", f"const {T} *B", "long sn", f"{T} *C", "long apart", "long n", "long columns",
+            "long more"]
+
+
+def _family(called: str, parameters: list[str], functions: list[str]) -> list[str]:
+    """Functions of one row, two rows and so on, and the one that chooses among them."""
+    given = ", ".join(p.split()[-1].lstrip("*") for p in parameters)
+    cases = "".join(f"  case {r}: {called}_{r}({given}); break;\n" for r in range(1, len(functions) + 1))
+    head = f"static inline void {called}(long rows, {', '.join(parameters)})"
+    return [*functions, f"{head} {{\n  switch (rows) {{\n{cases}  }}\n}}"]
+
+
+def _dots(d: np.dtype, lanes: int, called: str, rows: int) -> str:
+    """One function of dot products: as many columns at once as make a vector of sums, then the others one by one. The
+    last vector of a depth overlaps the one before it, whose part counts as zero."""
+    M, count = f"m{C.storage(d)}{lanes}", ", ".join
+    first = f"({M}){{{count(map(str, range(lanes)))}}}"
+    least = f"({M}){{{count(['q'] * lanes)}}}"
+    together = max(1, lanes // rows)
+    out = [f"static __attribute__((noinline)) void {called}({', '.join(_dot_parameters(d))}) {{",
+           f"  const long whole = n / {lanes} * {lanes}, q = {lanes} - (n - whole); long j = 0;",
+           f"  const {M} some = {first} >= {least};",
+           f"  for (; j + {together} <= columns; j += {together}) {{", *_dots_body(d, lanes, rows, together), "  }"]
+    if together > 1:
+        out += ["  for (; j < columns; j++) {", *_dots_body(d, lanes, rows, 1), "  }"]
+    return "\n".join([*out, "}"])
+
+
+def _dots_body(d: np.dtype, lanes: int, rows: int, columns: int) -> list[str]:
+    T = C.storage(d)
+    V, U, M = (f"{x}{T}{lanes}" for x in "vum")
+    cells = [(i, j) for i in range(rows) for j in range(columns)]
+
+    def step(mask: str) -> list[str]:
+        def load(at: str) -> str:
+            return f"({V})(({M})(*(const {U} *)({at})) & some)" if mask else f"*(const {U} *)({at})"
+        loads = " ".join(f"const {V} x{i} = {load(f'A + {i} * sm + k')};" for i in range(rows))
+        return [f"      {loads}", *(f"      {{ const {V} w = {load(f'B + (j + {j}) * sn + k')}; "
+                                  f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(rows))} }}"
+                                  for j in range(columns))]
+    out = ["    " + " ".join(f"{V} s{i}_{j} = {{0}};" for i, j in cells),
+           f"    for (long k = 0; k < whole; k += {lanes}) {{", *step(""), "    }",
+           "    if (whole < n) {", f"      const long k = n - {lanes};", *step("some"), "    }"]
+    zeros = [f"({V}){{0}}"] * lanes
+    for at in range(0, len(cells), lanes):
+        group = cells[at:at + lanes]
+        if len(group) < lanes // 2:
+            sums = [f"hsum_{V}(s{i}_{j})" for i, j in group]
+        else:
+            names = [f"s{i}_{j}" for i, j in group]
+            out.append(f"    const {V} t{at} = sums_{V}({', '.join((names + zeros)[:lanes])});")
+            sums = [f"t{at}[{c}]" for c in range(len(group))]
+        out += [f"    C[{i} * apart + j + {j}] = {s} + (more ? C[{i} * apart + j + {j}] : 0);"
+                for (i, j), s in zip(group, sums)]
+    return out
+
+
+def places(vectors: int, lanes: int, last: int | None = None, sure: int = 1) -> tuple[list[str], list[str]]:
+    """Where the vectors of a panel begin, in C, the last one at ``last``, None where that is a variable; and the
+    declarations of those that are not sure to stand side by side."""
+    if last is not None or vectors == 1:
+        return [str(min(j * lanes, last or 0)) for j in range(vectors)], []
+    at = [str(j * lanes) if j < max(sure, 1) else f"o{j}" for j in range(vectors - 1)]
+    return [*at, "last"], [f"const long {o} = {j * lanes} < last ? {j * lanes} : last;"
+                           for j, o in enumerate(at) if o.startswith("o")]
+
+
+@dataclass(frozen=True)
+class TileFunction:
+    """The function of a tile: ``(A, B, C, sm, sk, ldb, apart, n, last, more)``. A: the rows, ``sm`` apart, their steps
+    ``sk`` apart; B: the columns of a step, ``ldb`` apart; C: where the sums go, rows ``apart``; n: steps; last: where
+    the last vector begins, which may overlap the one before; more: whether they are added to what is in C.
+
+    constants: the arguments that it does not take, since they are known. sure: so many vectors stand side by side
+    whatever ``last`` is. fetched: whether it asks for the rows of the next tile; prefetches: for other arrays, given
+    as further arguments."""
+    d: np.dtype
+    lanes: int
+    rows: int
+    vectors: int
+    constants: Mapping[str, int] = field(default_factory=dict)
+    sure: int = 1
+    fetched: bool = False
+    prefetches: tuple[Prefetch, ...] = ()
+
+    def parameters(self) -> list[str]:
+        """Its parameters, in C."""
+        T = C.storage(self.d)
+        return [f"const {T} *A", f"const {T} *B", f"{T} *C", *(f"long {n}" for n in LONGS if n not in self.constants),
+                *(f"const {T} *E{i}" for i in range(len(self.prefetches)))]
+
+    def text(self, called: str) -> str:
+        """Its text. Rows are reached from a few pointers, since there are fewer registers than rows."""
+        pointers, parts = len(dict.fromkeys(map(self._pointer, range(self.rows)))), 1
+        while parts * 2 * self.rows * self.vectors <= BUSY:
+            parts *= 2
+        blocks = [self._sums(f"_{p}" if parts > 1 else "") for p in range(parts)]
+        known = "".join(f" {n} = {v}l," for n, v in self.constants.items())
+        body: list[Stmt] = [f"const long{known} s2 = 2 * sm, s3 = 3 * sm; long k = 0; (void)s2; (void)s3;",
+                            " ".join(f"const {C.storage(self.d)} *a{q} = A + {q * POINTERS} * sm;"
+                                     for q in range(pointers)),
+                            *self._places[1], *(s for b in blocks for s in b.zero())]
+        if parts > 1:
+            body += within([f"for (; k + {parts} <= n; k += {parts}) {{"],
+                           [Scope(tuple(self._step(b, pointers))) for b in blocks])
+        asked = self._asked() if parts == 1 else []
+        body += within(["for (; k < n; k++) {"], [*asked, *self._step(blocks[0], pointers)])
+        body += [Assign(s, Op(" + ".join(f"{{{p}}}" for p in range(parts - 1)),
+                              tuple(b.name(i, j) for b in blocks[1:])), "+=")
+                 for i, j, s in blocks[0].all() if parts > 1]
+        cells = [(f"*({self._u} *)(C + {i} * apart + {self._at(j)})", s) for i, j, s in blocks[0].all()]
+        if self.constants.get("more") != 0:
+            body.append(When("more", tuple(f"{s} += {cell};" for cell, s in cells)))
+        return text_of([function(called, ", ".join(self.parameters()), [*body, *(f"{c} = {s};" for c, s in cells)])])
+
+    @property
+    def _u(self) -> str:
+        return f"u{C.storage(self.d)}{self.lanes}"
+
+    def _pointer(self, i: int) -> int:
+        """The pointer that reaches a row: by a constant, or by some multiples of the stride."""
+        return 0 if "sm" in self.constants else i // POINTERS
+
+    @property
+    def _places(self) -> tuple[list[str], list[str]]:
+        return places(self.vectors, self.lanes, self.constants.get("last"), self.sure)
+
+    def _at(self, j: int) -> str:
+        """Where a vector begins, in C."""
+        return self._places[0][j]
+
+    def _sums(self, suffix: str) -> Sums:
+        T, copies = C.storage(self.d), ", ".join(["x"] * self.lanes)
+        vector = f"v{T}{self.lanes}"
+        loads = [f"*(const {self._u} *)(B + {self._at(j)})" for j in range(self.vectors)]
+        return Sums([f"{{{copies}}}"] * self.rows, loads, Arithmetic(T, vector, vector), suffix)
+
+    def _step(self, sums: Sums, pointers: int) -> list[Stmt]:
+        """A step of the depth, from the pointers on."""
+        def row(i: int) -> list[Stmt]:
+            known = self.constants.get("sm")
+            at = ("0", "sm", "s2", "s3")[i % POINTERS] if known is None else i * known
+            return [Let(C.storage(self.d), Name("x"), f"a{self._pointer(i)}[{at}]", True)]
+        return [*sums.step(before=row), f"B += ldb; {' '.join(f'a{q} += sk;' for q in range(pointers))}"]
+
+    def _asked(self) -> list[str]:
+        """What is asked for ahead: columns of a panel that does not stay in a first cache, rows with steps far apart,
+        rows of the next tile, and what the epilogue touches."""
+        known, item, out = self.constants, self.d.itemsize, []
+        if known.get("ldb") == self.vectors * self.lanes and known.get("n", STEPS) * known["ldb"] * item > FIRST:
+            out.append(" ".join(f"__builtin_prefetch(B + {AHEAD} * ldb + {self._at(j)});" for j in range(self.vectors)))
+        if self.prefetches:
+            each = 1 << max(0, (known.get("n", STEPS) * 3 // 4 // self.rows).bit_length() - 1)       # steps for a row
+            asks = [p.line(f"E{i} + k / {each} * {p.step}l + {v}") for i, p in enumerate(self.prefetches)
+                    for v in range(0, self.vectors * self.lanes, 64 // item)]
+            some = f" && k % {each} == 0" if each > 1 else ""
+            out.append(f"if (k < {self.rows * each}{some}) {{ {' '.join(asks)} }}")
+        if known.get("sk", 0) * item >= APART:
+            out.append(f"__builtin_prefetch(a0 + {AHEAD} * sk);")
+        if self.fetched:
+            line = 64 // item
+            only = f"if ((k & {line - 1}) < {self.rows}) " if self.lanes < line else ""
+            out.append(f"{only}__builtin_prefetch(A + {self.rows} * sm + (k & {line - 1}) * sm + (k & -{line}), 0, 2);")
+        return out
