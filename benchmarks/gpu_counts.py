@@ -170,6 +170,16 @@ def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32"
     return call
 
 
+def stem() -> nn.HybridSequential:
+    """The first layers of ResNet-18, with one of its later convolutions."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(64, 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1),
+            nn.Conv2D(64, 3, 1, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+            nn.Conv2D(128, 3, 2, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.GlobalAvgPool2D(),
+            nn.Dense(10))
+    return net
+
+
 def programs() -> dict[str, Callable[[], Any]]:
     """Those of the review, by name."""
     square = (4096, 4096)
@@ -191,8 +201,9 @@ def programs() -> dict[str, Callable[[], Any]]:
         "ResNet-18, batch 1": lambda: inference(resnet(), (1, 3, 224, 224))(),
         "ResNet-18, batch 32": lambda: inference(resnet(), (32, 3, 224, 224))(),
         "ResNet-18, batch 32, float16": lambda: inference(resnet(), (32, 3, 224, 224), dtype="float16")(),
-        "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
-        "Adam step of ResNet-18, batch 32, float16": step(resnet, (32, 3, 224, 224), "float16"),
+        "Adam step of convolutions, batch 32": step(stem, (32, 3, 224, 224)),
+        "Adam step of convolutions, batch 32, float16": step(stem, (32, 3, 224, 224), "float16"),
+        "MobileNetV2, batch 32": lambda: inference(nets.vision.mobilenet_v2_1_0(), (32, 3, 224, 224))(),
     }
 
 

@@ -11,6 +11,8 @@ import pytest
 from hybrid import ir
 from hybrid.base.errors import CompileError
 from hybrid.codegen import cuda as printer
+from hybrid.ops.conv import convolve
+from hybrid.passes.differentiate import cotangents
 from hybrid.passes.horizontal_fusion import Joining
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import driver_api, nvrtc
@@ -80,6 +82,16 @@ def sources() -> str:
     return printer.print_program(planned.groups, []).source
 
 
+def gradients(arch: str) -> str:
+    """Kernels of a convolution of halves and of both its gradients, printed for a GPU."""
+    x, w, g = (ir.input(i, s, "float16") for i, s in enumerate([(2, 64, 32, 32), (64, 64, 3, 3), (2, 64, 32, 32)]))
+    y = convolve(x, w, 1, (1, 1), (1, 1), (1, 1))
+    joining = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, None,
+                      lambda d: printer.convolves_last(d, arch))
+    planned = plan(ir.Program((x, w, g), (y, *cotangents([y], [g], [x, w]))), joining)
+    return printer.print_program(planned.groups, [], arch).source
+
+
 @needs_nvrtc
 def test_kernels_compile_for_every_gpu() -> None:
     """From T4 (sm_75), whose tensor cores know fewer products, to the newest."""
@@ -89,6 +101,10 @@ def test_kernels_compile_for_every_gpu() -> None:
         if arch in nvrtc.supported():
             compiled = nvrtc.compile(text + "\n" + BF16, f"sm_{arch}")
             assert compiled.cubin[:4] == b"\x7fELF" and len(compiled.resources) >= 5
+            own = gradients(f"sm_{arch}")
+            assert own.count("tile_memory[]") == 3 and "ra[" not in own and "rb[" not in own
+            found = nvrtc.compile(own, f"sm_{arch}").resources.values()
+            assert len(found) >= 5 and not any(r.spill_stores for r in found)
 
 
 BF16 = ('#include "hybrid_async.cuh"\nextern "C" __global__ void bf16(float *to, const unsigned *a, const unsigned *b) '

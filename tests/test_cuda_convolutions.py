@@ -61,7 +61,7 @@ def test_a_residual_block(dtype: str, arch: str, monkeypatch: pytest.MonkeyPatch
 
 
 def test_kinds_of_windows() -> None:
-    """Dilated, of volumes, one tap with a stride, at one side alone; and groups, which stay as they are."""
+    """Dilated, of volumes, one tap with a stride, at one side alone; in groups, also one for each channel."""
     def one_side(x: ir.Node, w: ir.Node) -> ir.Node:
         win = ir.window(ir.pad(x, (0, 0, 2, 0), (0, 0, 0, 1)), (2, 3), (3, 2), (1, 1), (1, 1))
         return ir.permute(ir.dot(w, win, ((1, 2, 3), (1, 4, 5))), (1, 0, 2, 3))
@@ -71,8 +71,22 @@ def test_kinds_of_windows() -> None:
          [normal(1, 4, 4, 5, 6), normal(16, 4, 3, 3, 3)]),
         (lambda x, w, b: conv(x, w, b, 0, 2), [normal(2, 12, 7, 8), normal(16, 12, 1, 1), normal(16)]),
         (one_side, [normal(1, 8, 6, 7), normal(16, 8, 3, 2)]),
-        (lambda x, w: convolve(x, w, 4, (1, 1), (1, 1), (1, 1)), [normal(1, 16, 6, 7), normal(32, 4, 3, 3)])]
+        (lambda x, w: convolve(x, w, 4, (1, 1), (1, 1), (1, 1)), [normal(1, 16, 6, 7), normal(32, 4, 3, 3)]),
+        (lambda x, w: convolve(x, w, 3, (2, 1), (1, 1), (1, 1)), [normal(2, 6, 6, 7), normal(9, 2, 3, 3)]),
+        (lambda x, w: convolve(x, w, 12, (2, 2), (1, 1), (1, 1)), [normal(2, 12, 6, 7), normal(12, 1, 3, 3)])]
     check([Form(fn, arrays) for fn, arrays in forms])
+
+
+def test_groups_between_other_convolutions() -> None:
+    """A block of MobileNet: pictures are channels last throughout, and no thread of the middle one reads across."""
+    def block(x: ir.Node, w: ir.Node, w2: ir.Node, b: ir.Node) -> ir.Node:
+        y = ir.map("relu", conv(x, w, b))
+        return conv(ir.map("relu", convolve(y, w2, 16, (1, 1), (1, 1), (1, 1))), w, b)
+    form = Form(block, [normal(2, 16, 6, 8), normal(16, 16, 1, 1), normal(16, 1, 3, 3), normal(16)])
+    kernels = planned_for(program([form])[0], gpu_context(0)).fused.kernels
+    assert [k.root.shape for k in kernels] == [(2, 6, 8, 16), (3, 3, 16), (2, 6, 8, 16), (2, 6, 8, 16), (2, 16, 6, 8)]
+    assert [k.dot is not None for k in kernels] == [False, False, True, True, True]
+    check([form])
 
 
 def test_what_is_put_in_order_is_one_launch() -> None:

@@ -123,6 +123,17 @@ def test_emscripten(exported: Exported, monkeypatch: pytest.MonkeyPatch) -> None
     exported.near(exported.run("wasm"))
 
 
+@pytest.mark.parametrize("plain", [False, True])
+def test_mingw_under_wine(exported: Exported, plain: bool) -> None:
+    if not all(map(shutil.which, ("x86_64-w64-mingw32-gcc", "wine"))):
+        pytest.skip("needs x86_64-w64-mingw32-gcc and wine")
+    folder = exported.folder / "plain" if plain else exported.folder
+    build(folder, "net.c", "example.c", cc="x86_64-w64-mingw32-gcc", flags=("-O2", "-static"), out="mingw.exe")
+    (folder / "mingw").write_text('#!/bin/sh\nexec wine ./mingw.exe "$@" 2>/dev/null\n')
+    (folder / "mingw").chmod(0o755)
+    exported.near(exported.run("mingw", folder))
+
+
 @pytest.mark.parametrize("target", ["x86_64-windows-gnu", "aarch64-macos", "x86_64-macos"])
 def test_zig_compiles_for_other_systems(exported: Exported, target: str) -> None:
     if importlib.util.find_spec("ziglang") is None:

@@ -86,6 +86,26 @@ def test_zeros_of_both_signs_are_two_attributes() -> None:
         assert np.signbit((x * zero).asnumpy()).all() == np.signbit(zero)
 
 
+# base, exponent, and MXNet's gradients of both; where it has 0 times infinity, the limit, which is 0
+POWERS = np.array([(-2, 2, -4, np.nan), (-2, 3, 12, np.nan), (-2, .5, np.nan, np.nan), (-1, 0, -0., np.nan),
+                   (0, 2, 0, 0), (0, 0, np.nan, -np.inf), (0, -1, -np.inf, -np.inf), (2, np.nan, np.nan, np.nan),
+                   (np.nan, 2, np.nan, np.nan), (1, 5, 5, 0), (2, 3, 12, 8 * np.log(2)), (.5, -2, -16, 4 * np.log(.5)),
+                   (np.inf, -1, -0., 0), (2, -200, -0., 0)], "float32")
+
+
+@pytest.mark.parametrize("form", (nd.broadcast_power, lambda a, b: a ** b))
+@pytest.mark.parametrize("hybridizer", (hybridize, lambda f: f))
+def test_gradients_of_powers_are_those_of_mxnet(form: Any, hybridizer: Any) -> None:
+    a, b = nd.array(POWERS[:, 0]), nd.array(POWERS[:, 1])
+    for x in (a, b):
+        x.attach_grad()
+    with np.errstate(all="ignore"), autograd.record():
+        y = hybridizer(form)(a, b)
+        y.backward()
+    np.testing.assert_allclose(a.grad.asnumpy(), POWERS[:, 2], rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(b.grad.asnumpy(), POWERS[:, 3], rtol=1e-5, atol=1e-30)
+
+
 SUMS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...], Any]] = {
     "all of 2**24": (lambda x: x.sum(), (1 << 24,), None),
     "all, and an odd rest": (lambda x: x.sum(), ((1 << 20) + 13,), None),

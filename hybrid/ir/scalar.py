@@ -134,7 +134,7 @@ _row("relu", 1, special.relu, "({0} <= 0 ? ({T})0 : {0})",
      lambda g, y, a: (_m("where", _m("gt", y, 0), g, y),),      # of the result, which is 0 or NaN where g is not taken
      vector="HYV_RELU({0})", exact=True, zero=True, monotone=True)
 _row("pow", 2, special.power, "__builtin_pow{f}({0}, {1})",
-     lambda g, y, a, b: (g * b * _m("pow", a, b - 1), g * y * _m("log", _m("where", _m("gt", a, 0), a, 1))),
+     lambda g, y, a, b: (g * b * _m("pow", a, b - 1), g * y * _m("log", _m("where", _m("eq", y, 0), 1, a))),
      c_int="hy_ipow({0}, {1})", cuda="pow{f}({0}, {1})", cost=40, vector="hyv_pow({0}, {1})", wide="")
 
 # ---- roots, exponentials, logarithms

@@ -43,8 +43,28 @@ class ChannelsLast(Conversion):
         return None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
-        """Nothing is packed."""
-        return None
+        """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for
+        each channel, neighbouring threads have neighbouring channels."""
+        work, rank = math.prod(shape) * math.prod(w.shape[1:]), len(shape) - 2
+        if groups == 1 or w.dtype != win.dtype or not self.takes(w.dtype) or not self._pays(work, between):
+            return None
+        self.found += 1
+        each, taps, first = w.shape[1], range(2, 2 + rank), tuple(range(1 + rank))
+        if each == 1 and w.shape[0] == groups:
+            w = ir.permute(ir.reshape(w, (groups, *w.shape[2:])), (*(a - 1 for a in taps), 0))
+            w, own, summed, group = ir.reshape(w, (*w.shape, 1)), (*(a + rank for a in taps),), first[:-1], rank
+        else:
+            w = ir.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:]))
+            w, group = ir.permute(w, (0, 1, *(a + 1 for a in taps), 2)), 0
+            win = ir.reshape(win, (*win.shape[:1 + rank], groups, each, *win.shape[2 + rank:]))
+            own, summed = (*(a + rank + 1 for a in taps), 2 + rank), (*taps, 2 + rank)
+        y = ir.dot(win, w, (own, summed), ((1 + rank,), (group,)))
+        return ir.reshape(ir.permute(y, (*(a + 1 for a in first), 0, y.ndim - 1)), (*win.shape[:1 + rank], shape[1]))
+
+    @staticmethod
+    def _pays(work: int, between: bool) -> bool:
+        """Whether so many products are worth another order. between: the data is in that order already."""
+        return work >= (LEAST_PRODUCTS // BETWEEN if between else LEAST_PRODUCTS)
 
     def _convolution(self, n: Node) -> Node | None:
         """Products with windows, whatever follows them."""
@@ -69,7 +89,7 @@ class ChannelsLast(Conversion):
         taps, pixels = range(2 + rank, win.ndim), (1 - channel, *range(2, 2 + rank))
         between = beneath(win, ("window", "pad")).prim != "permute"
         work = n.size * math.prod(w.shape[a] for a in summed)
-        if rank not in (2, 3) or work < (LEAST_PRODUCTS // BETWEEN if between else LEAST_PRODUCTS):
+        if rank not in (2, 3) or not self._pays(work, between):
             return None
         with_it = dict(zip(own, summed))                       # axes of w that are multiplied with those of the windows
         if set(own) == {channel, *taps}:

@@ -331,13 +331,13 @@ def _picture(a: Node) -> Node | None:
 
 def _over_lines(a: Node) -> bool:
     """Whether an operand of a contraction is windows over channels-last data."""
-    a = a.args[0] if a.prim == "permute" else a
+    a = strip_reshape(a.args[0] if a.prim == "permute" else a)
     return a.prim == "window" and a.attrs["axes"][0] == 1
 
 
 def _turned(n: Node, u: Use, k: Kernel) -> bool:
     """Whether a convolution's pixels are no longer the last axis of what a kernel stores."""
-    if not any(map(_picture, n.args)):
+    if not any(map(_picture, n.args)) or any(map(_over_lines, n.args)):
         return False
     last = [v for v in k.loops if v.extent > 1][-1:]
     return last != [v for i, d in zip(u.idx, n.shape) if d > 1 for v in variables(i)][-1:]

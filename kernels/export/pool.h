@@ -3,7 +3,7 @@
 #include <time.h>
 #define HY_THREADED 1
 #if defined(__GNUC__) && !defined(__TINYC__)
-#define HY_SPIN 100000                  /* nanoseconds of waiting awake: to wake a sleeping thread takes 50 to 100 us */
+#define HY_SPIN 200000                  /* nanoseconds of waiting awake: to wake a sleeping thread takes 50 to 100 us */
 #define HY_READ(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define HY_WRITE(x, value) __atomic_store_n(&(x), value, __ATOMIC_RELEASE)
 #else
@@ -50,7 +50,8 @@ static void *hy_work(void *given) {
     hy_help(pool, me->number);
     if (HY_SPIN > 0) {
       pthread_mutex_unlock(&pool->lock);
-      for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->next) >= HY_READ(pool->parts) && !HY_READ(pool->stop) && hy_now() < until;) {}
+      for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->next) >= HY_READ(pool->parts) && !HY_READ(pool->stop)
+           && hy_now() < until;) {}
       pthread_mutex_lock(&pool->lock);
     }
     while (!pool->stop && pool->next >= pool->parts) pthread_cond_wait(&pool->wake, &pool->lock);
@@ -71,7 +72,7 @@ static void hy_run(const hy_team *hy, hy_part part, const void *shared, int part
   hy_help(pool, 0);
   if (HY_SPIN > 0 && pool->finished < parts) {
     pthread_mutex_unlock(&pool->lock);
-    for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->finished) < parts && hy_now() < until;) {}
+    for (int64_t until = hy_now() + HY_SPIN / 2; HY_READ(pool->finished) < parts && hy_now() < until;) {}
     pthread_mutex_lock(&pool->lock);
   }
   while (pool->finished < parts) pthread_cond_wait(&pool->done, &pool->lock);
