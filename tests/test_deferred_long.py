@@ -28,7 +28,7 @@ def is_followed(loop: Loop) -> bool:
     return is_joined(loop) and loop.root.track is not None and loop.root.track() is not None
 
 
-@pytest.mark.parametrize("optimizer", ["lamb", "ftml", "dcasgd"])
+@pytest.mark.parametrize("optimizer", ["lars", "lamb", "ftml", "dcasgd"])
 def test_optimizers(monkeypatch: Any, optimizer: str) -> None:
     assert is_joined(both(monkeypatch, Loop.step, optimizer=optimizer, maker=smooth))
 
