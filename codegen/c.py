@@ -22,7 +22,7 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products import tiles
-from hybrid.codegen.printers.products.contraction import Contraction, any_size, sum_dtype, supported
+from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
@@ -165,8 +165,6 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE:
         raise Specialised(f"a kernel of kind {k.kind}")
-    if k.kind == "contraction" and k.dot is not None and any_size(k.dot) and _has_windows(k):
-        size_parameters.refuse_windows(k.dot)
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 
 
@@ -181,9 +179,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
         def gathered(called: str) -> Printed:
             return print_contraction(k, called, target)
-        found = convolution.print_convolution(k, name, target, gathered,
-                                              lambda p: _alone(k, p, target)) if (
-                _has_windows(k) and target.vector > SCALAR and not any_size(k.dot)) else None
+        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
+                                              ) if _has_windows(k) and target.vector > SCALAR else None
         return found or gathered(name)
     kind = k.kind
     if kind == "concat":

@@ -12,6 +12,7 @@ from hybrid.ir.stmt import Expr, Literal, Op
 # what stands before a loop that threads share
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 TEAM, OF_TEAM = "#pragma omp parallel num_threads(hy_threads)", "#pragma omp for schedule(static) nowait"    # in two
+ONE = "#pragma omp parallel num_threads(1)"                 # for a loop of a team that has one thread
 PARALLEL_SIMD = "#pragma omp parallel for simd schedule(static) num_threads(hy_threads)"      # and vectors
 
 

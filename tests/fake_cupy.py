@@ -376,9 +376,8 @@ class FakeCuPy(types.ModuleType):
         value = getattr(np, name)
         if inspect.isclass(value) or not callable(value):
             return value
-        return Ufunc(value) if name in NAMES["ufuncs"] and isinstance(value,
-                                                                      np.ufunc) else _bound(name, value,
-                NAMES["cupy"][name])
+        ufunc = name in NAMES["ufuncs"] and isinstance(value, np.ufunc)
+        return Ufunc(value) if ufunc else _bound(name, value, NAMES["cupy"][name])
 
 
 CUPY = FakeCuPy("cupy")

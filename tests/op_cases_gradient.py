@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .op_cases_tensor import Case, f, i
+from .op_cases import Case, f, i
 
 MORE: list[Case] = []
 

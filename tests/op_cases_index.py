@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .op_cases_tensor import CASES, Case, case, f, i
+from . import op_cases_tensor      # noqa: F401  its rows come first
+from .op_cases import CASES, Case, case, f, i
 
 __all__ = ["CASES", "Case"]
 

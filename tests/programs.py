@@ -72,10 +72,9 @@ def _bn() -> Case:
     return ir.Program(tuple(leaves), (out,), ((2, new),)), arrays
 
 
-def cases() -> dict[str, Case]:
-    """Name -> program and arrays."""
-    index = np.array([[0, 3, 1], [2, 2, 0]])
-    out = {
+def _products() -> dict[str, Case]:
+    """Elementwise chains, rows, products, convolutions."""
+    return {
         "chain": _simple(lambda a, b: a * b + 1, normal(10, dtype="float64"), normal(10, dtype="float64")),
         "softmax": _simple(softmax, normal(7, 33)),
         "softmax wide": _simple(softmax, normal(3, 700)),
@@ -103,6 +102,13 @@ def cases() -> dict[str, Case]:
                                                                         (2, 2), (1, 1)), (4, 5)),
                              normal(2, 1, 12, 12), normal(6, 1, 5, 5), normal(6)),
         "batch dot": _simple(lambda a, b: ir.dot(a, b, ((2,), (1,)), ((0,), (0,))), normal(3, 5, 7), normal(3, 7, 6)),
+    }
+
+
+def _moved() -> dict[str, Case]:
+    """Elements picked, joined, sorted, accumulated and reduced."""
+    index = np.array([[0, 3, 1], [2, 2, 0]])
+    return {
         "gather": _simple(lambda x, i: ir.gather(x, i, 0) * 2, normal(4, 5), index),
         "gather middle": _simple(lambda x, i: ir.gather(x, i, 1), normal(2, 4, 3), index),
         "scatter": _simple(lambda i, u: ir.scatter_add(i, u, 0, 4), index, normal(2, 3, 5)),
@@ -132,6 +138,12 @@ def cases() -> dict[str, Case]:
         "transpose": _simple(lambda x: ir.permute(x, (2, 0, 1)) + 1, normal(3, 4, 5)),
         "reshape": _simple(lambda x: ir.reshape(ir.permute(x, (1, 0)), (2, 6)) * 3, normal(4, 3)),
         "pad": _simple(lambda x: ir.pad(x, (1, 0), (0, 2), 7.0), normal(3, 4)),
+    }
+
+
+def _others() -> dict[str, Case]:
+    """Half types, booleans, empty arrays, several results."""
+    return {
         "half": _simple(lambda x: ir.map("tanh", x) * 2, normal(5, 6, dtype="float16")),
         "half softmax": _simple(softmax, normal(3, 40, dtype="float16")),
         "half dense": _simple(dense, normal(5, 16, dtype="float16"), normal(9, 16, dtype="float16"),
@@ -158,6 +170,11 @@ def cases() -> dict[str, Case]:
                                                                ir.const(2**31, "uint32")), x, 0),
                            normal(5, 7), np.array([3, 9], "uint32")),
     }
+
+
+def cases() -> dict[str, Case]:
+    """Name -> program and arrays."""
+    out = {**_products(), **_moved(), **_others()}
     differentiable = ("softmax", "layer norm", "dense wide", "conv", "conv pad stride", "conv residual", "conv pool",
                       "batch dot", "gather",
                       "concat", "slice flip", "prod", "pad", "where", "dense one row")

@@ -109,7 +109,7 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     p, arrays = program(name)
     exe = checked(p, arrays, monkeypatch)
-    assert set(taken(exe)) <= {"pictures", "pictures_winograd"} and taken(exe)
+    assert set(taken(exe)) <= {"batch_in_lanes", "batch_in_lanes_winograd"} and taken(exe)
 
 
 @pytest.mark.parametrize("name", ("lenet", "odd", "residual", "strided"))

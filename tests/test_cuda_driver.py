@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,43 @@ extern "C" __global__ void add(const float *x, const float *y, float *z) {
 """
 KERNELS = ["scale", "add"]
 LAUNCHES = [("scale", (1, 1, 1), (64, 1, 1), 0, (0, 1)), ("add", (1, 1, 1), (64, 1, 1), 256, (0, 1, 2))]
+
+
+def _streams(outer: Any) -> type:
+    """The class of a fake CuPy's streams."""
+    class Stream:
+        ptr = 8
+
+        def __init__(self, non_blocking: bool = False): ...
+
+        def __enter__(self):
+            outer.stream, self.before = self, outer.stream
+
+        def __exit__(self, *_):
+            outer.stream = self.before
+
+        def begin_capture(self) -> None:
+            outer.captures += 1
+
+        def end_capture(self):
+            return SimpleNamespace(launch=lambda stream: setattr(outer, "replayed", stream.ptr))
+    return Stream
+
+
+def _devices(outer: Any) -> type:
+    """The class of a fake CuPy's devices."""
+    class Device:
+        compute_capability = "90"
+
+        def __init__(self, number: int):
+            self.number = number
+
+        def __enter__(self):
+            self.before, outer.device = outer.device, self.number
+
+        def __exit__(self, *_):
+            outer.device = self.before
+    return Device
 
 
 class FakeCuPy:
@@ -53,35 +91,6 @@ class FakeCuPy:
         def free(pointer: int) -> None:
             outer.contexts += 1
 
-        class Stream:
-            ptr = 8
-
-            def __init__(self, non_blocking: bool = False): ...
-
-            def __enter__(self):
-                outer.stream, self.before = self, outer.stream
-
-            def __exit__(self, *_):
-                outer.stream = self.before
-
-            def begin_capture(self) -> None:
-                outer.captures += 1
-
-            def end_capture(self):
-                return SimpleNamespace(launch=lambda stream: setattr(outer, "replayed", stream.ptr))
-
-        class Device:
-            compute_capability = "90"
-
-            def __init__(self, number: int):
-                self.number = number
-
-            def __enter__(self):
-                self.before, outer.device = outer.device, self.number
-
-            def __exit__(self, *_):
-                outer.device = self.before
-
         self.device = 0
         self.stream = SimpleNamespace(ptr=7, synchronize=lambda: None)
         self.uint8 = np.uint8
@@ -91,7 +100,7 @@ class FakeCuPy:
                                    funcSetAttribute=lambda *a: self.attributes.append(a)),
             function=SimpleNamespace(Module=LoadedModule),
             runtime=SimpleNamespace(free=free, getDevice=lambda: self.device),
-            Stream=Stream, Device=Device, get_current_stream=lambda: self.stream)
+            Stream=_streams(self), Device=_devices(self), get_current_stream=lambda: self.stream)
 
 
 @pytest.fixture

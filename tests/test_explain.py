@@ -44,7 +44,8 @@ def test_a_page_of_a_network(tmp_path: Path) -> None:
     assert min(found.programs[0].eager) >= report.output_bytes        # some result of eager code is always alive
     assert "test_explain.py:" in page and "FullyConnected" in page and "static void k0" in page and "first call" in page
     assert "hybridized" not in repr(found) and "k0" in repr(found) and found._repr_html_() in page
-    share = re.findall(r"<td data-name=reaches>(\d+ % of (?:memory|products)|in the caches|a form with fewer)", page)
+    share = re.findall(r"<td data-name=reaches>(\d+ % of (?:reading memory|multiplying)|faster than memory|over it: a)",
+                       page)
     assert len(share) == len(boxes)
     assert "<td>&lt;map" not in page and 'name="viewport"' in page
     assert len(re.findall(r"test_explain.py:\d+</span>:", page)) == len(boxes)

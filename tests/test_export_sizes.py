@@ -1,6 +1,7 @@
 """Exported networks whose sizes a call gives: results, error codes, and what cannot have such sizes."""
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -76,10 +77,35 @@ def test_convolutions_of_any_number_of_images(tmp_path: Path) -> None:
     net.initialize(mx.init.Xavier())
     net(nd.ones((1, 16, 14, 14)))
     net.export_c(tmp_path, ("batch", 16, 14, 14), name="net")
-    assert (tmp_path / "net.c").read_text().count("/* convolution: ") == 7
+    assert len(re.findall(r"/\* convolution [13]x[13]: ", (tmp_path / "net.c").read_text())) == 7
     build(tmp_path, "net.c", "example.c", flags=(*FAST, *CHECKED))
     for n in (1, 2, 5):
         same(tmp_path, net, (n,), np.random.RandomState(n).randn(n, 16, 14, 14).astype(np.float32), threads=1 + n % 2)
+
+
+def test_few_channels_have_the_forms_of_constant_sizes(tmp_path: Path) -> None:
+    """Pixels or filters in lanes, and pools in vectors of a line: of any number of images, nothing is gathered."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(6, 5, padding=2, activation="relu", in_channels=1), nn.MaxPool2D(2, 2), nn.Conv2D(4, 3),
+            nn.AvgPool2D(3, 1), nn.Conv2D(3, 3, strides=2, padding=1, activation="tanh"))
+    net.initialize(mx.init.Xavier())
+    net(nd.ones((1, 1, 28, 28)))
+    net.export_c(tmp_path, ("batch", 1, 28, 28), name="net")
+    assert "hy_tile_" not in (tmp_path / "net.c").read_text()
+    build(tmp_path, "net.c", "example.c", flags=(*FAST, *CHECKED))
+    for n in (1, 2, 5):
+        same(tmp_path, net, (n,), np.random.RandomState(n).randn(n, 1, 28, 28).astype(np.float32), threads=1 + n % 2)
+
+
+def test_many_small_images_of_a_constant_size(tmp_path: Path) -> None:
+    """The loop that puts them together is shared by threads."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(64, 3, padding=1, activation="relu", in_channels=32))
+    net.initialize(mx.init.Xavier())
+    x = np.random.RandomState(0).randn(64, 32, 4, 4).astype(np.float32)
+    net.export_c(tmp_path, x.shape, name="net")
+    build(tmp_path, "net.c", "example.c", flags=FAST)
+    same(tmp_path, net, (), x, threads=2)
 
 
 def test_two_sizes_of_one_input(tmp_path: Path) -> None:

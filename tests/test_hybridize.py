@@ -80,36 +80,37 @@ def test_options_are_checked() -> None:
         mx.hybridize(3)
 
 
-@pytest.mark.parametrize("method", ["forward", "__call__"])
-def test_plain_class_follows_its_arrays(method: str) -> None:
+def _model_of_arrays(method: str) -> Any:
+    """A plain class whose method reads arrays, a number and a layer of its attributes."""
     class Inner:
         def __init__(self) -> None:
             self.deep = nd.array([5.0, 6.0])
 
-    def body(self: Any, x: Any) -> Any:
-        return x * self.w + self.parts["b"][0] + self.inner.deep + self.alpha + self.fc(x)
+    class Model:
+        def __init__(self) -> None:
+            self.w = nd.array([2.0, 3.0])
+            self.parts = {"b": [nd.array([1.0, 1.0]), None]}
+            self.inner = Inner()
+            self.alpha = 1
+            self.fc = nn.Dense(2, in_units=2)
+            self.fc.initialize(mx.init.One())
+    setattr(Model, method, _read_all)
+    return Model
 
-    def build() -> Any:
-        class Model:
-            def __init__(self) -> None:
-                self.w = nd.array([2.0, 3.0])
-                self.parts = {"b": [nd.array([1.0, 1.0]), None]}
-                self.inner = Inner()
-                self.alpha = 1
-                self.fc = nn.Dense(2, in_units=2)
-                self.fc.initialize(mx.init.One())
-        setattr(Model, method, body)
-        if method == "forward":
-            return Model
-        return Model
-    eager_cls, hybrid_cls = build(), mx.hybridize(build())
-    e, h = eager_cls(), hybrid_cls()
+
+def _read_all(self: Any, x: Any) -> Any:
+    return x * self.w + self.parts["b"][0] + self.inner.deep + self.alpha + self.fc(x)
+
+
+@pytest.mark.parametrize("method", ["forward", "__call__"])
+def test_plain_class_follows_its_arrays(method: str) -> None:
+    e, h = _model_of_arrays(method)(), mx.hybridize(_model_of_arrays(method))()
     x = nd.array([[10.0, 20.0]])
 
     def check() -> None:
-        same(h(x) if method == "__call__" else h.forward(x), body(e, x))
+        same(h(x) if method == "__call__" else h.forward(x), _read_all(e, x))
         if method == "forward":
-            same(h(x), body(e, x))
+            same(h(x), _read_all(e, x))
     check()
     for m in (e, h):
         m.w[:] = 7                                        # contents

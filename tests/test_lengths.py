@@ -10,18 +10,12 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
 FILE, FUNCTION = 400, 50
 LONG_FILES = set("""
-    hybrid/buffers/array.py hybrid/gluon/hybrid_block.py
-    hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/graph/symbol.py hybrid/ir/size.py
-    hybrid/jit/trace.py hybrid/module/module.py hybrid/runtime/cpu.py
-    tests/fake_cupy.py tests/op_cases_tensor.py tests/traps/surroundings_standard.py
-    tests/traps/training_kinds.py
+    hybrid/buffers/array.py hybrid/gluon/one_parameter.py hybrid/gluon/trainer.py hybrid/ir/size.py
+    hybrid/jit/trace.py hybrid/runtime/cpu.py tests/traps/surroundings_standard.py
 """.split())
 LONG_FUNCTIONS = set("""
     hybrid/gluon/traced_step.py:step hybrid/jit/compiled_call.py:__init__ hybrid/jit/trace.py:__init__
-    hybrid/jit/trace.py:_entry hybrid/jit/trace.py:_run_traced hybrid/ops/shape.py:mx_reshape
-    hybrid/optimizer/mxnet_states.py:_run
-    hybrid/test_utils/symbols.py:check_consistency tests/programs.py:cases tests/test_cuda_driver.py:__init__
-    tests/test_hybridize.py:test_plain_class_follows_its_arrays
+    hybrid/jit/trace.py:_entry hybrid/jit/trace.py:_run_traced
 """.split())
 
 

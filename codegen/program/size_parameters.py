@@ -2,16 +2,14 @@
 ``const long``, after its pointers and working memory."""
 from __future__ import annotations
 
-import math
 import threading
 from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, Specialised, dims, fixed, hint, prefixed
+from hybrid.ir.size import Dim, dims, fixed, hint, prefixed
 
 PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
-SMALL = 1 << 15                  # multiplications of a product of windows that one program does for all sizes
 
 
 class _Now(threading.local):
@@ -68,15 +66,6 @@ def more_passed() -> str:
 def literal(n: int | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
-
-
-def refuse_windows(dot: Node) -> None:
-    """Raises Specialised for a large product of windows, as those of convolutions whose weights change: the forms that
-    read images where they are take sizes that are known beforehand, and are many times faster. How large it may be is a
-    guard of the program."""
-    work = math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0]) * dot.size
-    if not _now.alone and not work <= SMALL:
-        raise Specialised(f"a product of windows of {hint(work)} multiplications")
 
 
 def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:

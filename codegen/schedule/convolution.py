@@ -7,6 +7,7 @@ from functools import partial
 from typing import Callable
 
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, same
 
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
 from hybrid.codegen.printers.convolutions.pixels_in_lanes import Direct
@@ -28,7 +29,9 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
 
     gathered: prints those under a name. alone: a kernel as a program of its own, to be measured.
     """
-    if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32 or not k.dot.size or not k.dot.args[0].size:
+    if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32:
+        return None
+    if same(k.dot.size, 0) or same(k.dot.args[0].size, 0):
         return None
     weights = Correlation(k, name, target)
     try:
@@ -40,7 +43,7 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
         return None
     forms = _prepared(k, name, target)
     rule, printed = _by_rule(forms)
-    if target.choose is None or not forms:
+    if target.choose is None or not forms or not fixed(k.dot.size):
         return printed
     return _measured(k, name, target, forms, rule, printed, gathered, alone)
 

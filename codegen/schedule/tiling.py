@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, Mapping
+from typing import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class Target:
     def lanes(self, d: np.dtype) -> int:
         """Elements in a vector."""
         return max(1, self.vector // d.itemsize)
+
+    @property
+    def registers(self) -> int:
+        """Vectors that the processor holds."""
+        return 32 if self.vector == 64 else 16
 
     @property
     def accumulators(self) -> int:
@@ -105,6 +110,11 @@ def flat(vs: list[Var]) -> Ix:
         out = out + var(v) * stride
         stride *= v.extent
     return out
+
+
+def counted(vs: Iterable[Var]) -> list[Var]:
+    """The loops that may have more than one iteration."""
+    return [v for v in vs if may_exceed(v.extent, 1)]
 
 
 def decode(name: str, vs: list[Var]) -> list[str]:

@@ -1,6 +1,7 @@
 """``hybrid.explain``: one HTML page that shows what a call was compiled to, and how it runs."""
 from __future__ import annotations
 
+from collections import Counter
 from html import escape
 from pathlib import Path
 from typing import Any, Callable, Sequence
@@ -123,26 +124,27 @@ def _program(p: Measured, number: int, ceiling: Ceiling) -> str:
     stored = "".join(f"<tr><td>{escape(what)}</td><td data-name=because>{escape(why)}</td><td data-name=times "
                      f"class=n>{count}</td></tr>"
                      for (what, why), count in refused.items())
-    notes = "".join(f"<li>{escape(n)}</li>" for n in (*r.layout, *(f"watched: {w}" for w in r.watched)))
+    said = Counter([*r.layout, *(f"watched: {w}" for w in r.watched)])
+    notes = "".join(f"<li>{escape(n)}{f' ({count} times)' if count > 1 else ''}</li>" for n, count in said.items())
     return "".join([
         f"<h2>{escape(p.name)}</h2><p>{counted(r.eager_kernels, 'operation')} became "
         f"{counted(len(r.kernels), 'kernel')}, which take {duration(sum(p.seconds))} together.</p>",
         f'<div class="scroll">{graph(r.kernels, p.seconds, key)}</div>' if r.kernels else "",
-        "<h3>Kernels</h3><table><tr><th>kernel<th>computes<th>time<th>of what the machine can<th>for these "
-        "lines<th>stored "
-        f"because</tr>{rows}</table>" if rows else "",
+        "<h3>Kernels</h3><table><tr><th>kernel<th>computes<th>time<th>share of the machine's limit<th>for these "
+        f"lines<th>result stored because, form</tr>{rows}</table>" if rows else "",
         f"<h3>Memory over time</h3><p class=small>Coloured: values between kernels, in one block of memory of "
         f"{size(r.arena_bytes)}; results take {size(r.output_bytes)}. Red: what eager code holds, where each operation "
         f'stores its result, up to {size(peak)}.</p><div class="scroll">{memory(r, p.eager)}</div>',
         f"<h3>Not fused</h3><table><tr><th>value<th>because<th>times</tr>{stored}</table>" if stored else "",
-        f"<h3>Layout and what is shown</h3><ul>{notes}</ul>" if notes else "",
+        f"<h3>Layouts of arrays, and values that are shown at each call</h3><ul>{notes}</ul>" if notes else "",
         _source(own_part(r.source), r.source_path)])
 
 
 def _row(k: KernelReport, seconds: float, total: float, ceiling: Ceiling, anchor: str) -> str:
     share, bound = ceiling.share(k, seconds)
-    reached = ("" if not seconds else f"{100 * share:.0f} % of {bound}" if share <= 1.05
-               else "in the caches, faster than memory" if bound == "memory" else "a form with fewer products")
+    limit = "reading memory" if bound == "memory" else "multiplying"
+    reached = ("" if not seconds else f"{100 * share:.0f} % of {limit}" if share <= 1.05
+               else "faster than memory: in the caches" if bound == "memory" else "over it: a form with fewer products")
     width = 60 * seconds / total if total else 0
     return (f'<tr id="{anchor}"><td>{escape(k.name)}<br><span class=small>{escape(k.kind)}</span><td '
             f'data-name=computes>{escape(operations(k)[:200])}<td data-name=time class=n><span class=bar '

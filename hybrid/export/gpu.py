@@ -41,10 +41,10 @@ class Places:
     def __post_init__(self) -> None:
         self.layout.arrays = Space(unit=ALIGNED)
 
-    def add(self, key: Any, lasting: bool, nbytes: int, words: str) -> None:
+    def add(self, key: Any, is_weight: bool, nbytes: int, words: str) -> None:
         """A place of its own."""
         self.index[key] = len(self.where)
-        self.where.append((int(lasting), (self.layout.arrays if lasting else self.work).take(nbytes), words))
+        self.where.append((int(is_weight), (self.layout.arrays if is_weight else self.work).take(nbytes), words))
 
     def weight(self, key: Any, a: Array) -> None:
         """The place of a weight."""
@@ -57,13 +57,13 @@ class Places:
         if n not in self.index:
             base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
             if not isinstance(base, Node):
-                lasting, start = 0, self.arena + self.planned.memory.arena
+                is_weight, start = 0, self.arena + self.planned.memory.arena
             elif base in self.index:
-                lasting, start, _ = self.where[self.index[base]]
+                is_weight, start, _ = self.where[self.index[base]]
             else:
-                lasting, start = 0, self.arena + self.planned.memory.offsets[base]
+                is_weight, start = 0, self.arena + self.planned.memory.offsets[base]
             self.index[n] = len(self.where)
-            self.where.append((lasting, start + offset, "a value on the way"))
+            self.where.append((is_weight, start + offset, "a value on the way"))
         return self.index[n]
 
 
@@ -175,9 +175,9 @@ def _program(name: str, what: Specialized, places: Places, launches: Sequence[An
         *source.rows(places.layout.weights, name, "hy_weights", False),
         f"static const size_t hy_weight_offsets[] = {{{', '.join(str(at) for _, at in places.layout.places) or 0}}};",
         "/* where each pointer of the kernels points: among the weights or in the memory of a call, and the offset */",
-        "static const struct { int lasting; size_t offset; } hy_where[] = {",
-        *(f"  {{{lasting}, {offset}}},".ljust(28) + f"/* {i}  {words} */"
-          for i, (lasting, offset, words) in enumerate(places.where)), "};",
+        "static const struct { int weight; size_t offset; } hy_where[] = {",
+        *(f"  {{{is_weight}, {offset}}},".ljust(28) + f"/* {i}  {words} */"
+          for i, (is_weight, offset, words) in enumerate(places.where)), "};",
         f"static const char *const hy_kernels[] = {{{', '.join(chr(34) + f + chr(34) for f in functions) or 'NULL'}}};",
         "typedef struct { int kernel; unsigned blocks, threads, shared; int first, count; } hy_launch;",
         "static const hy_launch hy_launches[] = {", *(rows or ["  {0, 0, 0, 0, 0, 0},"]), "};",

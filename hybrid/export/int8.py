@@ -43,7 +43,7 @@ def _source(x: Node) -> Node:
     return x
 
 
-def _lasting(what: Specialized, n: Node) -> bool:
+def _of_weights(what: Specialized, n: Node) -> bool:
     """Whether a value depends on weights alone."""
     leaves = [m.attrs["slot"] for m in ir.toposort([n]) if m.prim == "input"]
     return bool(leaves) and min(leaves) >= what.arguments
@@ -54,7 +54,7 @@ def _weights_side(what: Specialized, n: Node) -> int | None:
     if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
         return None
     depth = int(np.prod([n.args[0].shape[i] for i in n.attrs["contract"][0]], dtype=np.int64))
-    sides = [i for i, a in enumerate(n.args) if _lasting(what, a)]
+    sides = [i for i, a in enumerate(n.args) if _of_weights(what, a)]
     return sides[0] if len(sides) == 1 and 0 < depth <= DEEPEST else None
 
 

@@ -14,12 +14,10 @@ from ..base.device import current_context
 from ..base.errors import (AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened,
                            user_location)
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
-from ..jit.dims import names_of_axes
 from ..jit.fast_path import NO_FAST_PATH
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..graph.symbol import Group, Symbol, known, var
-from ..graph.symnode import CONCRETE, SIZE_NAMES
+from ..graph.symbol import Symbol, known, var
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
@@ -27,6 +25,7 @@ from ..jit.trace import Hybridized, Trace, _active
 from ..base.pytree import flatten, unflatten
 from .blame import blame
 from .block import BLOCK_VERSION, Block
+from .exported_graph import graph_of, input_names, note_sizes
 from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
 from .returning import Result
@@ -286,7 +285,7 @@ class HybridBlock(Block[Result]):
         d["_form"] = form
         leaves: list[Any] = []
         flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
-        values = dict(zip(["data"] if len(leaves) == 1 else [f"data{i}" for i in range(len(leaves))], leaves))
+        values = dict(zip(input_names(len(leaves)), leaves))
         names_of = {p.name: p for p in self._all_parameters()}
         out = run_graph(self._symbol(), lambda n: values[n] if n in values else names_of[n].data(leaves[0]._ctx), True,
                         watcher(d["_op_hooks"]))
@@ -347,24 +346,9 @@ class HybridBlock(Block[Result]):
             raise HybridError("call the block once with data before export(), so that its inputs are known "
                               "(Please first call block.hybridize() and then run forward with this block at least "
                               "once before calling export.)")
-        version, n = (self._version_now(), form, CASTS_VERSION[0]), len(form[1])
+        version = (self._version_now(), form, CASTS_VERSION[0])
         if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
-            inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
-            for v, info in zip(inputs, form[1]):                   # shapes are known in hybrid_forward, and not written
-                v._one()[0].info, v._one()[0].holder = [info], CONCRETE
-            args, kwargs = unflatten(form[0], iter(inputs))
-            # F.np has arrays and Symbols in one: without inputs it makes Symbols here
-            old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array
-            SCOPE.exporting = True
-            try:
-                with Changes(None, self) as assigned:
-                    out = self.forward(*args, **kwargs)
-                    assigned.undo()
-            finally:
-                SCOPE.symbolic, SCOPE.exporting = old, False
-            leaves: list[Any] = []
-            flatten(out, lambda v: isinstance(v, Symbol), leaves)
-            self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)
+            self.__dict__["_exported"] = version, graph_of(self, form)
         return self.__dict__["_exported"][1]
 
     @property
@@ -376,8 +360,7 @@ class HybridBlock(Block[Result]):
         if args:
             self.__dict__["_form"] = _form_of(args, {})
         out = self._symbol()
-        count = len(self.__dict__["_form"][1])
-        given = self.__dict__.get("_inputs") or (["data"] if count == 1 else [f"data{i}" for i in range(count)])
+        given = self.__dict__.get("_inputs") or input_names(len(self.__dict__["_form"][1]))
         found = {n.name: n for n in out.nodes() if n.opdef is None}
         return [Symbol([(found[n], 0)]) if n in found else var(n) for n in given], out
 
@@ -386,25 +369,14 @@ class HybridBlock(Block[Result]):
         precision unless told. The names of sizes that ``hybridize(dynamic={"data": {0: "batch"}})`` gave are notes
         ``__size_names__`` of the inputs, one for each axis, with commas between."""
         sym = self._symbol()
-        self._note_sizes()
+        if self._engine is not None:
+            note_sizes(self._get_graph()[0], self.__dict__["_form"], self._engine)
         params = {p.name: p for p in self.collect_params().values()}
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
         export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments},
                       {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
                       remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
-
-    def _note_sizes(self) -> None:
-        """Writes the names of sizes on the inputs of the exported graph."""
-        if self.__dict__["_form"] is None or self._engine is None:
-            return
-        structure, infos = self.__dict__["_form"]
-        named = names_of_axes(self._engine, structure, [shape for shape, _ in infos])
-        for s, axes, (shape, _) in zip(self._get_graph()[0], named, infos):
-            node = s._one()[0]
-            node.extra.pop(SIZE_NAMES, None)
-            if axes:
-                node.extra[SIZE_NAMES] = ",".join(axes.get(axis, "") for axis in range(len(shape)))
 
     def export_c(self, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
                  plain: bool = False, bindings: Sequence[str] = (), device: bool = False,

@@ -5,9 +5,10 @@ from typing import Any, Mapping
 
 import numpy as _np
 
+from ..base import dtype as dt
 from ..base import names
 from ..base.errors import AttributeValueError, user_location
-from ..ops.registry import Attrs, OpDef, find
+from ..ops.registry import Attrs, OpDef, find, to_string
 from .symnode import CONCRETE, DETACHED, SymNode
 
 
@@ -85,3 +86,29 @@ def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
     if input_name in d.starts:
         notes["__init__"] = d.starts[input_name]
     return notes
+
+
+def variable_notes(name: str, attr: Mapping[str, str] | None, shape: Any, lr_mult: Any, wd_mult: Any, dtype: Any,
+                   init: Any, stype: Any, more: Mapping[str, Any]) -> dict[str, str]:
+    """The notes of a variable that ``sym.var`` makes, as text by name: MXNet's files hold these. more: notes by names
+    that begin and end with two underscores. AttributeValueError for a value that no note can be."""
+    if attr and not all(isinstance(v, str) for v in attr.values()):
+        raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
+    extra = {**names.notes(), **names.hidden(attr or {})}
+    if shape is not None:
+        # NumPy's integers as plain ones
+        extra["__shape__"] = to_string(tuple(shape) if not isinstance(shape, (int, _np.integer)) else (shape,))
+    extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
+    if dtype is not None:
+        extra["__dtype__"] = str(dt.CODE_OF[dt.as_dtype(dtype)])
+    if init is not None:
+        extra["__init__"] = init if isinstance(init, str) else init.dumps()
+    if stype is not None:
+        if stype not in STORAGE:
+            raise AttributeValueError(f"variable {name!r}: stype must be one of {', '.join(STORAGE)}, got {stype!r}")
+        extra["__storage_type__"] = str(STORAGE[stype])
+    for k, v in more.items():
+        if not (k.startswith("__") and k.endswith("__")):
+            raise AttributeValueError(f"attribute {k!r} of a variable must begin and end with two underscores")
+        extra[k] = str(v)
+    return extra

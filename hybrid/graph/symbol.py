@@ -5,23 +5,20 @@ import math
 import sys
 from typing import Any, Iterator, Mapping, Sequence
 
-import numpy as _np
-
-from ..base import dtype as dt
 from . import inference
 from ..base import names
 from ..buffers import array as _arrays
 from ..base.device import Context, current_context
 from ..base.errors import AttributeValueError, HybridError, TraceError, given_symbols, of_user, user_location
 from ..base.profiling import unheard
-from ..ops.registry import Attrs, OpDef, find, to_string
+from ..ops.registry import Attrs, OpDef, find
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
 from .symnode import DETACHED, SymNode, graph_text, in_order, known
 from .traced_number import looked_at_in
 from .unevaluated import Unevaluated
-from .node_notes import (STORAGE, _attributes, _note_start, _notes_apart, _own_notes, _refuse_plain, _shadow, cut,
-                         output_name)
+from .node_notes import (_attributes, _note_start, _notes_apart, _own_notes, _refuse_plain, _shadow, cut, output_name,
+                         variable_notes)
 
 
 class Symbol(Unevaluated, Inferring):
@@ -72,8 +69,7 @@ class Symbol(Unevaluated, Inferring):
     def _one(self) -> tuple[SymNode, int]:
         if len(self.entries) != 1:
             raise HybridError(f"{user_location()}: a Symbol of {len(self.entries)} outputs was used as one value: "
-                              f"index "
-                              f"it first, as in s[0]")
+                              f"index it first, as in s[0]")
         return self.entries[0]
 
     @property
@@ -269,8 +265,7 @@ class Symbol(Unevaluated, Inferring):
 
 
 def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None,
-        dtype: Any = None,
-        init: Any = None, stype: Any = None, profiler_scope: Any = None, **kwargs: str) -> Symbol:
+        dtype: Any = None, init: Any = None, stype: Any = None, profiler_scope: Any = None, **kwargs: str) -> Symbol:
     """A variable.
 
     >>> var('data', shape=(0, 3)).shape
@@ -278,25 +273,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
     """
     if not isinstance(name, str):
         raise AttributeValueError(f"a variable's name must be text, got {name!r}")
-    if attr and not all(isinstance(v, str) for v in attr.values()):
-        raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
-    extra = {**names.notes(), **names.hidden(attr or {})}
-    if shape is not None:
-        # NumPy's integers as plain ones
-        extra["__shape__"] = to_string(tuple(shape) if not isinstance(shape, (int, _np.integer)) else (shape,))
-    extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
-    if dtype is not None:
-        extra["__dtype__"] = str(dt.CODE_OF[dt.as_dtype(dtype)])
-    if init is not None:
-        extra["__init__"] = init if isinstance(init, str) else init.dumps()
-    if stype is not None:
-        if stype not in STORAGE:
-            raise AttributeValueError(f"variable {name!r}: stype must be one of {', '.join(STORAGE)}, got {stype!r}")
-        extra["__storage_type__"] = str(STORAGE[stype])
-    for k, v in kwargs.items():
-        if not (k.startswith("__") and k.endswith("__")):
-            raise AttributeValueError(f"attribute {k!r} of a variable must begin and end with two underscores")
-        extra[k] = str(v)
+    extra = variable_notes(name, attr, shape, lr_mult, wd_mult, dtype, init, stype, kwargs)
     return Symbol([(SymNode(None, name, None, (), extra), 0)])
 
 
@@ -398,10 +375,8 @@ def _counted_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, count: in
 
 def attach_files(files: Any) -> None:
     """Give Symbols their methods that read and write files (that module comes after this one)."""
-    Symbol.tojson = lambda self, remove_amp_cast=True, **_: files.dumps(self,
-                                                                        remove_amp_cast)                          # type: ignore[attr-defined]  # noqa: E501
-    Symbol.save = lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname,
-            remove_amp_cast)               # type: ignore[attr-defined]
+    setattr(Symbol, "tojson", lambda self, remove_amp_cast=True, **_: files.dumps(self, remove_amp_cast))
+    setattr(Symbol, "save", lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname, remove_amp_cast))
     globals().update(load=files.load, load_json=files.loads, fromjson=files.loads)
 
 

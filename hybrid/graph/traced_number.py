@@ -53,7 +53,7 @@ class NumberTrace:
         self._made: list[tuple[Any, frozenset[int]]] = []
         # by place: what a call's numbers are, for what is done before the program runs
         self.now: dict[int, Any] = {}
-        self.told = False                                # whether anything asks for them
+        self.asked_for = False                                # whether anything asks for them
 
     def look(self, at: int, why: str) -> Any:
         """The number at a place, which the code looks at."""
@@ -81,7 +81,7 @@ class NumberTrace:
 
     def at_each_call(self, at: int) -> Callable[[], Any]:
         """A function that gives the number at a place in the call that is being made."""
-        now, self.told = self.now, True
+        now, self.asked_for = self.now, True
         self.symbol(at, np.dtype(dt.float64))
         return lambda: now[at]
 

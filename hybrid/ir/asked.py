@@ -27,7 +27,7 @@ class Asked:
         return all((x.value(values) == 0 if kind == "==" else x.value(values) < 0) == answer
                    for (kind, x), (answer, _) in self.facts.items())
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The guards as text, for ``programs``."""
         return [f"{'' if answer else 'not '}{x.c_text()} {kind} 0 ({at})"
                 for (kind, x), (answer, at) in self.facts.items()]

@@ -90,7 +90,7 @@ class OfSize:
 
 def guards(whole: Program) -> list[str]:
     """The guards that were noted when something was made of a symbolic program, as text."""
-    return [g for k, v in list(whole.memo.items()) if k[0] == "any size" for g in v[1].told()]
+    return [g for k, v in list(whole.memo.items()) if k[0] == "any size" for g in v[1].lines()]
 
 
 def serves(whole: Program, values: Mapping[str, int]) -> bool:

@@ -17,18 +17,18 @@ from .build import data, dot, pad, permute, reshape
 from .node import Node
 from .winograd import array, matrices
 
-FORMS = ("pictures", "pictures_winograd")
+FORMS = ("batch_in_lanes", "batch_in_lanes_winograd")
 
 
 def infer(x: Node, w: Node, form: str, kernel: Any, pool: Any, out: tuple[int, int], filters: int) -> Any:
     """Shape and dtype of a result."""
     (kh, kw), c = kernel, x.shape[1] if x.ndim == 5 else -1
-    fits = w.ndim == 5 and (w.shape[1:4] == (kh, c, kw) if form == "pictures" else w.shape[1] > kw
+    fits = w.ndim == 5 and (w.shape[1:4] == (kh, c, kw) if form == "batch_in_lanes" else w.shape[1] > kw
                             and w.shape[2:4] == (kh, c))
     if x.ndim != 5 or not fits or w.shape[0] * w.shape[4] < filters:
         raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, "
                          f"{filters} filters")
-    if form == "pictures_winograd" and pool[1] > 1 and (w.shape[1] - kw + 1) % pool[1]:
+    if form == "batch_in_lanes_winograd" and pool[1] > 1 and (w.shape[1] - kw + 1) % pool[1]:
         raise ShapeError(f"{w.shape[1] - kw + 1} results of a line at once are no whole pools of {pool[1]}")
     return (x.shape[0], filters, *out, x.shape[4]), x.dtype
 
@@ -49,7 +49,7 @@ def eager(n: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """In NumPy."""
     a = n.attrs
     (kh, kw), (ph, pw), (oh, ow) = a["kernel"], a["pool"], a["out"]
-    wino = a["form"] == "pictures_winograd"
+    wino = a["form"] == "batch_in_lanes_winograd"
     results = w.shape[1] - kw + 1 if wino else 1
     tiles, high = -(-ow * pw // results), oh * ph
     taps, step = (w.shape[1], results) if wino else (kw, a["stride"][1])

@@ -14,7 +14,7 @@ filters:
 - ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
   numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
 - ``tiles``: as ``words``, multiplied by tile registers
-- ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
+- ``batch_in_lanes``, ``batch_in_lanes_winograd``: other data too (``batch_in_lanes.py``)
 """
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..base.names import module_of
 from ..base.pytree import ById
-from .free_variables import Contents, told
+from .free_variables import Contents, guard_value
 
 # attributes and properties of this library's objects that code reads as numbers
 OF_OURS = frozenset({"learning_rate", "lr", "lr_mult", "wd_mult", "grad_req", "wd", "num_update"})
@@ -87,7 +87,7 @@ def state_of(value: Any) -> Answer | None:
         return None if value.closed else Answer(value, "stream", lambda: not value.closed and (value.getvalue(),
                                                                                               value.tell()))
     if isinstance(value, weakref.ref):
-        return Answer(value, "referent", lambda: told(value()))
+        return Answer(value, "referent", lambda: guard_value(value()))
     if isinstance(value, np.ma.MaskedArray):
         return Answer(value, "mask", lambda: np.ma.getmaskarray(value).tobytes())
     return _buffer(value)

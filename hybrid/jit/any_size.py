@@ -131,7 +131,7 @@ class AnySize:
         self._fit.clear()
         self.why.clear()
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """Why sizes that varied have a program each, for the report."""
         return list(dict.fromkeys(self.why)) if any(len(seen) > 1 for seen in self._seen.values()) else []
 

@@ -14,7 +14,7 @@ from ..base.names import module_of
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of
 from .reads import is_library
-from .free_variables import GONE, OfThread, Place, attributes, told
+from .free_variables import GONE, OfThread, Place, attributes, guard_value
 from ..graph.symbol import Symbol
 from ..graph.symnode import CONCRETE
 
@@ -163,7 +163,8 @@ def _same(a: Any, b: Any) -> bool:
             all(map(_same, a.flat, b.flat)) if a.dtype == object else a.tobytes() == b.tobytes())
     if isinstance(a, (bytearray, Buffer)):
         return a == b
-    return isinstance(a, (int, float, complex, str, bytes, np.generic, np.dtype)) and bool(told(a) == told(b))
+    plain = isinstance(a, (int, float, complex, str, bytes, np.generic, np.dtype))
+    return plain and bool(guard_value(a) == guard_value(b))
 
 
 def is_buffer(value: Any) -> bool:

@@ -25,7 +25,7 @@ GONE: Any = NotImplemented                       # what a place holds that is no
 _SAME = frozenset({int, str, bytes, bool, type(None)})
 
 
-def told(value: Any) -> Any:
+def guard_value(value: Any) -> Any:
     """A hashable value that is equal for values that a trace cannot tell apart: numbers and text by value, others by
     identity."""
     kind = type(value)
@@ -39,7 +39,7 @@ def told(value: Any) -> Any:
         return kind, value.dtype, value.tobytes()
     if isinstance(value, np.dtype):
         return np.dtype, value
-    return (kind, *map(told, value)) if isinstance(value, tuple) else ById(value)
+    return (kind, *map(guard_value, value)) if isinstance(value, tuple) else ById(value)
 
 
 class Place:
@@ -107,19 +107,19 @@ class Contents:
         """What it holds now."""
         where = self.where
         if isinstance(where, (dict, MappingProxyType)):
-            return (type(where), *map(told, where), *map(told, where.values()))
+            return (type(where), *map(guard_value, where), *map(guard_value, where.values()))
         if isinstance(where, (list, tuple, deque)):
-            return (type(where), *map(told, where))
+            return (type(where), *map(guard_value, where))
         if isinstance(where, (set, frozenset)):
-            return frozenset(map(told, where))
+            return frozenset(map(guard_value, where))
         if isinstance(where, (bytearray, memoryview, Buffer)):
             return bytes(where)
         if isinstance(where, ContextVar):
-            return told(where.get(GONE))
+            return guard_value(where.get(GONE))
         if isinstance(where, os._Environ):
             return tuple((k, where.get(k)) for k in sorted(self.keys)) if self.keys else tuple(where.items())
         raw = np.asarray(where.get() if hasattr(where, "__cuda_array_interface__") and hasattr(where, "get") else where)
-        held = raw.tobytes() if raw.dtype != object else tuple(map(told, raw.ravel()))
+        held = raw.tobytes() if raw.dtype != object else tuple(map(guard_value, raw.ravel()))
         return raw.shape, raw.dtype, raw.flags.writeable, held
 
     def pinned(self, value: Any) -> tuple[Any, Any, Any]:
@@ -195,7 +195,7 @@ class Guard:
             elif isinstance(value, NDArray) and value._ag is None and i not in self.fixed:
                 out.append((ids.setdefault(id(value), i), value.shape, value._spec.dtype, type(value), value._ctx))
             else:
-                out.append(told(value))
+                out.append(guard_value(value))
         if tuple(ids) != self._ids:
             if self._ids is not None:
                 REBINDS[0] += 1                            # programs keep addresses of arrays: these are others

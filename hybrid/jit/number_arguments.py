@@ -161,7 +161,7 @@ class NumberArguments:
         if known is not None:
             known.never, known.inputs = True, frozenset()
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """What became of numbers that changed, in words."""
         lines: dict[str, None] = {}
         for known in self._kinds.values():
@@ -196,7 +196,7 @@ class NumberInputs:
         self.given = trace.given
         self.types = [type(v) for v in trace.values]
         self.bounds = [None if is_real(self.types[k]) else trace.bounds.get(k, (-2**63, 2**63 - 1)) for k in wanted]
-        self._now = trace.now if trace.told else None
+        self._now = trace.now if trace.asked_for else None
         self._compute = self._written()
 
     def _written(self) -> Callable[..., list[Any] | None]:

@@ -42,11 +42,11 @@ def programs(entries: dict[Any, Entry]) -> list[ProgramInfo]:
     for signature, entry in list(entries.items()):
         one = entry.family.entry if entry.family is not None else entry
         if id(one) not in seen:
-            seen[id(one)] = _told(signature, one)
+            seen[id(one)] = _info(signature, one)
     return list(seen.values())
 
 
-def _told(signature: Any, entry: Entry) -> ProgramInfo:
+def _info(signature: Any, entry: Entry) -> ProgramInfo:
     found = [exe for part in _parts(entry) for exe in runtime.executables(part, entry.ctx)]
     counts = [runtime.compiler_runs(exe) for exe in found]
     states = {state for state, _, _ in counts} or {"waiting" if entry.recorded else "not compiled"}
@@ -70,7 +70,7 @@ def _guards(signature: Any, entry: Entry) -> Iterator[str]:
         if value != "an array":
             yield f"argument {label} {value}"
     if entry.family is not None:
-        yield from entry.family.asked.told()
+        yield from entry.family.asked.lines()
     for place in entry.guard.places:
         name = "contents" if isinstance(place, Contents) else place.name
         yield f"{name if isinstance(name, str) else getattr(name, '__name__', 'an attribute')} as it was"

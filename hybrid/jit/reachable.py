@@ -23,7 +23,7 @@ import numpy as np
 
 from ..base.names import module_of
 from ..buffers.array import NDArray
-from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, told
+from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, guard_value
 from ..graph.symbol import Symbol
 from . import answers
 from .replaced import LibraryClass, of_library
@@ -45,12 +45,12 @@ _CONSTANT = (FunctionType, BuiltinFunctionType, type, np.ufunc, functools.partia
              type(None))
 
 
-def _told_property(value: Any, name: str) -> Any:
-    return told(getattr(value, name))
+def _property_value(value: Any, name: str) -> Any:
+    return guard_value(getattr(value, name))
 
 
 def _described(descriptor: Any, value: Any, kind: type) -> Any:
-    return told(descriptor.__get__(value, kind))
+    return guard_value(descriptor.__get__(value, kind))
 
 
 def _of_library(cls: type, name: str) -> bool:
@@ -135,7 +135,7 @@ class Reachable:
             self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
             self.names |= self.asked
         elif isinstance(value, BaseException) and "args" in self.names:
-            self._put(answers.Answer(value, "args", lambda: told(value.args)))
+            self._put(answers.Answer(value, "args", lambda: guard_value(value.args)))
 
     def _function(self, fn: FunctionType) -> None:
         """A function that ran: variables of the enclosing function, default values."""
@@ -349,7 +349,7 @@ class Reachable:
                 self._put(Place(value, name))
         for name in self.names & answers.OF_OURS:
             if isinstance(getattr(cls, name, None), property):
-                self._put(answers.Answer(value, name, functools.partial(_told_property, value, name)))
+                self._put(answers.Answer(value, name, functools.partial(_property_value, value, name)))
 
     def _object(self, value: Any) -> None:
         """An object of any other class. What a handler of log records keeps is output, which may be made once."""

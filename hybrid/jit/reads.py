@@ -20,12 +20,12 @@ from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..base.errors import TraceError, given_symbols
 from ..base.profiling import Hooked
-from .free_variables import GONE, Contents, Guard, Place, attributes, told
+from .free_variables import GONE, Contents, Guard, Place, attributes, guard_value
 from ..graph.symbol import Symbol
 from ..ir.size import Specialised
 from . import answers
 from ..graph.traced_number import TracedNumber
-from .surroundings import READERS, kind_of, line_of
+from .machine_reads import READERS, kind_of, line_of
 from .code_reads import (_globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any, _tells_apart,
                          _types_asked, is_foreign_array, is_library, is_numeric)
 from .reachable import Reachable, _BOXES
@@ -53,7 +53,7 @@ class Reader(Reachable):
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
         if event == "c_call" and arg.__name__ in READERS:
-            self._surroundings(frame, arg)
+            self._of_machine(frame, arg)
         elif event == "c_call" and self._opaque and id(getattr(arg, "__self__", None)) in self._opaque:
             self._asked_opaque(frame, arg)
         elif event == "c_call" and arg is sys._getframe:
@@ -78,7 +78,7 @@ class Reader(Reachable):
             if arg is next or any(arg.__self__ is s for s, _ in self._stood):
                 self._at = f"{code.co_filename}:{frame.f_lineno}"
 
-    def _surroundings(self, frame: FrameType, function: Any) -> None:
+    def _of_machine(self, frame: FrameType, function: Any) -> None:
         """A built-in function is called that may read clocks, files, …"""
         kind = kind_of(function, frame)
         line = kind and line_of(frame, kind, is_library)
@@ -303,6 +303,6 @@ def _differs(place: Any, before: Any) -> bool:
             # caches fill, and classes get new subclasses: no change by the code
             return not isinstance(place.name, tuple) and place.name not in ("registered", "subclasses"
                                                                             ) and now != before
-        return now is not before and not isinstance(now, (NDArray, Symbol)) and told(now) != told(before)
+        return now is not before and not isinstance(now, (NDArray, Symbol)) and guard_value(now) != guard_value(before)
     except Specialised:                                          # a number that was computed from symbolic sizes
         return True

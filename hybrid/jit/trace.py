@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from ..base import collector, config, forking, names, pending
-from . import debug, foreign_rng, surroundings
+from . import debug, foreign_rng, machine_reads
 from ..buffers.array import NP_CLASS, NDArray, array, wrap
 from .changes import Change, Changes, traced_in
 from .concealed import holds_traced, refuse_concealed
@@ -701,14 +701,14 @@ class Hybridized:
             if entry is None:
                 if not missed:
                     self._note_miss(signature)
-                with progress.told(self.name):
+                with progress.announced(self.name):
                     entry, guard, values = self._trace(structure, arrays, held, ctx, cls, numbers)
                 self._any_size.traced(plain, self.version(), entry)
                 if entry.drew or entry.outside:          # right for this call: the code drew or read once
                     if entry.drew:
                         foreign_rng.warn(entry.drew, self.name)
                     else:
-                        surroundings.warn(entry.outside, self.name)
+                        machine_reads.warn(entry.outside, self.name)
                     self._changing[plain[:6]] = TRIES
                     return entry
                 if entry.once:
@@ -727,7 +727,7 @@ class Hybridized:
     def traced_for(self, plain: Any, structure: Any, arrays: Sequence[NDArray], held: Sequence[NDArray], cls: Any,
                    shapes: Any, asked: Asked) -> Entry:
         """An entry for arrays of other shapes (any_size.py), not for calls. asked: answers what is asked of sizes."""
-        with self._lock, progress.told(self.name), asked.answering(False):
+        with self._lock, progress.announced(self.name), asked.answering(False):
             self._note_miss((*plain, ()))
             entry, guard, values = self._trace(structure, list(arrays), list(held), plain[2], cls, NO_NUMBERS, shapes,
                                                asked)
@@ -962,8 +962,8 @@ class Hybridized:
         if not self.entries:
             return None
         found = list(self.entries.values())[-1].report()
-        found.numbers = self._numbers.told()
-        found.sizes = self._any_size.told()
+        found.numbers = self._numbers.lines()
+        found.sizes = self._any_size.lines()
         found.loop = str(self.rounds or "")
         found.programs = [str(p) for p in self.programs()]
         return found

@@ -28,6 +28,26 @@ def renamed(provided: Any, bound: Sequence[DataDesc], arrays: Sequence[Any]) -> 
     return [DataDesc(d.name, x.shape, d.dtype, d.layout) for d, x in zip(bound, arrays)]
 
 
+def arrays_of(batch: Any) -> tuple[list[Any], list[Any], Any]:
+    """Data and labels of a batch, or of a list with one batch for each device, and the batch that describes them."""
+    if not isinstance(batch, list):
+        # also a namedtuple of data alone
+        return list(batch.data), list(getattr(batch, "label", None) or ()), batch
+    data, label = [[resolve("nd", "concat")(*xs, dim=0) for xs in zip(*(getattr(b, what, None) or () for b in batch))]
+                   for what in ("data", "label")]
+    return data, label, batch[0]
+
+
+def batch_size(data: Sequence[DataDesc]) -> int:
+    """The number of samples of a batch, by the first array of its data."""
+    return data[0].shape[max(DataDesc.get_batch_axis(data[0].layout), 0)]
+
+
+def resized(labels: Sequence[DataDesc], samples: int) -> list[DataDesc]:
+    """Descriptions of labels for another number of samples, for a batch that has no labels."""
+    return [DataDesc(d.name, (samples, *d.shape[1:]), d.dtype, d.layout) for d in labels]
+
+
 def extent(d: DataDesc, i: int, n: int) -> tuple[int, int, int]:
     """Batch axis of an array (-1: none), and where device i of n has its part of it."""
     axis = DataDesc.get_batch_axis(d.layout)

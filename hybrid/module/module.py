@@ -1,7 +1,6 @@
 """Module: a Symbol with its parameters, an optimizer, and executors on one or several devices."""
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import warnings
@@ -10,17 +9,19 @@ from typing import Any, Mapping, Sequence
 from ..mxnet import checkpoint, kvstore as kvstores
 from .. import serialize
 from .. import optimizer as opt
-from ..buffers.array import NDArray, zeros_like
+from ..buffers.array import NDArray
 from ..base.device import Context, cpu, current_context
 from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError
 from ..nd.functions import resolve
-from ..mxnet.initializer import InitDesc, Uniform
+from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataDesc
 from ..base.atomic import write_bytes
 from ..graph.symbol import Symbol
 from .base import BaseModule, as_list
-from .batches import descriptions, fill, mean, merged, part, part_shape, renamed
+from .batches import arrays_of, batch_size, descriptions, mean, merged, part, part_shape, renamed, resized
 from .group import ExecutorGroup
+from .parameters import (check_names, check_wanted_rows, devices_by_group, gradient_requests, optimizer_for,
+                         set_values, spread_first)
 from .replica import Replica
 
 
@@ -32,8 +33,7 @@ class Module(BaseModule):
     fixed_param_names:
     parameters that are not trained. state_names: variables that are kept between calls and set with ``set_states``.
     group2ctxs: devices by the ``ctx_group`` of nodes, one or a list of them for each device of context. work_load_list,
-    compression_params:
-    MXNet's options for clusters of devices, accepted; they change nothing here.
+    compression_params: MXNet's options for clusters of devices, accepted; they change nothing here.
 
     >>> x = sym.FullyConnected(sym.var('data'), num_hidden=2, name='fc')
     >>> mod = Module(sym.SoftmaxOutput(x, name='softmax'))
@@ -58,7 +58,7 @@ class Module(BaseModule):
         arguments = symbol.list_arguments()
         for names, what in ((self._data_names, "data_names"), (self._state_names, "state_names"),
                             (self._fixed_param_names, "fixed_param_names")):
-            _check_names(names, arguments, what)
+            check_names(names, arguments, what)
         absent = [n for n in self._label_names if n not in arguments]
         if absent and self._label_names != ["softmax_label"]:
             warnings.warn(f"Module: label_names {absent} are not among the symbol's arguments", stacklevel=2)
@@ -92,8 +92,7 @@ class Module(BaseModule):
 
     def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
                         remove_amp_cast: bool = True) -> None:
-        """Write ``prefix-symbol.json`` and ``prefix-%04d.params``, and the optimizer's states to ``.states`` if
-        wanted."""
+        """Write ``prefix-symbol.json`` and ``prefix-%04d.params``; if wanted, the optimizer's states to ``.states``."""
         serialize.symbol_json.save(self._symbol, f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         self.save_params(f"{prefix}-{epoch:04d}.params")
         logging.info('Saved checkpoint to "%s"', f"{prefix}-{epoch:04d}.params")
@@ -180,7 +179,7 @@ class Module(BaseModule):
         shared: Sequence[Any] = shared_module._replicas if shared_module is not None else [None] * len(self._context)
         self._replicas = [Replica(self._symbol, ctx, inputs, reqs, old, groups)
                           for ctx, old, groups in zip(self._context, shared,
-                                                      _groups_of(self._group2ctxs, len(self._context)))]
+                                                      devices_by_group(self._group2ctxs, len(self._context)))]
         self._prepare()
         self.binded = True
         if shared_module is not None:
@@ -192,18 +191,9 @@ class Module(BaseModule):
             self.init_params(None, *kept, force_init=True, allow_extra=True)
 
     def _requests(self, grad_req: Any) -> dict[str, str]:
-        out = {}
-        for i, name in enumerate(self._symbol.list_arguments()):
-            wanted = grad_req if isinstance(grad_req,
-                                            str) else grad_req.get(name,
-                                                                   "null") if isinstance(grad_req,
-                    Mapping) else grad_req[i]
-            if name in self._data_names:
-                out[name] = wanted if self.inputs_need_grad else "null"
-            else:
-                trained = self.for_training and name in self._param_names and name not in self._fixed_param_names
-                out[name] = wanted if trained else "null"
-        return out
+        trained = [n for n in self._param_names if self.for_training and n not in self._fixed_param_names]
+        return gradient_requests(grad_req, self._symbol.list_arguments(), self._data_names, trained,
+                                 self.inputs_need_grad)
 
     def _describe(self, data_shapes: Any, label_shapes: Any) -> None:
         self._data_shapes = descriptions(data_shapes, self._data_names, "data_shapes")
@@ -254,22 +244,8 @@ class Module(BaseModule):
         first = self._replicas[0]
         for given, arrays, names in ((arg_params, first.params, self._param_names),
                                      (aux_params, first.aux, self._aux_names)):
-            extra = [k for k in given or () if k not in names]
-            if extra and not allow_extra:
-                text = (f"the symbol has no parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore "
-                        f"such values")
-                if initializer is None and allow_missing:
-                    raise AttributeValueError(text)
-                warnings.warn(text, stacklevel=2)
-            for name in names:
-                if given is not None and name in given:
-                    fill(name, arrays[name], given[name])
-                elif given is not None and not allow_missing:
-                    raise HybridError(f"{name!r} is not presented: no value was given for it. Pass allow_missing=True "
-                                      f"to initialize or keep the others")
-                elif initializer is not None:
-                    _drawn(initializer, InitDesc(name, notes.get(name)), arrays[name])
-        self._spread()
+            set_values(arrays, names, given, initializer, notes, allow_missing, allow_extra)
+        spread_first(self._replicas)
         self.params_initialized = True
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
@@ -283,23 +259,7 @@ class Module(BaseModule):
         if not self.optimizer_initialized:
             warnings.warn("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", stacklevel=2)
             return
-        found = sparse_row_id_fn(data_batch)
-        assert isinstance(found,
-                          dict), f"sparse_row_id_fn must give a dict from names of parameters to row numbers, got {type(found).__name__}"  # noqa: E501
-        for name in found:
-            if name not in self._param_names:
-                raise AttributeValueError(f"sparse_row_id_fn: the symbol has no parameter {name!r}; it has "
-                                          f"{', '.join(self._param_names)}")
-            if self._replicas[0].params[name].stype != "row_sparse":
-                warnings.warn(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.", stacklevel=2)
-
-    def _spread(self) -> None:
-        """The first device's values on the others."""
-        first = self._replicas[0]
-        for other in self._replicas[1:]:
-            for source, target in ((first.params, other.params), (first.aux, other.aux)):
-                for name, x in source.items():
-                    x.copyto(target[name])
+        check_wanted_rows(sparse_row_id_fn(data_batch), self._replicas[0].params, self._param_names)
 
     # ---- training
     def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
@@ -314,29 +274,25 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         kind = str(getattr(kvstore, "type", kvstore))
-        self._ranks = None
-        if kind.startswith(("dist", "horovod")):
-            from .over_ranks import GradientsOverRanks  # noqa: PLC0415  loads only for several processes
-            self._ranks = GradientsOverRanks(kvstores.create(kvstore) if isinstance(kvstore, str) else kvstore)
-            self._ranks.begin(self._replicas[0].params)
-            self._spread()
+        self._ranks = self._over_ranks(kvstore) if kind.startswith(("dist", "horovod")) else None
         # as MXNet: a batch is that of all workers for dist_sync, and one worker's for dist
         workers = self._ranks.world.size if self._ranks is not None and "_sync" in kind else 1
-        rescale = 1.0 / (self._batch_size() * workers)
+        rescale = 1.0 / (batch_size(self._data_shapes) * workers)
         names = dict(enumerate(self._param_names))
-        if isinstance(optimizer, str):
-            given = {"rescale_grad": rescale, **dict(optimizer_params)}
-            optimizer = opt.create(optimizer, sym=self._symbol, param_idx2name=names, **given)
-        elif optimizer.rescale_grad != rescale:
-            warnings.warn(f"the optimizer's rescale_grad is {optimizer.rescale_grad}, not 1 / batch size = {rescale}. "
-                          f"Is this intended?", stacklevel=2)
-        if not optimizer.idx2name:
-            optimizer.idx2name = names
+        optimizer = optimizer_for(optimizer, optimizer_params, self._symbol, names, rescale)
         self._optimizer, self._updater = optimizer, opt.get_updater(optimizer)
         self.optimizer_initialized = True
         if self._preload_opt_states is not None:
             self.load_optimizer_states(self._preload_opt_states)
             self._preload_opt_states = None
+
+    def _over_ranks(self, kvstore: Any) -> Any:
+        """Gradients summed over processes; parameters begin with rank 0's."""
+        from .over_ranks import GradientsOverRanks              # noqa: PLC0415  loads only for several processes
+        ranks = GradientsOverRanks(kvstores.create(kvstore) if isinstance(kvstore, str) else kvstore)
+        ranks.begin(self._replicas[0].params)
+        spread_first(self._replicas)
+        return ranks
 
     def borrow_optimizer(self, shared_module: "Module") -> None:
         """Use another module's optimizer, with its states."""
@@ -344,10 +300,6 @@ class Module(BaseModule):
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
         self._ranks = shared_module._ranks
         self.optimizer_initialized = True
-
-    def _batch_size(self) -> int:
-        d = self._data_shapes[0]
-        return d.shape[max(DataDesc.get_batch_axis(d.layout), 0)]
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Run on a batch. When its shapes differ from the bound ones, executors for them are made (once).
@@ -365,27 +317,16 @@ class Module(BaseModule):
 
     def _arrays(self, batch: Any) -> list[tuple[DataDesc, Any]]:
         """The arrays of a batch with their descriptions; makes executors for new shapes."""
-        if isinstance(batch, list):                          # of one batch a device
-            joined = [[resolve("nd", "concat")(*xs, dim=0)
-                       for xs in zip(*(getattr(b, what, None) or () for b in batch))] for what in ("data", "label")]
-            data, label, described = joined[0], joined[1], batch[0]
-        else:
-            # also a namedtuple of data alone
-            data, label, described = list(batch.data), list(getattr(batch, "label", None) or ()), batch
+        data, label, described = arrays_of(batch)
         if len(data) != len(self._data_shapes):
             raise AttributeValueError(f"forward: a batch has {len(data)} arrays of data, the module is bound for "
                                       f"{len(self._data_shapes)} ({', '.join(self._data_names)})")
         own = renamed(getattr(described, "provide_data", None), self._data_shapes, data)
         labels = renamed(getattr(described, "provide_label", None), self._label_shapes, label) if label else []
-        if any(tuple(new.shape) != tuple(old.shape) for new,
-               old in zip((*own, *labels), (*self._data_shapes, *self._label_shapes))):
-            self.reshape(own, labels or self._scaled_labels(own))
+        bound = (*self._data_shapes, *self._label_shapes)
+        if any(tuple(new.shape) != tuple(old.shape) for new, old in zip((*own, *labels), bound)):
+            self.reshape(own, labels or resized(self._label_shapes, batch_size(own)))
         return [*zip(own, data), *zip(labels, label)]
-
-    def _scaled_labels(self, data: Sequence[DataDesc]) -> list[DataDesc]:
-        """Descriptions of the labels that a batch without labels would have."""
-        n = data[0].shape[max(DataDesc.get_batch_axis(data[0].layout), 0)]
-        return [DataDesc(d.name, (n, *d.shape[1:]), d.dtype, d.layout) for d in self._label_shapes]
 
     def backward(self, out_grads: Any = None) -> None:
         """Gradients of the last ``forward``. out_grads: gradients of the outputs, which losses do without."""
@@ -457,34 +398,3 @@ class Module(BaseModule):
         self._monitor = mon
         for replica in self._replicas:
             mon.install(replica.executor)
-
-
-def _drawn(initializer: Any, name: InitDesc, into: NDArray) -> None:
-    """A value from an initializer, into an array of any storage type."""
-    if into.stype == "default":
-        initializer(name, into)
-        return
-    dense = zeros_like(into, "default")
-    initializer(name, dense)
-    into[:] = dense
-def _groups_of(given: Any, count: int) -> list[dict[str, Context]]:
-    """Devices by group for each of a module's devices: from a list of dicts, or a dict of devices or lists of them."""
-    if isinstance(given, Mapping):
-        rows = {name: list(c) if isinstance(c, (list, tuple)) else [c] for name, c in given.items()}
-        rows = {name: c * count if len(c) == 1 else c for name, c in rows.items()}
-        given = [{name: c[i] for name, c in rows.items() if i < len(c)} for i in range(count)]
-    found = list(given) if given else [{}] * count
-    if len(found) != count or any(len(g) != len(found[0]) for g in found):
-        raise AttributeValueError(f"group2ctxs must name a device of each group for each of the {count} devices, got "
-                                  f"{given!r}")
-    return found
-
-
-def _check_names(names: Sequence[str], arguments: Sequence[str], what: str) -> None:
-    for name in names:
-        if name not in arguments:
-            near = difflib.get_close_matches(name, arguments,
-                                             3) or [n for n in arguments
-                                                    if not n.endswith(("weight", "bias", "gamma", "beta"))]
-            raise ValueError(f"Module: {what}={list(names)}, but the symbol has no argument {name!r}; did you mean "
-                             f"{', '.join(near) or 'none'}?")

@@ -19,13 +19,21 @@ def normal_axis(axis: int, ndim: int) -> int:
     return axis % ndim
 
 
+def _split_axis(size: int, a: int, b: int) -> list[int]:
+    """The two sizes that an axis is split into by the code -4; one of them may be -1."""
+    a = size // b if a == -1 else a
+    b = size // a if b == -1 else b
+    if a * b != size:
+        raise ShapeError(f"reshape: an axis of {size} cannot be split into {a} and {b}")
+    return [a, b]
+
+
 def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False) -> tuple[int, ...]:
     """MXNet's reshape codes: 0 keeps an axis, -1 infers, -2 keeps the rest, -3 joins two axes, -4 splits one in two."""
     if reverse:
         return mx_reshape(shape[::-1], codes[::-1])[::-1]
     out: list[int] = []
-    i, at, unknown = 0, 0, -1
-    codes = list(codes)
+    i, at, unknown, codes = 0, 0, -1, list(codes)
     if codes.count(-1) - sum(c == -4 and -1 in codes[k + 1:k + 3] for k, c in enumerate(codes)) > 1:
         raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: only one axis can be inferred with -1")
 
@@ -57,13 +65,7 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
             if len(codes) < at + 3 or codes[at + 1:at + 3] == [-1, -1]:
                 raise ShapeError(f"reshape to {tuple(codes)}: -4 splits an axis into the two sizes after it, of which "
                                  f"one may be -1")
-            a, b = codes[at + 1:at + 3]
-            d = axis()
-            a = d // b if a == -1 else a
-            b = d // a if b == -1 else b
-            if a * b != d:
-                raise ShapeError(f"reshape: an axis of {d} cannot be split into {a} and {b}")
-            out += [a, b]
+            out += _split_axis(axis(), *codes[at + 1:at + 3])
             i += 1
             at += 2
         else:

@@ -56,61 +56,81 @@ def read(data: bytes) -> tuple[dict[Any, Any], Thing | None]:
     return states, optimizer
 
 
-def _run(data: bytes) -> Any:
-    """Follow the instructions; the value they leave."""
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[int, Any] = {}
+class _Stack:
+    """The stack that instructions work on, with its marks and what was put aside by number."""
 
-    def since_mark() -> list[Any]:
-        at = marks.pop()
-        items = stack[at:]
-        del stack[at:]
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+
+    def since_mark(self) -> list[Any]:
+        """Takes what came after the last mark."""
+        at = self.marks.pop()
+        items = self.items[at:]
+        del self.items[at:]
         return items
-    for op, arg, _ in pickletools.genops(data):
-        name = op.name
+
+    def value(self, name: str, arg: Any) -> bool:
+        """Follow an instruction that leaves a value; False where it is none of these."""
         if name in VALUES:
-            stack.append(arg)
+            self.items.append(arg)
         elif name in CONSTANTS:
-            stack.append(CONSTANTS[name])
+            self.items.append(CONSTANTS[name])
         elif name in EMPTY:
-            stack.append(EMPTY[name]())
+            self.items.append(EMPTY[name]())
         elif name in SHORT_TUPLES:
             n = SHORT_TUPLES[name]
-            stack[-n:] = [tuple(stack[-n:])]
+            self.items[-n:] = [tuple(self.items[-n:])]
         elif name == "TUPLE":
-            stack.append(tuple(since_mark()))
-        elif name == "MARK":
-            marks.append(len(stack))
-        elif name == "MEMOIZE":
-            memo[len(memo)] = stack[-1]
-        elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(str(arg))] = stack[-1]
+            self.items.append(tuple(self.since_mark()))
         elif name in ("BINGET", "LONG_BINGET", "GET"):
-            stack.append(memo[int(str(arg))])
-        elif name in ("SETITEM", "SETITEMS"):
-            items = since_mark() if name == "SETITEMS" else [stack.pop(-2), stack.pop()]
-            stack[-1].update(zip(items[::2], items[1::2], strict=True))
-        elif name in ("APPEND", "APPENDS"):
-            items = since_mark() if name == "APPENDS" else [stack.pop()]
-            stack[-1].extend(items)
+            self.items.append(self.memo[int(str(arg))])
         elif name == "GLOBAL":
-            stack.append(_Name(str(arg).replace(" ", ".")))
+            self.items.append(_Name(str(arg).replace(" ", ".")))
         elif name == "STACK_GLOBAL":
-            last, module = stack.pop(), stack.pop()
-            stack.append(_Name(f"{module}.{last}"))
+            last, module = self.items.pop(), self.items.pop()
+            self.items.append(_Name(f"{module}.{last}"))
         elif name in ("REDUCE", "NEWOBJ"):
-            args, function = stack.pop(), stack.pop()
-            stack.append(_called(function, args))
+            args, function = self.items.pop(), self.items.pop()
+            self.items.append(_called(function, args))
+        else:
+            return False
+        return True
+
+    def change(self, name: str, arg: Any) -> bool:
+        """Follow an instruction that changes what is there; False where it is none of these."""
+        if name == "MARK":
+            self.marks.append(len(self.items))
+        elif name == "MEMOIZE":
+            self.memo[len(self.memo)] = self.items[-1]
+        elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
+            self.memo[int(str(arg))] = self.items[-1]
+        elif name in ("SETITEM", "SETITEMS"):
+            items = self.since_mark() if name == "SETITEMS" else [self.items.pop(-2), self.items.pop()]
+            self.items[-1].update(zip(items[::2], items[1::2], strict=True))
+        elif name in ("APPEND", "APPENDS"):
+            items = self.since_mark() if name == "APPENDS" else [self.items.pop()]
+            self.items[-1].extend(items)
         elif name == "BUILD":
-            state = stack.pop()
-            if not isinstance(stack[-1], Thing):
+            state = self.items.pop()
+            if not isinstance(self.items[-1], Thing):
                 raise ValueError("attributes of what is no object")
-            stack[-1].state.update(state) if isinstance(state, dict) else None     # of a dtype: its byte order
-        elif name == "STOP":
-            return stack.pop()
-        elif name not in ("PROTO", "FRAME"):
-            raise ValueError(f"the instruction {name}, which such a file has no use for")
+            if isinstance(state, dict):                      # else it is a dtype's byte order
+                self.items[-1].state.update(state)
+        else:
+            return name in ("PROTO", "FRAME")
+        return True
+
+
+def _run(data: bytes) -> Any:
+    """Follow the instructions; the value they leave."""
+    stack = _Stack()
+    for op, arg, _ in pickletools.genops(data):
+        if op.name == "STOP":
+            return stack.items.pop()
+        if not stack.value(op.name, arg) and not stack.change(op.name, arg):
+            raise ValueError(f"the instruction {op.name}, which such a file has no use for")
     raise ValueError("no end")
 
 

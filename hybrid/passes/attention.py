@@ -11,7 +11,7 @@ from typing import Callable
 
 import numpy as np
 
-from ..ir.size import fixed
+from ..ir.size import fixed, same
 from ..base.dtype import is_half
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, Index, free_axes, pull
@@ -104,7 +104,7 @@ def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
     if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
         return None
     inner = pull(n, at)[0]
-    return next((found for a in n.args if a.size == n.size
+    return next((found for a in n.args if same(a.size, n.size)
                  and (found := _scores(a, inner, row, place, dtype, seen)) is not None), None)
 
 

@@ -230,7 +230,7 @@ class BatchInLanes(Conversion):
         results = c.winograd(self.lanes)[1]
         positions = c.rows() if results > 1 else math.prod(c.pool) if c.pool != (1, 1) else min(4, math.prod(c.out))
         group = self.blocking.group(c.filters, positions)
-        w, form = pack(c.w, group, results), "pictures" if results == 1 else "pictures_winograd"
+        w, form = pack(c.w, group, results), "batch_in_lanes" if results == 1 else "batch_in_lanes_winograd"
         self.packs[w] = f"{form} weights {list(c.w.shape)} packed as {list(w.shape)}"
         y = conv(self.blocks[c.x], w, form, c.kernel, c.stride, c.dilate, c.pads, c.out, c.filters, c.pool)
         pooled = f", max of {c.pool[0]} x {c.pool[1]}" if c.pool != (1, 1) else ""
@@ -254,7 +254,7 @@ class BatchInLanes(Conversion):
         packed = pack(ir.reshape(w, (*w.shape, 1, 1)), group, 1)
         self.packs[packed] = f"dense weights {list(w.shape)} packed as {list(packed.shape)}"
         self.notes.append(f"dense {list(n.shape)}: blocks of {self.lanes} rows, groups of {group} results")
-        y = conv(b, packed, "pictures", (1, 1), (1, 1), (1, 1), (0, 0), (1, 1), filters)
+        y = conv(b, packed, "batch_in_lanes", (1, 1), (1, 1), (1, 1), (0, 0), (1, 1), filters)
         return ir.reshape(y, (self.count, filters, self.lanes))
 
     def _reduced_windows(self, n: Node) -> Node | None:

@@ -13,6 +13,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
+from ..ir.size import same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
 
@@ -105,7 +106,7 @@ class Fuser(Rules):
         """Move small results made of row values (running statistics) into the kernel that computes the rows."""
         if not self.row_value[n]:
             return False
-        sides = [k for k in kernels if k.root.size == n.size and self._is_side(n, k, uses)]
+        sides = [k for k in kernels if same(k.root.size, n.size) and self._is_side(n, k, uses)]
         mains = [k for k in kernels if k not in sides]
         if not sides or len(mains) != 1:
             return False
@@ -199,8 +200,8 @@ class Fuser(Rules):
         if n.prim in ELEMENTWISE or n.prim in MOVEMENT:
             idx, guard = pull(n, u.idx)
             for a in n.args:
-                same = u.bijective and a.size == n.size and n.prim in ELEMENTWISE | {"reshape", "permute"}
-                self._give(a, Use(k, idx, u.inside, same, u.guarded or bool(guard)))
+                one_to_one = u.bijective and same(a.size, n.size) and n.prim in ELEMENTWISE | {"reshape", "permute"}
+                self._give(a, Use(k, idx, u.inside, one_to_one, u.guarded or bool(guard)))
         elif n.prim in ("reduce", "argreduce"):
             axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
             x, it = n.args[0], iter(u.idx)

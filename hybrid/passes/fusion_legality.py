@@ -18,7 +18,7 @@ from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.scalar import SCALARS
-from ..ir.size import hint
+from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
 
@@ -88,7 +88,7 @@ class Rules:
             return n
         if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
             return None
-        found = [d for a in n.args if (d := self.carries.get(a)) is not None and a.size == n.size]
+        found = [d for a in n.args if (d := self.carries.get(a)) is not None and same(a.size, n.size)]
         if not found:
             return None
         d = max(found, key=lambda d: self.late[d])
@@ -99,7 +99,7 @@ class Rules:
         """Made of reductions without broadcasting them again: a mean, a variance, its root."""
         if n.prim in ("reduce", "argreduce"):
             return n.args[0].size > n.size
-        return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and a.size == n.size
+        return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and same(a.size, n.size)
                                                                       for a in n.args)
 
     def _attends(self, n: Node) -> bool:
@@ -216,7 +216,8 @@ class Rules:
         """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is
         computed from, which is stored then."""
         dot = self.carries[n]
-        return any(self._read(a, n, set(kernels)) for a in n.args if a.size == n.size and self.carries.get(a) is dot)
+        return any(self._read(a, n, set(kernels)) for a in n.args
+                   if same(a.size, n.size) and self.carries.get(a) is dot)
 
     def _read(self, a: Node, n: Node, kernels: set[Kernel]) -> bool:
         """Whether a value is read, perhaps in another shape, in other kernels than those that n is needed in."""

@@ -11,7 +11,7 @@ from typing import Iterator, Sequence
 
 from ..ir import Node
 from ..ir.index import linear
-from ..ir.size import fixed, greater
+from ..ir.size import fixed, greater, same
 from .fuse import Fused, Kernel, strip_reshape
 from .horizontal_fusion import Group
 
@@ -90,7 +90,7 @@ def in_place_updates(fused: Fused, kinds: tuple[str, ...] = ("elementwise",)) ->
         leaf = inputs[slot]
         at = next((i for i, k in enumerate(fused.kernels) if n in k.stores), None)
         if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype
-            and n.size == leaf.size and leaf not in stored
+            and same(n.size, leaf.size) and leaf not in stored
                 and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and fused.kernels[at].kind in kinds
                 and _written_where_read(fused.kernels[at], n, leaf)):
             out[n] = slot

@@ -110,7 +110,7 @@ def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: 
 def _told(program: Program, ctx: Context) -> Any:
     """An executable, and what is told of its making."""
     name, begin = program.memo.get("name") or "a program", time.perf_counter()
-    with progress.told(name):
+    with progress.announced(name):
         made = _compile(program, ctx)
     progress.compiled(name, made, time.perf_counter() - begin)
     return made

@@ -71,12 +71,12 @@ CALLS = Calls()
 class Job:
     """A program to be compiled, and what its compilation depends on.
 
-    name: the same for jobs of the same program. told: the key under which the disk cache will hold the program, and its
-    text, "" where it is there already; None for the key where it can hold none. It may take a while.
+    name: the same for jobs of the same program. key_and_text: the key under which the disk cache will hold the program,
+    and its text, "" where it is there already; None for the key where it can hold none. It may take a while.
     """
 
-    def __init__(self, name: str, told: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
-        self.name, self.told = name, told
+    def __init__(self, name: str, key_and_text: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
+        self.name, self.key_and_text = name, key_and_text
         self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
                                     "HYBRID_CACHE": str(cache.folder())}}
@@ -132,7 +132,7 @@ class _Compiler(threading.Thread):
             self.stop()
 
     def _compile(self, job: Job) -> bool:
-        key, text = job.told()
+        key, text = job.key_and_text()
         if key is None or not text:
             return key is not None
         assert self.process is not None

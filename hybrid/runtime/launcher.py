@@ -91,8 +91,8 @@ def load() -> Any:
         return _loaded[0]
 
 
-def known_call(*surroundings: Any) -> Any:
-    """The function that does eager calls which were made before (kernels/c/launcher_eager.h says what its surroundings
+def known_call(*environment: Any) -> Any:
+    """The function that does eager calls which were made before (kernels/c/launcher_eager.h says what its environment
     are), where the launcher is there without waiting for a compiler; else None, and it is being built."""
     if not _loaded and warmed.known(NOTE) is not None:
         load()
@@ -100,7 +100,7 @@ def known_call(*surroundings: Any) -> Any:
         if not _loaded:
             prepare()
         return None
-    _module[0].eager_calls(*surroundings)
+    _module[0].eager_calls(*environment)
     return _module[0].known_call
 
 

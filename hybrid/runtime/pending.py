@@ -60,7 +60,7 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
         from . import plans, toolchain                       # noqa: PLC0415  loaded where something is compiled
     key: str | None = None
 
-    def told() -> tuple[str | None, str]:
+    def key_and_text() -> tuple[str | None, str]:
         found = key or plans.key(program, frozen)            # which may ask the compiler what it is
         return found, "" if found is None or plans.read(found) is not None else to_text(program)
     try:
@@ -71,7 +71,7 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
     else:
         if key is None or plans.read(key) is not None:
             return compile_here(program)
-    job = Job(key or f"program {id(program)}", told, frozen)
+    job = Job(key or f"program {id(program)}", key_and_text, frozen)
     return PendingProgram(program, background.queue().submit(job), compile_here)
 
 

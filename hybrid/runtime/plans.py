@@ -125,7 +125,7 @@ def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], .
                         sys.version, repr(variables), *target, added)
 
 
-def surroundings() -> str | None:
+def conditions() -> str | None:
     """What all programs of this process depend on; None where that cannot be told, or where there is no compiler."""
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
@@ -145,7 +145,7 @@ def key(program: Program, frozen: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
     no plain data."""
     sized = any(type(d) is Size for n in program.inputs for d in n.shape)      # it is made again in each process
-    around = None if sized or config.verify() or config.debug_level() else surroundings()
+    around = None if sized or config.verify() or config.debug_level() else conditions()
     if around is None:
         return None
     try:
@@ -210,7 +210,7 @@ def keep(name: str | None, recipe: Recipe) -> None:
 
 
 def _note(title: str) -> Path | None:
-    around = surroundings()
+    around = conditions()
     return cache.folder() / f"{title}-{cache.digest(title, around)}.txt" if around is not None else None
 
 

@@ -29,7 +29,7 @@ def log(level: str, text: str, *values: Any) -> None:
 
 
 @contextlib.contextmanager
-def told(name: str) -> Iterator[None]:
+def announced(name: str) -> Iterator[None]:
     """Scope of a compilation, of which a terminal is told if it takes long; what is compiled for another compilation is
     a part of that one."""
     _depth.now += 1

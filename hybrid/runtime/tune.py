@@ -37,7 +37,7 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
     """
     if work < LEAST_WORK or not config.tune_seconds() or len(forms) < 2 or rule not in forms:
         return rule, ""
-    around = plans.surroundings()
+    around = plans.conditions()
     if around is None:
         return rule, ""
     name = cache.digest("choice 1", around, rule, " ".join(sorted(forms)), what)

@@ -48,7 +48,7 @@ from .downloads import download, get_bz2_data, get_cifar10, get_mnist_pkl, get_m
 from .sparse import (create_sparse_array, create_sparse_array_zd, rand_ndarray, rand_sparse_ndarray,
                      shuffle_csr_column_indices)
 from .statistics import chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check, verify_generator
-from .surroundings import (DummyIter, default_context, discard_stderr, environment, get_mnist, get_mnist_iterator,
+from .fixtures import (DummyIter, default_context, discard_stderr, environment, get_mnist, get_mnist_iterator,
                            has_tvm_ops, is_aarch64_run, is_cd_run,
                            is_op_runnable, list_gpus, retry, set_default_context)
 from .symbols import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,

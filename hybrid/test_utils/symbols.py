@@ -238,12 +238,7 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
         for name, x in exes[i].output_dict.items():
             compare(i, name, x)
     if grad_req != "null":
-        for exe in exes:
-            exe.forward(is_train=True)
-        narrow = min(dtypes, key=lambda d: d.itemsize)
-        heads = [x.asnumpy().astype(narrow) for x in exes[0].outputs]
-        for exe in exes:
-            exe.backward([nd.array(h, ctx=exe._ctx, dtype=x.dtype) for h, x in zip(heads, exe.outputs)])
+        _train(exes, min(dtypes, key=lambda d: d.itemsize))
         if ground_truth is None:
             truth.update(exes[best].output_dict)
             truth.update(exes[best].grad_dict)
@@ -251,6 +246,16 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
             for name, x in [*exes[i].output_dict.items(), *exes[i].grad_dict.items()]:
                 compare(i, name, x)
     return truth
+
+
+def _train(exes: Sequence[Any], narrow: np.dtype) -> None:
+    """Outputs and gradients of all executors; the first one's outputs, in the narrowest dtype, are the gradients that
+    come in."""
+    for exe in exes:
+        exe.forward(is_train=True)
+    heads = [x.asnumpy().astype(narrow) for x in exes[0].outputs]
+    for exe in exes:
+        exe.backward([nd.array(h, ctx=exe._ctx, dtype=x.dtype) for h, x in zip(heads, exe.outputs)])
 
 
 def _fill(exes: Sequence[Any], scale: float, arg_params: Any, aux_params: Any, use_uniform: bool,

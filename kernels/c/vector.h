@@ -40,6 +40,7 @@ typedef hy_vi hy_m;
 #if HYV_BYTES == 32 && defined(__AVX2__)
 #define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
 #define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
+#define HYV_LOADM(m, p) __builtin_ia32_maskloadps256((const hy_v *)(p), m)
 #define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
 #if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
 #define HYV_SQRT(a) __builtin_elementwise_sqrt(a)

@@ -34,11 +34,13 @@ HY_FN hy_v HYV_SQRT(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = HYV_OF(
 #endif
 HY_FN hy_m HYV_FIRST(int n) { hy_m m; for (int i = 0; i < HYV_LANES; i++) m[i] = i < n ? -1 : 0; return m; }
 HY_FN int HYV_ANY(hy_m m) { HYV_WHOLE any = 0; for (int i = 0; i < HYV_LANES; i++) any |= m[i]; return any != 0; }
+#ifndef HYV_LOADM
 HY_FN hy_v HYV_LOADM(hy_m m, const HYV_REAL *p) {
     union { hy_v v; HYV_REAL f[HYV_LANES]; } u = { (hy_v){} };
     for (int i = 0; i < HYV_LANES; i++) if (m[i]) u.f[i] = p[i];
     return u.v;
 }
+#endif
 HY_FN void HYV_STOREM(hy_m m, HYV_REAL *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (m[i]) p[i] = v[i]; }
 #endif
 

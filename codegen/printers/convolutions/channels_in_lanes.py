@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
+from hybrid.ir.size import hint, may_exceed
 from hybrid.ir.stmt import Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
-from hybrid.codegen.schedule.tiling import decode
+from hybrid.codegen.schedule.tiling import counted, decode
 from .pixels_in_lanes import Direct
 from hybrid.codegen.block import Block, nested
 from hybrid.codegen.nest import Cut, Sums, count, function
@@ -105,11 +106,11 @@ class Turned(Direct):
         xt, yt = xs.count, ys.count
         panels = -(-self.rows.extent // width)
         rest = math.prod(v.extent for v in self.rest)
-        split = 1 if panels * rest >= 4 or self.parts > 1 else min(yt, -(-4 // (panels * rest)))
-        out = [PARALLEL] if parallel and rest * panels * split > 1 else []
+        split = 1 if hint(panels * rest) >= 4 or self.parts > 1 else min(yt, -(-4 // hint(panels * rest)))
+        out = [self.pays.format(PARALLEL)] if parallel and may_exceed(rest * panels * split, 1) else []
         out += [f"for (long u = 0; u < {rest * panels * split}; u++) {{",
                 f"  const long panel = u / {split} % {panels}, part = u % {split};",
-                *(f"  {s}" for s in decode(f"(u / {panels * split})", [v for v in self.rest if v.extent > 1])),
+                *(f"  {s}" for s in decode(f"(u / {panels * split})", counted(self.rest))),
                 f"  const long m0_ = panel * {width}, filters = {self.rows.extent} - m0_ < {width} ? "
                 f"{self.rows.extent} - m0_ : {width};",
                 "  " + local.array("float", "Bp", t.part * inner * width)]

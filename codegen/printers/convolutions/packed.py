@@ -33,8 +33,8 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "winograd4": lambda: packed_winograd.Winograd,
     "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
-    "pictures": lambda: packed_batch_in_lanes.BatchInLanes,
-    "pictures_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
+    "batch_in_lanes": lambda: packed_batch_in_lanes.BatchInLanes,
+    "batch_in_lanes_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
 ANY_BATCH = ("direct", "depthwise", "winograd", "winograd4")     # of which a symbolic number of images can be printed
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many

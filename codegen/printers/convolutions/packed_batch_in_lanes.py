@@ -39,7 +39,7 @@ class BatchInLanes(Packed):
         self.filters, (self.ph, self.pw) = a["filters"], a["pool"]
         self.filter_groups, self.g = w.shape[0], w.shape[4]
         self.oh, self.ow = a["out"][0] * self.ph, a["out"][1] * self.pw              # before the pool
-        self.points = w.shape[1] if a["form"] == "pictures_winograd" else 0
+        self.points = w.shape[1] if a["form"] == "batch_in_lanes_winograd" else 0
         self._tile()
 
     def _tile(self) -> None:

@@ -8,9 +8,11 @@ from typing import Sequence
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import hint
 from hybrid.ir.stmt import Let, Name, Scope, Stmt
 
 from hybrid.codegen.printers.anchored import Anchored
+from hybrid.codegen.program.size_parameters import where_it_pays
 from .packed_windows import Windows
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
@@ -55,7 +57,8 @@ class Pool(Windows):
     def print(self) -> Printed:
         """The kernel."""
         work = self.dot.size * self.kd * self.kh * self.kw
-        return self.windows(self.of_channels, "always_inline", PARALLEL if work >= PARALLEL_WORK else "")
+        return self.windows(self.of_channels, "always_inline", where_it_pays(PARALLEL, work, hint(work),
+                                                                             PARALLEL_WORK))
 
     def place(self, idx: Index) -> Index:
         """The root has the reduction's shape."""

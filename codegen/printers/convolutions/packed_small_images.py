@@ -80,9 +80,9 @@ class Images(Direct):
                 f"    const long end = part + {self.runs} < {tiles} ? part + {self.runs} : {tiles}, count = (end - "
                 f"part) * {out};",
                 f"    const long low = {self.tx.first('part')}, high = {self.tx.first('end')};",
-                *omp, f"    for (long i = 0; i < (high - low) * {place}; i++)",
+                *omp, f"    for (long i = 0; i < (high - low) * {place}; i++) {{",
                 f"      __builtin_memcpy(from + (i % {place} * {self.room} + i / {place}) * {self.step}l, {self.x} + "
-                f"(low * {place} + i) * {c}l, {c * 4});",
+                f"(low * {place} + i) * {c}l, {c * 4});", "    }",
                 *omp, f"    for (long u = 0; u < count * {self.panels}; u++) {{",
                 f"      const long v = {at}, o = {o}, oy = v / {self.ow} % {self.oh}, ox = v % {self.ow}, tx = part + "
                 f"v / {out}, x = {self.tx.first('tx')};",

@@ -5,20 +5,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Mapping, Sequence, TypeVar
 
 import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull
-from hybrid.ir.index import Var, var, variables
+from hybrid.ir.index import Ix, Var, linear, var, variables
+from hybrid.ir.size import fixed
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.lanes import Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 
+T = TypeVar("T")
 SLACK = 128                     # bytes after an image that a vector may read beyond its end
 
 
@@ -46,15 +48,29 @@ def index_of(node: Node, idx: Index, target: Node) -> Index:
 
 @dataclass
 class Image:
-    """A value in working memory: its leading ``fixed`` axes are those of the loops around it, the others are whole."""
+    """A value in working memory: the axes ``kept`` are whole, the others are those of the loops around it."""
     node: Node
-    fixed: int
+    kept: tuple[int, ...]
     at: Index
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The axes in memory."""
-        return self.node.shape[self.fixed:]
+        return self.own(self.node.shape)
+
+    @property
+    def address(self) -> Ix:
+        """The address in memory of the element that is read."""
+        return linear(self.shape, self.own(self.at))
+
+    @property
+    def around(self) -> set[Var]:
+        """The loops around it."""
+        return {v for a, i in enumerate(self.at) if a not in self.kept for v in variables(i)}
+
+    def own(self, values: Sequence[T]) -> tuple[T, ...]:
+        """What stands for the axes in memory, of what stands for all."""
+        return tuple(values[a] for a in self.kept)
 
     @property
     def nbytes(self) -> int:
@@ -63,13 +79,13 @@ class Image:
 
 
 def image(node: Node, at: Index, outer: frozenset[Var]) -> Image:
-    """The image whose leading axes have indices that depend on ``outer`` loops only."""
-    fixed = 0
-    while fixed < node.ndim and variables(at[fixed]) <= outer and not (node.prim == "pad"
-                                                                       and (node.attrs["lo"][fixed]
-            or node.attrs["hi"][fixed])):
-        fixed += 1
-    return Image(node, fixed, at)
+    """The image without those axes whose indices depend on ``outer`` loops only: the leading ones, and those whose
+    length is known at a call only."""
+    def apart(a: int) -> bool:
+        padded = node.prim == "pad" and (node.attrs["lo"][a] or node.attrs["hi"][a])
+        return variables(at[a]) <= outer and not padded
+    first = next((a for a in range(node.ndim) if not apart(a)), node.ndim)
+    return Image(node, tuple(a for a in range(first, node.ndim) if fixed(node.shape[a]) or not apart(a)), at)
 
 
 def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var],
@@ -82,8 +98,9 @@ def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: fr
         source, lo = n.args[0], n.attrs["lo"]
         value = C.literal(n.attrs["value"], n.dtype)
         border = loop_nest([Var("z", max(math.prod(img.shape), 1))], [f"{name}[z] = {value};"], "#pragma omp simd")
-    loops = [Var(f"f{a}", d) for a, d in enumerate(source.shape) if a >= img.fixed]
-    idx = (*img.at[:img.fixed], *(var(v) for v in loops))
+    loops = [Var(f"f{a}", d) for a, d in enumerate(source.shape) if a in img.kept]
+    inner = iter(loops)
+    idx = tuple(var(next(inner)) if a in img.kept else i for a, i in enumerate(img.at))
     try:
         return border, _fill(img, name, reads, width, outer, loops, idx, lo, pragma, True)
     except Refused:
@@ -105,7 +122,7 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
         blocks.append(blocks[-1].child([v]))
     value = e.value(source, idx, blocks[-1])
     shape = img.shape
-    target = tuple(i + p for i, p in zip(idx[img.fixed:], lo[img.fixed:]))
+    target = tuple(i + p for i, p in zip(img.own(idx), img.own(lo)))
     # stands for the working memory: a store needs shape and dtype
     cell = ir_input(0, shape, img.node.dtype)
     blocks[-1].body.append(e.store(name, cell, target, value))

@@ -12,16 +12,18 @@ from itertools import product
 from typing import Any, Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, hint, may_exceed, same
 from hybrid.ir.rewriting import expressions, parts, used
 from hybrid.ir.stmt import Let, Op, Scope, Stmt, lines
 
 from . import padded_operand
 from hybrid.codegen.program import local
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
-from hybrid.codegen.dialect import PARALLEL
+from hybrid.codegen.program.size_parameters import where_it_pays
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode
+from hybrid.codegen.dialect import OF_TEAM, PARALLEL, TEAM
 from hybrid.codegen.block import Block, nested
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, function
@@ -82,6 +84,7 @@ class Direct(Anchored):
                 at = padded_operand.index_of(m.b.node, m.b.index, below)
                 img = padded_operand.image(below, at,
                                            frozenset([*m.batch, *m.columns[:-2 if len(m.columns) > 2 else -1]]))
+                m.b.address = img.address
             return m, img
         raise Refused("no windows")
 
@@ -90,21 +93,24 @@ class Direct(Anchored):
         if not m.columns or not m.depth:
             raise Refused("no columns or no depth")
         self.x = m.columns[-1]
-        fixed = {v for i in self.image.at[:self.image.fixed] for v in variables(i)} if self.image is not None else set()
-        self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in fixed else None
+        of_image = self.image.around if self.image is not None else set()
+        self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in of_image else None
         outer = [*m.batch, *m.columns[:-2 if self.y else -1]]
-        around = fixed if self.image is not None else set(outer)
+        around = of_image if self.image is not None else set(outer)
         self.outer = [v for v in outer if v in around]              # loops around the image, and those that share one
         self.rest = [v for v in outer if v not in around]
         self.rows = m.rows[0] if m.rows else Var("m0", 1)
+        inner = [v.extent for v in (self.x, self.y, self.rows, *m.depth) if v is not None]
+        if not all(map(fixed, [*inner, *(self.image.shape if self.image is not None else ())])):
+            raise Refused("sizes of an image or of filters that are known at a call only")
         at = root_index(self.k, m.dot_index)
-        if len(m.rows) > 1 or coefficient(linear(self.k.root.shape, at), self.x) != 1:
+        if len(m.rows) > 1 or not same(coefficient(linear(self.k.root.shape, at), self.x), 1):
             raise Refused("filters of several axes, or pixels that are no neighbours in the result")
         step = m.b.stride(self.x)
-        if step not in (1, 2) or any(m.b.stride(v) is None or m.a.stride(v) is None
-                                     for v in [*m.depth]) or m.a.stride(self.rows) is None:
+        if not fixed(step) or step not in (1, 2) or not all(
+                map(_constant, [*(a.stride(v) for a in (m.a, m.b) for v in m.depth), m.a.stride(self.rows)])):
             raise Refused("steps that are no constants")
-        if self.y is not None and m.b.stride(self.y) is None:
+        if self.y is not None and not _constant(m.b.stride(self.y)):
             raise Refused("lines that are no constant apart")
         self.step = step
         self.depth = math.prod(v.extent for v in m.depth)
@@ -189,15 +195,16 @@ class Direct(Anchored):
         work = count * math.prod(v.extent
                                  for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y
                 else 1) * self.depth
-        parallel = work >= PARALLEL_WORK
+        self.pays = where_it_pays("{}", work, hint(work), PARALLEL_WORK)      # of a pragma: itself, when it pays
+        parallel = bool(self.pays)
         # each thread its own images
-        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)
+        own = parallel and may_exceed(count, 1) and (self.image is None or self.image.nbytes <= OWN_IMAGE)
         head = [self.head()]
         loop, before = self._outer_loops(own)
         filled: list[str] = []
         if self.image is not None:
             border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
-                                        PARALLEL if parallel and not own else "")
+                                        self.pays.format(PARALLEL) if parallel and not own else "")
             before, filled = self._memory(before, border), inside
         inner = self.tiles(parallel and not own)
         body = [*before, *loop, *("  " + s for s in [*filled, *inner])]
@@ -207,22 +214,21 @@ class Direct(Anchored):
         """The loop over images and groups, and what stands before it."""
         self.closing = 0
         count = math.prod(v.extent for v in self.outer)
-        if count == 1:
+        if not may_exceed(count, 1):
             return [], []
         self.closing = 1
         out = [f"for (long g = 0; g < {count}; g++) {{",
-               *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1]))]
+               *("  " + s for s in decode("g", counted(self.outer)))]
         if parallel:
             self.closing = 2
-            return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)",
-                                                                       "{"]
+            return [OF_TEAM, *out], [self.pays.format(TEAM), "{"]
         return out, []
 
     def _memory(self, before: list[str], border: list[str]) -> list[str]:
         """Where the image is: a thread's own, where it is small and there are several, else in working memory."""
         assert self.image is not None
         size = self.image.nbytes
-        if before or math.prod(v.extent for v in self.outer) > 1 and size <= OWN_IMAGE:
+        if before or may_exceed(math.prod(v.extent for v in self.outer), 1) and size <= OWN_IMAGE:
             return [*before, local.array("float", "image", size // 4), *border]
         at, self.scratch = self.scratch, self.scratch + size
         return [*before, f"float *image = (float *)((char *)scratch + {at});", *border]
@@ -234,7 +240,7 @@ class Direct(Anchored):
         """Address of the first pixel of an image."""
         img, m = self.image, self.m
         assert m.b.address is not None and m.b.base is not None
-        return self.base(linear(img.shape, img.at[img.fixed:]), "image",
+        return self.base(img.address, "image",
                          zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
 
     def tiles(self, parallel: bool) -> list[str]:
@@ -249,11 +255,11 @@ class Direct(Anchored):
         sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
         each = rows.count * xs.count * ys.count
         count = math.prod(v.extent for v in self.rest) * each
-        out = [PARALLEL] if parallel and count > 1 else []
+        out = [self.pays.format(PARALLEL)] if parallel and may_exceed(count, 1) else []
         out += [f"for (long u = 0; u < {count}; u++) {{",
                 f"  const long rt = u % {rows.count}, xt = u / {rows.count} % {xs.count}, yt = u / "
                 f"{rows.count * xs.count} % {ys.count};",
-                *(f"  {s}" for s in decode(f"(u / {each})", [v for v in self.rest if v.extent > 1])),
+                *(f"  {s}" for s in decode(f"(u / {each})", counted(self.rest))),
                 f"  const long m0_ = {rows.first('rt')}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};",
                 f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
                 f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
@@ -295,6 +301,10 @@ class Direct(Anchored):
                            *(f"  {n}_of[{name}] = {n};" for n in kept), "}"]
             written = [f"const float {n} = {n}_of[{name}];" for n in kept]
         return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *written, *body]), "}"]
+
+
+def _constant(step: int | None) -> bool:
+    return step is not None and fixed(step)
 
 
 def _costly(s: Stmt) -> bool:

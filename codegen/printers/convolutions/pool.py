@@ -9,14 +9,16 @@ import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, may_exceed
 
 from . import padded_operand
 from hybrid.codegen.program import local
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.nest import Cut
-from hybrid.codegen.schedule.tiling import Target, decode
-from hybrid.codegen.dialect import C
+from hybrid.codegen.schedule.tiling import Target, counted, decode
+from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import Block, identity
@@ -65,9 +67,12 @@ class _Pool(Anchored):
         self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
         at = padded_operand.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
         self.image = padded_operand.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))
-        self.address = linear(self.image.shape, at[self.image.fixed:])
-        self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
-        self.inner = [v for v in self.loops if v not in self.outer and (v.extent > 1 or v is self.loops[-1])]
+        self.address = self.image.address
+        self.outer = [v for v in self.loops if v in self.image.around]
+        self.inner = [v for v in self.loops if v not in self.outer and (v is self.loops[-1]
+                                                                        or may_exceed(v.extent, 1))]
+        if not all(map(fixed, [*sizes, *self.image.shape, *(v.extent for v in self.inner)])):
+            raise Refused("sizes of an image that are known at a call only")
         self.step = coefficient(self.address, self.loops[-1])
         if (self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner
             or self.image.nbytes > OWN_IMAGE):
@@ -79,12 +84,13 @@ class _Pool(Anchored):
         """The kernel."""
         count = math.prod(v.extent for v in self.outer)
         border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer))
-        body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{",
-                *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
+        body = [OF_TEAM, f"for (long g = 0; g < {count}; g++) {{",
+                *("  " + s for s in decode("g", counted(self.outer))),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
         own = local.array("float", "image", self.image.nbytes // 4)
-        threads = "hy_threads" if work_of(self.k) >= PARALLEL_WORK and count > 1 else "1"
-        lines = [f"#pragma omp parallel num_threads({threads})", "{", *("  " + s for s in [own, *border, *body]), "}"]
+        work = math.prod(v.extent for v in (*self.loops, *self.taps))
+        team = where_it_pays(TEAM, work, work_of(self.k), PARALLEL_WORK) if may_exceed(count, 1) else ""
+        lines = [team or ONE, "{", *("  " + s for s in [own, *border, *body]), "}"]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in lines), "}"])
         return Printed(self.name, source, self.args, self.k.kind, vectors=True)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
+from hybrid.ir.size import hint, may_exceed
 from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.program import local
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
+from hybrid.codegen.program.size_parameters import where_it_pays
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
 from hybrid.codegen.dialect import C, PARALLEL
 from .pixels_in_lanes import OWN_IMAGE, Direct
 from hybrid.codegen.block import Block, loop_nest, nested
@@ -212,9 +214,10 @@ class Spread(Direct):
                  f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, "
                  f"acc + t);",
                  *("  " + s for s in self._add()), "}", *self._root()]
-        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count > 1 else []
+        pragma = where_it_pays(PARALLEL, work, hint(work), PARALLEL_WORK)
+        parallel = ["  " + pragma] if pragma and may_exceed(count, 1) else []
         head = [self.head(), *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
-        return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }",
+        return [*head, *("    " + s for s in [*decode("g", counted(self.around)), *inner]), "  }",
                 "}"]
 
     def _add(self) -> list[str]:

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
-from hybrid.codegen.dialect import C
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
+from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.emit import Block, Emitter, loop_nest
 from hybrid.codegen.loops import Printed
@@ -59,15 +61,15 @@ class Axis:
 
 
 class Correlation(Anchored):
-    """Prints one kernel; ``cost`` says whether it is worth it."""
+    """Prints one kernel."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
 
     def prepare(self) -> None:
         """Find the parts and the tile; Refused where it is not of this form."""
-        if self.lanes != 16:
-            raise Refused("masks at run time")
+        if self.lanes < 8:
+            raise Refused("vectors of fewer than 8 lanes")
         self._roles()
         self._axes()
         self._choose()
@@ -105,6 +107,8 @@ class Correlation(Anchored):
                                                                 2) or self.x.taps == 1 or -(
                 -self.x.pixels // self.lanes) > LINE:
             raise Refused("no kernel along the lines, or long ones")
+        if self.x.stride > 1 and self.lanes < 16:
+            raise Refused("every second pixel of vectors without masks for it: gathered windows are faster")
         if self.x.pixels < self.x.taps:
             raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
         found = self._axis(ends - 1) if ends else None
@@ -125,6 +129,11 @@ class Correlation(Anchored):
             raise Refused("other roles of the axes")
         if any(m.a.stride(v) is None for v in [*m.depth, self.row]):
             raise Refused("steps that are no constants")
+        whole = [v.extent for v in (*m.depth, *m.rows, *m.columns, *m.batch) if v not in self.pictures]
+        lines = [self._steps(a, v) for a in (m.a.address, linear(self.picture.shape, self.at))
+                 for v in (self.x.pixel, self.y.pixel)]
+        if not all(map(fixed, [*whole, *lines])):
+            raise Refused("sizes of an image or of filters that are known at a call only")
 
     def _axis(self, a: int) -> Axis | None:
         """A spatial axis: a sum of a loop over pixels and one over the kernel; None where it is not one."""
@@ -150,7 +159,7 @@ class Correlation(Anchored):
         for mr in range(1, min(rows, 8) + 1):
             for cg in range(1, min(channels, 8) + 1):
                 sums = mr * cg * taps
-                if sums > self.target.accumulators or sums + mr + 1 > 32:
+                if sums > self.target.accumulators or sums + mr + 1 > self.target.registers:
                     break
                 loads = mr + cg * taps * (self.lines if self.x.stride == 1 else 2.5)
                 # most loads cross a line of the cache
@@ -167,16 +176,15 @@ class Correlation(Anchored):
         self.channel_tiles = Cut.overlapping(channels, self.cg)
         self.tile = self.mr * self.cg * taps
         self.count = copies * self.row_tiles.count * self.channel_tiles.count * self.y.taps
-        pictures, steps = math.prod(v.extent for v in self.pictures), -(-self.y.pixels // self.lines) * self.vectors
-        self.block = max(1, min(self.pictures[-1].extent if self.pictures else 1, -(-STEPS // steps)))
+        steps = -(-self.y.pixels // self.lines) * self.vectors
+        images = self.pictures[-1].extent if self.pictures else 1
+        self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
         # lines that stay in the first cache
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
         self.height = min(self.y.pixels, max(height,
                                              -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels  # noqa: E501
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        self.cost = copies * self.y.taps * pictures * (steps * best
-                                                       + self.row_tiles.count * self.channel_tiles.count * self.tile * 2 / self.block)  # noqa: E501
 
     # ---- text
     def micro(self) -> Stmt:
@@ -195,7 +203,7 @@ class Correlation(Anchored):
         def to(i: int, j: int) -> int:
             return j * apart + i * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
-                        "long last", [*steps[0].read("sums", to),
+                        f"long last{more_declared()}", [*steps[0].read("sums", to),
                                       *within([*loops, *self._masks()], [Scope(tuple(s.step())) for s in steps]),
                                       *steps[0].write("sums", to)])
 
@@ -263,7 +271,7 @@ class Correlation(Anchored):
         blocks = -(-(n.extent if n else 1) // self.block)
         work = self.dot.size * self.vectors * L * y.pixels * math.prod(v.extent for v in self.pictures)
         tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count
-        threads = "hy_threads" if work >= PARALLEL_WORK and tiles > 1 else "1"
+        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
         keep = {*self.around, *outer}
         assert m.a.address is not None and m.a.base is not None
         a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
@@ -277,26 +285,27 @@ class Correlation(Anchored):
                 first = f"low > {first} ? low : {first}"  # type: ignore[assignment]
                 last = f"high < {last} ? high : {last}"  # type: ignore[assignment]
             to = f"sums + ((t * {self.channel_tiles.count} + ct) * {y.taps} + {tap}) * {tile}l"
-            inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, "
-                         f"pictures, {first}, {last});")
+            at = f"c * {literal(self._steps(self.place, self.channel))} + ({move}l)"
+            inner.append(f"{self.name}_tile(pa, pb + {at}, {to}, pictures, {first}, {last}{more_passed()});")
         channels = [f"for (long ct = 0; ct < {self.channel_tiles.count}; ct++) {{", *("  " + s for s in inner), "}"]
         if self.height < y.pixels:
             channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
                         f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
-        body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
+        body = [OF_TEAM, f"for (long t = 0; t < {tiles}; t++) {{",
                 f"  const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", [v for v in self.around if v.extent > 1])),
+                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", counted(self.around))),
                 f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
-                f"{self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
-                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",  # noqa: E501
+                f"{literal(self._steps(m.a.address, self.row))} + first * {literal(self._steps(m.a.address, n))};",
+                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * "
+                f"{literal(self._steps(self.place, n))};",
                 *("  " + s for s in channels), "}"]
         head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
                 f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
-                *decode(f"(block / {blocks})", [v for v in outer if v.extent > 1])]
+                *decode(f"(block / {blocks})", counted(outer))]
         return [self.head(),
                 f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
-                f"  #pragma omp parallel num_threads({threads})",
+                f"  {team or ONE}",
                 f"  for (long block = 0; block < {groups * blocks}; block++) {{",
                 *("    " + s for s in [*head, *body]), "  }",
                 *("  " + s for s in [*self._joined(), *self._root()]), "}"]

@@ -36,6 +36,7 @@ from .sparsity import Zeros
 FEW, DEEPER = 32, 8             # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
 BLOCK = 32 << 10                # bytes of the columns of a panel in one block of the depth
 WHOLE = 64 << 10                # bytes of a panel up to which its depth is one block
+LONGEST = 4096                  # steps of a block where columns are read in place
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
 PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
@@ -184,9 +185,12 @@ class Contraction(Zeros):
     def _tiles(self, m: Matmul) -> str:
         """Panels of columns, each with all rows in tiles of two heights."""
         tile = self._tile_of(m)
-        step, depth = tile.nv * self.lanes * self.d.itemsize, m.sizes[2]
-        self.lay(m, tile, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step)
-        rows = m.sizes[0]
+        step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
+        self.lay(m, tile, LONGEST)
+        self.direct = None if self.any else (
+            self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
+        if not self.direct:
+            self.lay(m, tile, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step)
         self.dots = self._along_depth_too(m)
         self.cut = Cut("rows_", "(each_ - 1)", "tiles_", "full_") if self.any else Cut.even(rows, self.most)  # type: ignore[arg-type]
         own: Int = self.cut.size if not self.any and not self.cut.longer else 1 if same(rows, 1) else size(
@@ -262,8 +266,6 @@ class Contraction(Zeros):
         body = ["long u = t % count_; const long part = t / count_;", *self._place(),
                 f"const long t0 = {begin} + part * ({end} - {begin}) / parts_;",
                 f"const long t1 = {begin} + (part + 1) * ({end} - {begin}) / parts_;"]
-        self.direct = None if self.any else (
-            self.whole and self._in_reach(m, self.x) and self.cut.count <= NEAR_TILES)
         columns_lines = self._columns(self.direct)
         if not self.direct:
             body.append(local.array(self.T, "Bp", self.block * self.width, self.d.itemsize))

@@ -9,6 +9,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Var, coefficient, linear, regroup, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import same
 
 
 @dataclass
@@ -159,7 +160,7 @@ def _path(root: Node, dot: Node) -> list[Node]:
             break
         if n.prim in ELEMENTWISE or n.prim in ("permute", "reshape"):
             for a in n.args:
-                if a.size == dot.size and a not in parent:
+                if a not in parent and same(a.size, dot.size):
                     parent[a] = n
                     stack.append(a)
     path, n = [], dot

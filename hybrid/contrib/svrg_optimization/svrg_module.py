@@ -13,6 +13,7 @@ from ... import optimizer as opt
 from ...base.device import cpu
 from ...base.errors import OrderError
 from ...module import Module
+from ...module.batches import batch_size
 from .svrg_optimizer import _SVRGOptimizer
 
 
@@ -79,7 +80,7 @@ class SVRGModule(Module):
 
     def _create_optimizer(self, optimizer: str, default_opt: Any, kvstore: Any, optimizer_params: Any) -> Any:
         names = dict(enumerate([*self._param_names, *(f"{n}_full" for n in self._param_dict[0])]))
-        given = {"rescale_grad": 1.0 / self._batch_size(), **dict(optimizer_params)}
+        given = {"rescale_grad": 1.0 / batch_size(self._data_shapes), **dict(optimizer_params)}
         return opt.create(optimizer, default_optimizer=default_opt, param_idx2name=names, **given)
 
     # ---- batches

@@ -34,7 +34,7 @@ static int hy_begin(@name@_model *m) {
   for (int i = 0; done && i < HY_LAUNCHES; i++)        /* 8: the most dynamic shared memory */
     if (hy_launches[i].shared > 48 * 1024) done = !m->cuda.allow(m->functions[hy_launches[i].kernel], 8, (int)hy_launches[i].shared);
   done = done && !m->cuda.allocate(&m->arrays, HY_ARRAYS_BYTES) && !m->cuda.allocate(&m->work, HY_WORK_BYTES);
-  for (int i = 0; i < HY_PLACES; i++) m->table[i] = (hy_where[i].lasting ? m->arrays : m->work) + hy_where[i].offset;
+  for (int i = 0; i < HY_PLACES; i++) m->table[i] = (hy_where[i].weight ? m->arrays : m->work) + hy_where[i].offset;
   void *mine;
   m->cuda.pop(&mine);
   return done;
