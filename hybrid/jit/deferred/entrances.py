@@ -15,6 +15,7 @@ from ...base.scope import CASTS, SCOPE
 from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
+from ..replaced import LibraryClass
 from . import rounds
 from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
 from .followed import STATE, current, is_promised, take
@@ -109,7 +110,7 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
     if any(kind != "output" for kind, _ in entry.picks) or not entry.recorded:
         return "a call hands an argument through"
     for place in entry.guard.places:
-        if not isinstance(place.get(), _STEADY):
+        if not isinstance(place, LibraryClass) and not isinstance(place.get(), _STEADY):
             what = getattr(place, "name", None)
             return f"{engine.name} reads {what!r}, a variable or the like, which may change before the step"
     node.entry, node.draws = entry, bool(entry.draws)
