@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, dims, fixed, hint, prefixed
+from hybrid.ir.size import Dim, Int, dims, fixed, hint, prefixed
 
 PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
 
@@ -63,7 +63,7 @@ def more_passed() -> str:
     return "".join(f", {n}" for n in _now.names)
 
 
-def literal(n: int | None) -> str:
+def literal(n: Int | str | None) -> str:
     """A number of type long in C."""
     return f"{n}l" if fixed(n) else str(n)
 

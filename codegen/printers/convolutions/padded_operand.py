@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull
-from hybrid.ir.index import Ix, Var, linear, var, variables
+from hybrid.ir.index import Ix, Val, Var, linear, var, variables
 from hybrid.ir.size import fixed
 
 from hybrid.codegen.dialect import C
@@ -64,7 +64,7 @@ class Image:
         return linear(self.shape, self.own(self.at))
 
     @property
-    def around(self) -> set[Var]:
+    def around(self) -> set[Var | Val]:
         """The loops around it."""
         return {v for a, i in enumerate(self.at) if a not in self.kept for v in variables(i)}
 

@@ -148,7 +148,7 @@ class Contraction(Zeros):
             return choose_tile(m.sizes[0], y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, most)
         t = tile(14)
         few = tile(WAYS) if t.mr > WAYS else t
-        return few if few.cost <= t.cost * (1.2 if self._crowded(m, t.mr) else 1.03 if self._far(m)
+        return few if few.cost <= t.cost * (1.2 if self._crowded(m, hint(t.mr)) else 1.03 if self._far(m)
                                             and not self._turns(m, x, y) else 0) else t
 
     def _vectors(self, m: Matmul, x: Var) -> int:
@@ -312,7 +312,7 @@ class Contraction(Zeros):
         """From step to step of the columns."""
         if self.any:
             return "ldb"
-        return self.m.b.stride(self.m.depth[0]) if self.direct else self.width
+        return self.m.b.stride(self.m.depth[0]) if self.direct else self.width       # type: ignore[return-value]
 
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""

@@ -7,7 +7,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import greater, hint, may_exceed, same
+from hybrid.ir.size import Int, greater, hint, may_exceed, same
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter, loop_nest
@@ -18,6 +18,7 @@ from hybrid.codegen.lanes import F32, Refused, lane_loop
 from hybrid.codegen.vector import VectorEmitter
 from hybrid.codegen.vector_forms import one_plus
 
+Spans = dict[Var, tuple[Int, str]]      # of loops over a part of an axis: how many iterations, and from where
 FAR = 128 << 10                 # bytes that an epilogue reads or writes, from which they are fetched beforehand
 
 
@@ -33,7 +34,7 @@ class Epilogue:
     begin: dict[Var | None, str]
     vectors: bool
 
-    def _span_loop(self, v: Var, spans: dict[Var, tuple[int, str]], body: list[str], last: bool) -> list[str]:
+    def _span_loop(self, v: Var, spans: Spans, body: list[str], last: bool) -> list[str]:
         if v not in spans:
             return loop_nest([v], body)
         extent, start = spans[v]
@@ -41,9 +42,9 @@ class Epilogue:
         head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
         return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
 
-    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object,
+    def _epilogue(self, m: Matmul, flat_spans: Spans, cell: object,
                   rows: tuple[str, str] | None = None,
-                  spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
+                  spans: Spans | None = None) -> list[str]:
         e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())},  # type: ignore[operator]
                     extra={n: self.names[n] for n in self.k.extra}, count=3000)
         every = {**flat_spans, **(spans or {})}
@@ -139,7 +140,7 @@ class Epilogue:
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
         """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and
         vectors."""
-        q, first = Var("q_", t.c), Var("x0", greater(x.extent, 2))
+        q, first = Var("q_", t.c), Var("x0", greater(x.extent, 2))     # type: ignore[arg-type]
         e = self._emitter(q)
         top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
         rows = top.child(m.rows)
@@ -161,7 +162,8 @@ class Epilogue:
                 *("  " + s for s in [*head, *rows.lines, *body]), "}"]
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
-        q, first, row = Var("q_", t.mr), Var("m_first", greater(m.rows[0].extent, 2)), m.rows[0]
+        q, first = Var("q_", t.mr), Var("m_first", greater(m.rows[0].extent, 2))     # type: ignore[arg-type]
+        row = m.rows[0]
         e = self._emitter(q)
         top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
         column = top.child([x])

@@ -41,17 +41,20 @@ class Panels(Epilogue):
     any: bool                                              # whether sizes are known only at the call
     scratch: int
     U: str
+    most: int                                              # rows of a tile, at most
+    step: int                                              # columns, or lines of columns, of a panel
 
     def lay(self, m: Matmul, tile: Tile, block: int) -> None:
         """Cuts a product into panels and blocks. tile: rows, and columns of a panel, at most; block: steps of the depth
         that are summed at once, of a longer one."""
-        self.m, self.most, self.nv, self.width = m, tile.mr, tile.nv, tile.nv * self.lanes
+        self.m, self.nv, self.width = m, tile.nv, tile.nv * self.lanes
+        self.most = tile.mr                                                 # type: ignore[assignment]
         self.x = m.columns[-1] if m.columns else Var("n_0", 1)
         self.y = m.columns[-2] if tile.r > 1 else None
         self.depth = m.sizes[2]
         self.block = self.depth if fixed(self.depth) and self.depth <= block else block
         self.blocked = not same(self.block, self.depth)
-        v, self.step = (self.y, tile.r) if self.y else (self.x, self.width)
+        v, self.step = (self.y, tile.r) if self.y else (self.x, self.width)           # type: ignore[assignment]
         self.pieces, each = up(v.extent, self.step), self.x.extent if self.y else 1
         self.ragged = self.step > 1 and (not fixed(v.extent) or v.extent > self.step and v.extent % self.step != 0)
         count: Int = min(v.extent, self.step) if fixed(v.extent) else self.step

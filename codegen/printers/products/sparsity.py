@@ -112,7 +112,7 @@ def bits(rows: str, depth: Int, values: str, apart: Int, words: int = 0) -> list
             f"hy_nonzero({values} + i * {literal(apart)} + w * {STEPS}, {count});"]
 
 
-def sums(name: str, lanes: int, at: Sequence[int | str], to: Sequence[int | str], line: int | str, more: bool,
+def sums(name: str, lanes: int, at: Sequence[int | str], to: Sequence[int | str], line: Int | str, more: bool,
          prefetches: Sequence[Prefetch], longs: Sequence[str] = (), before: Sequence[str] = ()) -> str:
     """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C:
     where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. prefetches: rows
