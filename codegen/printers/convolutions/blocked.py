@@ -135,7 +135,8 @@ class Direct(Packed):
               partial: list[int], own: bool = False) -> Stmt:
         """A tile's function; own: each filter reads the channels of its own group alone."""
         vectors, T, again = len([p for p in partial if p >= 0]), self.how.number, self.joined > 1 and not own
-        parts = self._parts_of(run, len(pixels) * vectors)
+        # as many as whole tiles have: equal filters give the same bits, wherever they are
+        parts = self._parts_of(run, len(pixels) * (self.width // self.lanes))
         sums = [Sums([self.how.spread.format(x) for x in numbers],
                      [self.how.load.format(f"W + {t * self.width + j * self.lanes}") for j in range(vectors)],
                      self.how, f"_{t}" if t else "") for t in range(parts)]
