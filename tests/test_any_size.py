@@ -221,7 +221,7 @@ def test_calls_of_many_sizes_are_forgotten():
     for n in range(2, any_size.MOST + 60):
         assert f(nd.ones((n,))).shape == (n,)
     assert len(f._engine.entries) <= any_size.MOST + 4
-    assert len(f._engine._guards) <= any_size.MOST + 4
+    assert len(f._engine.entries.guards) <= any_size.MOST + 4
 
 
 # ---- the user's objects

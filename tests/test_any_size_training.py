@@ -269,10 +269,10 @@ def test_a_step_with_many_lengths_keeps_its_memory():
     for n in [*range(2, 32)] * 4:
         step(nd.ones((n, 4)))
     engine = step._engine
-    before = len(engine.entries), len(engine._guards), len(engine.cache_misses)
+    before = len(engine.entries), len(engine.entries.guards), len(engine.cache_misses)
     for n in [*range(2, 32)] * 20:
         step(nd.ones((n, 4)))
-    assert (len(engine.entries), len(engine._guards), len(engine.cache_misses)) == before
+    assert (len(engine.entries), len(engine.entries.guards), len(engine.cache_misses)) == before
     check_shared(step, 2)
 
 

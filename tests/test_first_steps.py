@@ -12,7 +12,7 @@ from hybrid.buffers.array import wrap
 from hybrid.base.device import find_cupy
 from hybrid.gluon import nn
 from hybrid.runtime import launcher
-from hybrid.runtime.cpu import Bound
+from hybrid.runtime.bound import Bound
 from hybrid.base.pytree import flatten
 from .test_training_step import LOSS, RESULTS, data, net_of, train, weights
 

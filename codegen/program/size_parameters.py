@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Iterable, Iterator
 
 from hybrid.ir import Node
-from hybrid.ir.size import Dim, Int, dims, fixed, hint, prefixed
+from hybrid.ir.dimension import prefixed
+from hybrid.ir.size import Dim, Int, dims, fixed, hint
 
 PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
 

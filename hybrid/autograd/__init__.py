@@ -5,7 +5,7 @@ from typing import Any, ContextManager, Sequence
 
 from . import history, traced_function, traced_grad
 from .traced_rows import SPARSE
-from ..buffers.array import NDArray, collect, full_like, wrap
+from ..buffers.array import NDArray, full_like, wrap
 from .dispatch import apply_program
 from ..base import pending
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
@@ -13,7 +13,7 @@ from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
 from ..passes.partition import of_heads
 from ..base.scope import SCOPE
-from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
+from ..buffers.tape import Entry, Slot, collect, flags, rows_wanted, wanted
 from ..buffers.writes import since
 
 

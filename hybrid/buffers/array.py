@@ -1,20 +1,20 @@
 """NDArray: an array on a device. Operators and methods are attached in methods.py, from the registry."""
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base import dtype as dt, pending
 from . import evict
-from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy, on
-from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError, user_location
+from ..base.device import Context, array_module, check_dtype, current_context, find_cupy, on
+from ..base.errors import DeviceError, DTypeError, HybridError, ShapeError, user_location
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
 from .evict import EVICTED, REBINDS
-from .foreign import as_numpy, capsule_of
-from .tape import Slot
+from .foreign import capsule_of
+from .moving import assignable, beside, from_python, move
+from .tape import Slot, collect, idle_gradient
 from .derived import TOKENS, shared, written
 from .writes import note
 
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
 # what is in the slot of an array's buffer; AttributeError where it is empty
 _BUFFER = evict.Held.__dict__["_data"].__get__
-# by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
-_IDLE: dict[int, tuple[Any, Any]] = {}
 
 
 class NDArray(evict.Held):
     """An array of numbers on a device, with MXNet's methods.
 
-    ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it
-    out.
+    ``shape``, ``dtype`` (a NumPy type), ``ctx``. ``nd.array``, ``nd.zeros``, … make one; ``asnumpy()`` copies it out.
 
     >>> from hybrid import nd
     >>> nd.array([[1, 2], [3, 4]]).sum().asscalar()
@@ -61,19 +58,16 @@ class NDArray(evict.Held):
     def grad(self) -> Self | Any:
         """The gradient that ``backward`` wrote; None where none is kept."""
         if self._ag is None or self._ag.grad is None:
-            owner, idle = _IDLE.get(id(self), (None, None))
-            return idle if owner is not None and owner() is self else None
+            return idle_gradient(self)
         if self._ag.lost:
             raise HybridError(f"{user_location()}: this gradient was used up inside a compiled step and never written "
-                              f"to memory: return "
-                              "it from the step "
-                              "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
+                              "to memory: return it from the step (x.grad or p.grad() inside the hybridized function), "
+                              "or call the step without hybridize")
         return self._ag.grad
 
     @property
     def _fresh_grad(self) -> bool:
-        """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set
-        it."""
+        """Whether ``backward`` wrote the gradient since this was set to False; programs for MXNet read and set it."""
         pending.settle("whether a gradient is new was asked")
         return self._ag is not None and self._ag.fresh
 
@@ -119,7 +113,7 @@ class NDArray(evict.Held):
         raw = self._data
         if pending.PUT_OFF[0]:
             pending.before_write(raw)
-        raw[...] = value if type(raw) is np.ndarray else _beside(value, self._ctx)
+        raw[...] = value if type(raw) is np.ndarray else beside(value, self._ctx)
         self._bump()
 
     # ---- out of here
@@ -248,24 +242,19 @@ class NDArray(evict.Held):
     def __setitem__(self, key: Any, value: Any) -> None:
         raw = value._data if isinstance(value, NDArray) else value
         if isinstance(value, NDArray) and value._ctx != self._ctx:
-            raw = _move(raw, self._ctx, False)
-        if raw is None or isinstance(raw, (str, bytes, dict)):
-            raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
+            raw = move(raw, self._ctx, False)
+        raw = assignable(key, raw)
         own = self._data                                     # held until the write is noted
         if pending.PUT_OFF[0]:
             pending.before_write(own)
         if type(own) is not np.ndarray:
-            raw = _beside(raw, self._ctx)
+            raw = beside(raw, self._ctx)
         key = check_key(key, self.shape)
-        if isinstance(raw, (list, tuple)) and len(raw) == 1:
-            raw = np.asarray(raw[0])
-        if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
-            raw = raw.reshape(())
         try:
             own[plain_key(key)] = raw
         except (ValueError, TypeError, IndexError) as err:
-            raise (IndexError if isinstance(err, IndexError)
-                   else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
+            kind = IndexError if isinstance(err, IndexError) else ShapeError
+            raise kind(f"assignment to an array of shape {self.shape}: {err}") from None
         self._bump()
 
     # ---- copies
@@ -277,12 +266,12 @@ class NDArray(evict.Held):
     def copyto(self, other: Any) -> Any:
         """Copy into another array, or onto a device."""
         if isinstance(other, Context):
-            return wrap(_move(self._data, other, True), other, type(self))
+            return wrap(move(self._data, other, True), other, type(self))
         if not isinstance(other, NDArray):
             raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
         if other.shape != self.shape:
             raise ShapeError(f"copyto: the target has shape {other.shape}, this array {self.shape}")
-        other._write(_move(self._data, other._ctx, False))
+        other._write(move(self._data, other._ctx, False))
         return other
 
     def as_in_context(self, context: Context) -> Self:
@@ -320,8 +309,7 @@ class NDArray(evict.Held):
 
     # ---- gradients
     def attach_grad(self, grad_req: str = "write", stype: Any = None) -> None:
-        """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless
-        given."""
+        """Collect gradients here: write, add or null. stype: the gradient's storage type, this array's unless given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
         collect(self, zeros_like(self, stype or self.stype), grad_req)
@@ -337,17 +325,6 @@ class NDArray(evict.Held):
         if self._ag is not None and self._ag.grad is not None:
             self._ag.grad._write(0)
             self._ag.lost = False
-
-
-def collect(x: NDArray, grad: Any, req: str) -> None:
-    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
-    there to be read."""
-    pending.settle("an array was told to collect a gradient")
-    x._ag = Slot(grad=grad, req=req) if req != "null" else None
-    if req == "null":
-        _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]
-    elif _IDLE:
-        _IDLE.pop(id(x), None)
 
 
 def _unpickle(cls: type, state: Any) -> Any:
@@ -396,20 +373,6 @@ def full_like(x: NDArray, value: Any) -> Any:
         return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
 
 
-def _beside(value: Any, ctx: Context) -> Any:
-    """A value to assign on a device: CuPy takes its own arrays and numbers there, no NumPy arrays and no lists."""
-    return _move(np.asarray(value), ctx, False) if isinstance(value, (np.ndarray, list, tuple)) else value
-
-
-def _move(raw: Any, ctx: Context, copy: bool) -> Any:
-    xp = array_module(ctx)
-    if xp is np:
-        host = raw if isinstance(raw, np.ndarray) else raw.get()
-        return aligned_copy(host) if copy else host
-    with xp.cuda.Device(ctx.device_id):
-        return xp.array(raw) if copy else xp.asarray(raw)
-
-
 def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any = None) -> Any:
     """An array from numbers, nested lists, NumPy, CuPy or DLPack arrays.
 
@@ -427,24 +390,10 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any =
         raw = source if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
         wanted = dt.as_dtype(dtype, raw.dtype)
     else:
-        raw, wanted = _from_python(source, dtype)
+        raw, wanted = from_python(source, dtype)
     if wanted not in dt.SUPPORTED:
         raise DTypeError(f"dtype {wanted} is not supported; known: {', '.join(map(dt.name, dt.SUPPORTED))}")
     if ctx.device_type == "gpu":
         check_dtype(wanted, ctx)
-    moved = _move(raw, ctx, True)
+    moved = move(raw, ctx, True)
     return wrap(moved if moved.dtype == wanted else moved.astype(wanted), ctx, cls or NDArray)
-
-
-def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
-    wanted = dt.as_dtype(dtype)
-    nested = [x.asnumpy() if isinstance(x, NDArray) else x
-              for x in source] if isinstance(source, (list, tuple)) else source
-    try:
-        raw = (as_numpy(nested).astype(wanted) if hasattr(type(nested), "__dlpack__")
-               else np.array(nested, dtype=wanted))
-    except OverflowError:                                    # -1 in uint8: around, as in C
-        raw = np.array(nested).astype(wanted)
-    except (ValueError, TypeError) as err:
-        raise AttributeValueError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
-    return raw, wanted

@@ -1,6 +1,7 @@
 """The tape: what autograd remembers of recorded calls."""
 from __future__ import annotations
 
+import weakref
 from contextlib import ContextDecorator
 from typing import Any, Callable, Sequence
 
@@ -10,6 +11,8 @@ from ..passes.differentiate import reaches
 from ..base.scope import SCOPE
 from .writes import CLOCK
 
+# by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
+_IDLE: dict[int, tuple[Any, Any]] = {}
 Runner = Callable[[Program, list[Any]], list[Any]]
 
 
@@ -51,6 +54,23 @@ class Slot:
         self.parts: dict[int, tuple[Any, Any]] = {}
         # whether backward has written grad since an optimizer used it
         self.fresh = False
+
+
+def collect(x: Any, grad: Any, req: str) -> None:
+    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
+    there to be read."""
+    pending.settle("an array was told to collect a gradient")
+    x._ag = Slot(grad=grad, req=req) if req != "null" else None
+    if req == "null":
+        _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]          
+    elif _IDLE:
+        _IDLE.pop(id(x), None)
+
+
+def idle_gradient(x: Any) -> Any:
+    """The gradient of an array with grad_req "null", which nothing is written to; None where there is none."""
+    owner, idle = _IDLE.get(id(x), (None, None))
+    return idle if owner is not None and owner() is x else None
 
 
 class flags(ContextDecorator):  # noqa: N801  it is called as a function is

@@ -21,7 +21,8 @@ from ..graph.symbol import Symbol, known, var
 from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
-from ..jit.trace import Hybridized, Trace, _active
+from ..jit.trace import Hybridized
+from ..jit.trace_state import Trace, active
 from ..base.pytree import flatten, unflatten
 from .blame import blame
 from .block import BLOCK_VERSION, Block
@@ -153,7 +154,7 @@ class HybridBlock(Block[Result]):
         if self._reg_params:
             self._infer_own(*args, **kwargs)
         trace = Trace(getattr(first_array(args), "context", current_context()), False)
-        with autograd.pause(), _active(trace):
+        with autograd.pause(), active(trace):
             leaves: list[Any] = []
             structure = flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
             inputs = [trace.variable(f"data{i}", None, x.shape, x._data.dtype) for i, x in enumerate(leaves)]

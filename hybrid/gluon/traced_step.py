@@ -43,7 +43,7 @@ def arrays_of(optimizer: Any, weight: Any, state: Any) -> list[Any]:
 
 
 class Update:
-    """The part of a Trainer that a trace depends on, as a Block is one (see Hybridized._note_blocks)."""
+    """The part of a Trainer that a trace depends on, as a Block is one (see jit.used_blocks)."""
     counted = (VERSION,)
 
     def __init__(self, trainer: Any):
@@ -78,19 +78,23 @@ class Update:
         return same
 
 
+def _refuse_elsewhere(trace: Any, trainer: Any) -> None:
+    """Refuses a Trainer whose step is not all on the trace's device; one that shares states out runs as plain
+    Python."""
+    if len(trainer._contexts) != 1 or trainer._contexts[0] != trace.ctx:
+        raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters "
+                          f"are on {', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
+    if trainer._own_store is not None:
+        raise HybridError(f"{user_location()}: gradients go through a kvstore of type {trainer._own_store.type!r}, "
+                          "whose code cannot be compiled: call trainer.step outside of the hybridized function")
+    if trainer._shards is not None:
+        trace.plain_only("updates a share of the parameters on each rank (shard_states)")
+
+
 def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     """One update of all parameters in the active trace."""
     trace = tracing()
-    if len(trainer._contexts) != 1 or trainer._contexts[0] != trace.ctx:
-        raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters "
-                          f"are on "
-                          f"{', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
-    if trainer._own_store is not None:
-        raise HybridError(f"{user_location()}: gradients go through a kvstore of type {trainer._own_store.type!r}, "
-                          f"whose code cannot be compiled: call "
-                          "trainer.step outside of the hybridized function")
-    if trainer._shards is not None:
-        trace.plain_only("updates a share of the parameters on each rank (shard_states)")
+    _refuse_elsewhere(trace, trainer)
     trainer._rescale(hint(batch_size))
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:

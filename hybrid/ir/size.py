@@ -8,73 +8,15 @@ elsewhere it raises ``Specialised``, and the caller compiles for one concrete si
 from __future__ import annotations
 
 import math
-import threading
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Callable, Iterator, Mapping, Union
+from typing import Any, Callable, Mapping, Union
 
 from ..base import indexing
 from ..base.errors import user_location
-
-
-class Specialised(Exception):
-    """A number is needed where a size is known only when the program is called."""
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A named dimension: the least and the greatest value that a program is made for, and the value at trace."""
-    name: str
-    low: int = 2
-    high: int = 1 << 30
-    hint: int = 64
-    serial: int = 0                  # number of the trace that made it: dimensions of two traces are never equal
-
-
-@dataclass(frozen=True)
-class Part:
-    """An atom that is no plain dimension: ``/`` is a // b, ``%`` is a % b, ``<`` is min(a, b), ``>`` is max(a, b)."""
-    kind: str
-    a: "Int"
-    b: "Int"
-
+from .dimension import ASKED, Dim, Part, Specialised, answering
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
 Terms = tuple[tuple[tuple[Atom, ...], int], ...]
-
-
-class _Asked(threading.local):
-    answer: "Callable[[str, Size, bool], bool] | None" = None
-    traced = False                                           # whether the user's code runs
-    prefix = ""                                              # of names of dimensions
-
-
-_asked = _Asked()
-
-
-@contextmanager
-def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool = False) -> Iterator[None]:
-    """Scope in which comparisons that ranges do not decide go to ``answer(kind, expression, answer at the hint)``,
-    where kind is ``==`` or ``<`` of a comparison with 0. None: they raise ``Specialised``. traced: the user's code
-    runs; ``str(size)`` then raises, as the code could branch on the text."""
-    before = _asked.answer, _asked.traced
-    _asked.answer, _asked.traced = answer, traced
-    try:
-        yield
-    finally:
-        _asked.answer, _asked.traced = before
-
-
-@contextmanager
-def prefixed(prefix: str) -> Iterator[None]:
-    """Scope in which names of dimensions are written with a prefix, so that none is that of a variable in a printed
-    program."""
-    before, _asked.prefix = _asked.prefix, prefix
-    try:
-        yield
-    finally:
-        _asked.prefix = before
 
 
 class Size:
@@ -174,7 +116,7 @@ class Size:
         return sum(c * math.prod(_valued(a, dims) for a in m) for m, c in self.terms)
 
     def __repr__(self) -> str:
-        if _asked.traced:                                    # Python code may go by it
+        if ASKED.traced:                                    # Python code may go by it
             raise Specialised(f"{user_location()}: the size {self.c_text()} is shown as text")
         return self.c_text()
 
@@ -205,7 +147,7 @@ def _text(terms: Terms) -> str:
 
 def _atom_text(a: Atom) -> str:
     if isinstance(a, Dim):
-        return f"{_asked.prefix}{a.name}"
+        return f"{ASKED.prefix}{a.name}"
     if a.kind in "/%":
         return f"({_number_text(a.a)} {a.kind} {_number_text(a.b)})"
     x, y = _number_text(a.a), _number_text(a.b)
@@ -370,7 +312,7 @@ def _at_least(x: Size, n: int) -> bool:
 
 def surely(question: Callable[[], bool]) -> bool:
     """Whether ``question()`` is proved to be true; False if it is false or undecided."""
-    with answering(None, _asked.traced):
+    with answering(None, ASKED.traced):
         try:
             return bool(question())
         except Specialised:
@@ -399,9 +341,9 @@ def _is_negative(x: Int) -> bool:
 
 
 def _ask(kind: str, x: Size, answer: bool) -> bool:
-    if _asked.answer is None:
+    if ASKED.answer is None:
         raise Specialised(f"whether {x.c_text()} {kind} 0")
-    return _asked.answer(kind, x, answer)
+    return ASKED.answer(kind, x, answer)
 
 
 # ---- what callers use

@@ -172,12 +172,12 @@ class AnySize:
 
     def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
         entry = family.at(values)
-        owner._guards.setdefault(plain, []).append(entry.guard)
+        owner.entries.guards.setdefault(plain, []).append(entry.guard)
         owner.entries[(*plain, entry.stamp)] = family.calls[(*plain, entry.stamp)] = entry
         if len(family.calls) > MOST:
             gone, _ = family.calls.popitem(last=False)
             owner.entries.pop(gone, None)
-            owner._guards.pop(gone[:-1], None)
+            owner.entries.guards.pop(gone[:-1], None)
         return entry
 
     def _wanted(self, kind: Any, version: Any, shapes: list[Shape], axes: Any) -> list[Shape] | None:

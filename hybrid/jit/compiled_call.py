@@ -33,13 +33,11 @@ class Entry:
     """A compiled signature: the program, what its inputs are, how its results are put together."""
 
     def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any,
-                 written: Sequence[int] = (),
-                 assigned: Sequence[Any] = ()):
+                 written: Sequence[int] = (), assigned: Sequence[Any] = ()):
         self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
         self.name = program.memo.get("name", "")
         self.written = tuple(written)                   # inputs that the traced code changed in place
-        # what each call does with results beside giving them back (changes.py)
-        self.assigned = tuple(assigned)
+        self.assigned = tuple(assigned)                 # what each call does with results (changes.py)
         self.once = ""                                  # what makes it right for one call alone
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self.outside: dict[str, str] = {}               # what of the machine its code read, and where
@@ -51,11 +49,10 @@ class Entry:
         self.structure, self.picks = structure, picks
         self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
         self.steps = list(trace.steps)
-        # (what stands for an array that collects a gradient, whether the gradient is new for a Trainer, whether it is
-        # used up and not written)
         self.demands = list(trace.demands)              # which the last output of the program tells of
         self.watches = list(trace.watches)              # (watches.py) and the number of their first output
         self.watched, self.names = 0, set(trace.names)
+        # (the array that collects it, whether it is new for a Trainer, whether it is used up and not written)
         self.gradients = [(trace.holders[trace.gradients[i]], i not in trace.used_up and i not in trace.kept,
                            i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
@@ -70,12 +67,17 @@ class Entry:
             if trace.compiled:
                 runtime.compile(program, self.ctx)
         self._waits = not self.recorded                  # until it is seen to be compiled
+        self._note_ways(program)
+        self._nothing_seen()
+
+    def _note_ways(self, program: Program) -> None:
+        """Which fast paths there may be."""
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
         # drawn nor anything done afterwards;
-        own = (bool(picks) and picks == [("output", k) for k in range(len(picks))]
+        own = (bool(self.picks) and self.picks == [("output", k) for k in range(len(self.picks))]
                and set(program.outputs).isdisjoint(program.inputs)
-               and not draws and not self.after and not self.assigned and not self.demands
+               and not self.draws and not self.after and not self.assigned and not self.demands
                and not self.watches)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
@@ -83,20 +85,20 @@ class Entry:
         self.views: dict[int, tuple[str, int, list[Any]]] = {}
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.frozen)
-        self.single = self.whole and structure == LEAF
-        # whether the traced code changed something outside of it, or called a function with a cache
-        self.leaves_traces = False
+        self.single = self.whole and self.structure == LEAF
+
+    def _nothing_seen(self) -> None:
+        """What is noted later: by the trace, and by calls."""
+        self.leaves_traces = False                      # whether the code changed something or called a cached one
         self.family: Any = None                         # the program for any size that this is one size of
         self.guard: Guard = NOTHING
-        # what the traced code read of Python's objects (free_variables.py)
-        self.stamp: Any = None
+        self.stamp: Any = None                          # what the code read of Python's objects (free_variables.py)
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no fast path took
         self.bound: Any = None
         self.changes = 0
         self.seen = self.checked = self.collected = self.marked = -1
-        # of the captured inputs, as long as ``collected`` is the count of rebinds
-        self.arrays: list[NDArray] = []
+        self.arrays: list[NDArray] = []                 # captured, as long as ``collected`` is the count of rebinds
 
     def look_at(self, views: dict[int, tuple[str, int, list[Any]]]) -> None:
         """Give views of inputs or of other results back in the place of some results, as plain Python does."""

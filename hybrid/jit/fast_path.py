@@ -16,7 +16,7 @@ from ..base.pytree import LEAF, unflatten
 from ..runtime import launcher
 
 if TYPE_CHECKING:
-    from ..runtime.cpu import Bound
+    from ..runtime.bound import Bound
     from .free_variables import Guard
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c

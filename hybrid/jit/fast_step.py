@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from ..buffers.array import REBINDS, NDArray
 from ..buffers.derived import WATCHED
+from ..base.scope import SCOPE
 from ..buffers.writes import CLOCK
+from .fast_path import make_fast_path
 
 if TYPE_CHECKING:
     from .compiled_call import Entry
+    from .used_blocks import UsedBlocks
 
 # whether something that the trace depends on, and that no counter tells of, is as it was
 Holds = Callable[[], bool]
@@ -59,3 +62,21 @@ def _noted(entry: Entry) -> Callable[[], None]:
         group.enlist()
         were_written()
     return noted
+
+
+def way_into(entry: Entry, arguments: Sequence[NDArray], form: Any, used: UsedBlocks, own: Any,
+             ) -> Callable[..., Any] | None:
+    """A fast path into a compiled call, if there are counters that say when it ends. used: the Blocks that the code
+    met; own: the owner's counters. form: of arguments that are no plain arrays by position."""
+    counters = used.counters(own)
+    if entry.tells_apart and len(arguments) > 1:               # that way does not see an array that is given twice
+        return None
+    if counters is None or not arguments or entry.guard.stamp() != entry.stamp or entry.bind() is None:
+        return None
+    holds = used.holds()
+    step = step_call(entry, arguments, holds) if entry.is_step else None
+    if step is None and (entry.is_step or holds) or entry.cls is None:
+        return None
+    fast = make_fast_path(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
+                          form, step)
+    return fast if entry.numbers is None or fast is None else entry.numbers.computing(fast)

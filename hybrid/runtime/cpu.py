@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
@@ -12,11 +11,12 @@ from ..base import forking
 from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
+from .bound import Bound
 from . import buffers, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain, warmed
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
-from .prepacked import Prepared, buffer_of, fits, prepared
+from .prepacked import buffer_of, fits, prepared
 from .recipe import Recipe
 from .report import Report
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from .build import Built
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
-MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
-MOST_RESULTS = 64                    # of a launcher
 
 
 def _build(planned: "Planned") -> "Built":
@@ -188,7 +186,7 @@ class CpuProgram:
             table[slot] = keep[-1]
         self._net(table)
 
-    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: "Bound | None" = None) -> "Bound | None":
+    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Bound | None = None) -> Bound | None:
         """The program with some inputs (parameters; raw arrays, or objects that hold one) kept between calls; None when
         one of them cannot be used in place (then call the program itself). old: an earlier one, whose prepared values
         may still be right.
@@ -226,133 +224,6 @@ class CpuProgram:
         for slot, i, shape in self._updates:
             originals[slot][...] = at(i).reshape(shape)
         return out
-
-
-class Bound:
-    """A program whose fixed inputs (parameters) keep their addresses between calls: the fast way in.
-
-    ``bound(a, b)`` takes the remaining inputs in slot order. Where the fixed arrays are replaced, another one is made
-    (``CpuProgram.bind``): this one does not change, so that a call in another thread keeps what it reads.
-    """
-
-    from_buffer = staticmethod(_from_buffer)
-    empty = staticmethod(buffers.empty)
-
-    def __init__(self, program: CpuProgram, fixed: dict[int, np.ndarray], values: Prepared | None):
-        self.program = program
-        self._fixed, self._prepared = fixed, values
-        self._free = [i for i in range(program.given) if i not in fixed and i not in program._unread]
-        self._checks = [(i, *program._inputs[i]) for i in self._free]
-        self._finished = program._simple or not program._results and not program._updates
-        self._writes_given = not program._written.isdisjoint(self._free)
-        self._first = len(program._inputs) + len(program._constants)
-        added = [*(values.values if values is not None else []), *program._constants]
-        # slots and arrays that are the same in each call
-        self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]
-        self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
-        self._tables: list[Any] = []
-        # the next call is the last that goes this way: a launcher with an arena of its own is there
-        self._once = False
-        self._launched: Any = launcher.later                     # the launcher of ``launched``
-        self._launchers = launcher.Made()
-        self.calls = 0                                           # that went another way
-
-    def _table(self) -> tuple[Any, Any]:
-        arena = self.program._arena()
-        table = _new("void *[]", self.program._arena_slot + 1)
-        for i, pointer in self._keep:
-            table[i] = pointer
-        table[self.program._arena_slot] = _from_buffer(arena)
-        return table, arena
-
-    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
-                 places: tuple[Any, ...] = (),
-                 form: Any = None, step: Any = None) -> Any:
-        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is
-        none. kind: whether it gives one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone.
-        places: variables that must be what they are (hybrid/jit/free_variables.py). form: of the arguments
-        (hybrid/base/pytree.py), None for arrays by position. step: what it does beside that (hybrid/jit/fast_step.py).
-        """
-        program = self.program
-        own = program.recipe.own_results()
-        if (own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given
-            or program._arena_slot > MAX_LAUNCHER_SLOTS or program.patience.left):
-            return None
-        launcher.prepare()                                       # a process that was to make it may have ended
-        if launcher.coming():
-            return launcher.later
-        made = launcher.load()
-        if made is None:
-            return None
-        net = int(_ffi.cast("uintptr_t", program._net))
-        outputs = tuple((slot, *spec) for (slot, _), spec in zip(program._results, own))
-        allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)
-        found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes,
-                     tuple((i, shape, d) for i, shape, d in self._checks),
-                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step,
-                     program._lib)
-        self._once = True
-        self._tables.clear()
-        self._launchers.add(bool(counters), found)               # with and without counters
-        return None if self.changed() else found
-
-    def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
-        """What a launcher, made at the first call, gives; None where the slow path must be taken."""
-        if self._launched is launcher.later:
-            self._launched = self.launcher(cls, ctx, scope, scope.training, (), kind)
-        found = self._launched
-        return found(*arguments) if found is not None else None
-
-    def uses(self) -> int:
-        """How often it was called."""
-        return self.calls + self._launchers.calls()
-
-    def changed(self) -> bool:
-        """Whether values that were prepared are of parameters as they were before a change."""
-        return self._prepared is not None and self._prepared.token.stale
-
-    def evicted(self) -> int:
-        """Bytes of parameters whose buffers are evicted now, because prepared values hold them."""
-        return self._prepared.evicted() if self._prepared is not None else 0
-
-    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
-        """Outputs; None when an array does not fit (shape, dtype, layout) and the slow path must be taken."""
-        tables = self._tables
-        self.calls += 1
-        try:
-            entry = tables.pop()
-        except IndexError:
-            entry = self._table()
-        table = entry[0]
-        try:
-            for (i, shape, dtype), a in zip(self._checks, arrays):
-                if a.shape != shape or a.dtype != dtype:
-                    return None
-                table[i] = _from_buffer(a,
-                                        require_writable=i in self.program._written) if self._writes_given else _from_buffer(a)  # noqa: E501
-        except (ValueError, BufferError):                        # not contiguous, or not to be written
-            return None
-        fresh = [buffers.empty(shape, dtype) for shape, dtype in self.program._new]
-        at = self._first
-        for a in fresh:
-            table[at] = _from_buffer(a)
-            at += 1
-        if self.program.patience.left:
-            self.program.patience.run(lambda: self.program._net(table), entry, fresh, arrays, self)
-        else:
-            self.program._net(table)
-        if self._once:
-            self._once = False
-            tables.clear()
-        elif self.program.one_of_many:                           # the next call may be of another size
-            self.program._arenas.append(entry[1])
-        else:
-            tables.append(entry)
-        return fresh if self._finished else self._rest(arrays, fresh)
-
-    def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
-        given = {**self._fixed, **dict(zip(self._free, arrays))}
-        return self.program.finish(given, fresh)
 
 
 def _prepare_plan(whole: "Planned") -> "Planned":

@@ -17,7 +17,7 @@ from ..graph.node_notes import detached
 from ..graph.symbol import Symbol
 from ..ir import Node
 from ..ir.vjp import register_grad
-from ..jit.trace import Trace, _active, _finish
+from ..jit.trace_state import Trace, active, finish_parameters
 from ..jit.watches import show
 
 _serials = itertools.count(1)
@@ -86,13 +86,13 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     trace = Trace(ctx, SCOPE.training)
     trace.given, trace.transformed = list(arrays), True
     trace.np_semantics = any(getattr(a, "np_semantics", False) for a in arrays)
-    with _active(trace):
+    with active(trace):
         symbols = [trace.variable(f"data{i}", None, a.shape, a._data.dtype) for i, a in enumerate(arrays)]
         results = [trace.capture(x) if isinstance(x, NDArray) else x for x in fn(*symbols)]
-    _finish(trace)
+    finish_parameters(trace)
     if trace.changed():
         raise HybridError("a transformed function changes an array in place: return the new value instead")
-    with _active(trace):
+    with active(trace):
         watched = [detached(s._one()) for w in trace.watches for s in w.values]
     group = Symbol([*(s._one() for s in results), *watched])
     program, draws = lower(group, trace.variables, trace.train, trace.stateful)

@@ -31,7 +31,7 @@ class Call(NamedTuple):
     def lead(self, front: Callable[[Any], Any]) -> None:
         """Install a fast path by which the next such call goes directly to the Track. front(places): makes it; it is
         valid while the places (free_variables.py) hold the same values."""
-        counters, used = self.engine.counters, self.engine._used
+        counters, used = self.engine.counters, self.engine.used.blocks
         if counters is not None and not used and self.version == self.engine.rounds.number(self.engine):
             every = (*counters, CASTS_VERSION, used)
             self.engine._ways.add(self.engine.rounds, front(tuple((c, None, tuple(c)) for c in every)))
@@ -209,7 +209,7 @@ class Root(Node):
         """A number for the state of all that the block's traces depend on: another one whenever it may differ from the
         last one's."""
         counters = engine.counters
-        counts = -1 if counters is None or engine._used else sum([c[0] for c in counters]) + CASTS_VERSION[0]
+        counts = -1 if counters is None or engine.used.blocks else sum([c[0] for c in counters]) + CASTS_VERSION[0]
         if counts < 0 or counts != self._counts:
             version = engine.version()
             if version != self._version:

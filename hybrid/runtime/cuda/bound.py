@@ -167,7 +167,7 @@ class Bound:
     # ---- the C launcher
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
                  places: tuple[Any, ...] = (), form: Any = None, step: Any = None) -> Any:
-        """A launcher (launcher.c) of this program; see ``hybrid.runtime.cpu.Bound.launcher``."""
+        """A launcher (launcher.c) of this program; see ``hybrid.runtime.bound.Bound.launcher``."""
         program, own = self.program, self._own
         if (len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given or config.cuda_sync()
                 or self._entries > MOST_SLOTS):

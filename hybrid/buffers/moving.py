@@ -1,0 +1,53 @@
+"""Raw arrays: made of Python's numbers, and moved between devices."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import dtype as dt
+from ..base.device import Context, aligned_copy, array_module
+from ..base.errors import AttributeValueError
+from . import evict
+from .foreign import as_numpy
+
+
+def beside(value: Any, ctx: Context) -> Any:
+    """A value to assign on a device: CuPy takes its own arrays and numbers there, no NumPy arrays and no lists."""
+    return move(np.asarray(value), ctx, False) if isinstance(value, (np.ndarray, list, tuple)) else value
+
+
+def move(raw: Any, ctx: Context, copy: bool) -> Any:
+    """A raw array on a device: itself where it is there already and no copy is asked for."""
+    xp = array_module(ctx)
+    if xp is np:
+        host = raw if isinstance(raw, np.ndarray) else raw.get()
+        return aligned_copy(host) if copy else host
+    with xp.cuda.Device(ctx.device_id):
+        return xp.array(raw) if copy else xp.asarray(raw)
+
+
+def assignable(key: Any, value: Any) -> Any:
+    """A value for ``x[key] = value``: what has one element has no axes, as y[1] of one axis has the shape (1,), and
+    x[0, 0] = y[1] is meant. TypeError for what is no number or array."""
+    if value is None or isinstance(value, (str, bytes, dict)):
+        raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {value!r:.60}")
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        value = np.asarray(value[0])
+    return value.reshape(()) if getattr(value, "size", 0) == 1 and value.ndim else value
+
+
+def from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+    """A raw array of numbers or nested lists, and its dtype."""
+    wanted = dt.as_dtype(dtype)
+    nested = [x.asnumpy() if isinstance(x, evict.Held) else x     # type: ignore[attr-defined]
+             
+              for x in source] if isinstance(source, (list, tuple)) else source
+    try:
+        raw = (as_numpy(nested).astype(wanted) if hasattr(type(nested), "__dlpack__")
+               else np.array(nested, dtype=wanted))
+    except OverflowError:                                    # -1 in uint8: around, as in C
+        raw = np.array(nested).astype(wanted)
+    except (ValueError, TypeError) as err:
+        raise AttributeValueError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
+    return raw, wanted
