@@ -37,6 +37,8 @@ FEW, DEEPER = 32, 8             # dot products are used for at most FEW rows, if
 BLOCK = 32 << 10                # bytes of the columns of a panel in one block of the depth
 WHOLE = 64 << 10                # bytes of a panel up to which its depth is one block
 LONGEST = 4096                  # steps of a block where columns are read in place
+DEEP = 8192                     # steps above which a block has DIGITS of them: longer sums lose digits of float32
+DIGITS = 512
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
 PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
@@ -186,11 +188,12 @@ class Contraction(Zeros):
         """Panels of columns, each with all rows in tiles of two heights."""
         tile = self._tile_of(m)
         step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
-        self.lay(m, tile, LONGEST)
+        most = DIGITS if self.d == np.float32 and may_exceed(depth, DEEP) else LONGEST
+        self.lay(m, tile, most)
         self.direct = None if self.any else (
             self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
         if not self.direct:
-            self.lay(m, tile, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step)
+            self.lay(m, tile, min(most, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step))
         self.dots = self._along_depth_too(m)
         self.cut = Cut("rows_", "(each_ - 1)", "tiles_", "full_") if self.any else Cut.even(rows, self.most)  # type: ignore[arg-type]
         own: Int = self.cut.size if not self.any and not self.cut.longer else 1 if same(rows, 1) else size(
