@@ -111,16 +111,6 @@ def unmasked(body: Iterable[Stmt]) -> list[Stmt]:
     return copies(body, 0)
 
 
-def copied_text(body: Iterable[Stmt], q: int) -> list[str]:
-    """The text of ``copies``."""
-    return lines(copies(body, q))
-
-
-def masked_text(body: Iterable[Stmt]) -> list[str]:
-    """The text of ``masked``."""
-    return lines(masked(body))
-
-
 def jammed(v: Var, body: Iterable[Stmt], lanes: int, unroll: int) -> list[Stmt]:
     """Statements with loops in them for ``unroll`` vectors that go through the loops together."""
     body = tuple(body)
