@@ -101,6 +101,7 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         # of plain NumPy arrays some functions give the very same back
         return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
     module, _, last = name.replace("np", "hybrid.numpy", 1).rpartition(".")
+    function.of_numpy = fn                               # type: ignore[attr-defined]  # which it calls
     return named(function, last, module, f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n"
                                          f"{fn.__doc__ or ''}")
 

@@ -126,7 +126,8 @@ def documented() -> dict[str, Callable[..., Any]]:
     """What the reference lists: the public functions of ``np``, and NumPy's own whose results are changed here."""
     changed: dict[str, Callable[..., Any]] = {
         n: f for n in signatures.of_numpy()
-        if (f := getattr(hybrid.np, n, None)) is not None and f.__module__ == hybrid.np.__name__}
+        if (f := getattr(hybrid.np, n, None)) is not None and f.__module__ == hybrid.np.__name__
+        and not hasattr(f, "of_numpy")}
     return np_functions() | changed
 
 
