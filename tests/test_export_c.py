@@ -290,7 +290,7 @@ int main() {
   std::array<float, 6> y{};
   mlp::model model("mlp.weights", 1);
   model.run(x, y);
-  std::printf("%.6f\\n", y[0]);
+  std::printf("%.9g\\n", y[0]);
   try { model.run(std::vector<float>(3), y); } catch (const std::length_error &e) { std::puts(e.what()); }
   try { mlp::model other("none"); } catch (const mlp::error &e) {
     std::puts(e.what());

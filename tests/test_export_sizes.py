@@ -148,7 +148,7 @@ int main() {
   net::model model("net.weights", 2);
   std::vector<float> x(3 * 144, 0.5f), y(15);
   model.run(3, x, y);
-  std::printf("%.6f\\n", y[14]);
+  std::printf("%.9g\\n", y[14]);
   int64_t shape[4];
   if (net_output_shape(0, 3, shape) != 2 || shape[0] != 3 || shape[1] != 5) return 2;
   if (net_input_bytes(0, 3) != 3 * 576) return 2;

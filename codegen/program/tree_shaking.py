@@ -14,8 +14,9 @@ _OPENS, _ELSE, _CLOSES = ("if", "ifdef", "ifndef"), ("else", "elif"), "endif"
 
 
 class _Piece(NamedTuple):
-    """Statements, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments
-    before them go where they go. condition: the word of a directive that is no macro."""
+    """Statements, the name that they give a meaning (None: they stay), and the other pieces' names in them and in the
+    conditions that they stand under; comments before them go where they go. condition: the word of a directive that is
+    no macro; it stays where something under it does, so it uses nothing itself."""
     text: str
     name: str | None
     uses: frozenset[str]
@@ -73,8 +74,21 @@ def _pieces(text: str) -> tuple[_Piece, ...]:
         condition = first[1] if first[:1] == ("#",) and name is None and len(first) > 1 else ""
         found.append((text_of(group), name, tuple(w for line in flat(code) for w in line), condition))
     names = {name for _, name, _, _ in found if name is not None}
-    return tuple(_Piece(text, name, frozenset(names.intersection(used)), condition)
-                 for text, name, used, condition in found)
+    out = []
+    over: list[frozenset[str]] = []  # the names in each condition that is open
+    for text, name, used, condition in found:
+        uses = frozenset(names.intersection(used))
+        if condition in _OPENS:
+            over.append(uses)
+        elif condition in _ELSE:
+            over[-1] |= uses
+        elif condition == _CLOSES:
+            over.pop()
+        else:
+            out.append(_Piece(text, name, uses.union(*over), condition))
+            continue
+        out.append(_Piece(text, name, frozenset(), condition))
+    return tuple(out)
 
 
 @lru_cache(maxsize=16)

@@ -113,7 +113,7 @@ HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); retur
 #if defined(__x86_64__) || defined(__i386__)
 #define HY_BEYOND(nan, negative, lowest) (lowest)
 #else
-#define HY_BEYOND(nan, negative, lowest) ((lowest - 1 + (negative)) & ((nan) - 1u))
+#define HY_BEYOND(nan, negative, lowest) (((lowest) - 1 + (negative)) & ((nan) - 1u))
 #endif
 #define HY_TO_INT(name, from, bits, to, whole, top, end, nans) \
   HY_FN to name(from x) { \
