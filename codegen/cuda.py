@@ -9,11 +9,13 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
+from hybrid.passes.recomputed_scores import OverScores
 
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
+from hybrid.codegen.printers.cuda.attention_gradient import print_over_scores, takes_over_scores
 from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
@@ -28,7 +30,7 @@ from .dialect import CUDA
 from .lanes import Refused
 
 __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "convolves_last", "joins", "print_kernel",
-           "print_program", "takes_attention"]
+           "print_program", "takes_attention", "takes_over_scores"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in ("hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh",
@@ -61,7 +63,7 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.kind == "loop":
         return scan_cuda.print_loop(k, name, print_kernel)
     if k.kind == "attention":
-        return print_attention(k, name)
+        return (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(k, name)
     if k.dot is not None:
         return print_contraction(k, name)
     if k.hoisted:

@@ -16,13 +16,15 @@ from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from ..ir.size import same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
+from .recomputed_scores import OverScores, ReadsScores
 
 
 class Fuser(Rules):
     """One run of the pass."""
 
-    def __init__(self, program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None):
-        super().__init__(program, attention, prints)
+    def __init__(self, program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None,
+                 over: ReadsScores = None):
+        super().__init__(program, attention, prints, over)
         self.kernels: list[Kernel] = []
         self.counter = 0
         self.merged: dict[Node, list[Use]] = {}
@@ -70,6 +72,8 @@ class Fuser(Rules):
         reason, ordered = "result" if n in self.stored and not uses else "", ""
         if n.prim in ALWAYS_ROOT:
             reason = f"{n.prim} is a kernel of its own"
+        elif n.prim == "reduce" and n in self.attentions:
+            reason = "a sum of scores that are computed tile by tile"
         elif len(kernels) == 1:
             reason = self._refusal(n, uses, kernels[0])
             if not reason:
@@ -155,12 +159,14 @@ class Fuser(Rules):
 
     def _join(self, n: Node, uses: list[Use], k: Kernel) -> None:
         k.members.setdefault(n, []).extend(uses)
+        found = self.attentions.get(n)
         if n.prim in ("dot", "conv"):
             k.dot = n
-            k.attention = self.attentions.get(n)
-            if k.attention is not None:
-                self._join_attention(n, k.attention, k)
-                return
+        if found is not None:
+            k.attention = found
+            self._join_attention(n, found, k)
+            return
+        if k.dot is n:
             for a in n.args:                             # the template asks for operands at indices of its own
                 self._push_operand(n, a, k)
             return
@@ -172,8 +178,9 @@ class Fuser(Rules):
                 seen.add(spot)
                 self._push(n, u)
 
-    def _join_attention(self, dot: Node, found: Attention, k: Kernel) -> None:
-        """All between the two products is part of the kernel; what comes from outside are its operands."""
+    def _join_attention(self, dot: Node, found: Attention | OverScores, k: Kernel) -> None:
+        """All between the products is part of the kernel; what comes from outside are its operands. dot: the last
+        product, or a sum."""
         for n in found.inner:
             loops = tuple(self._fresh("d", d) for d in n.shape)
             k.members[n] = [Use(k, tuple(var(v) for v in loops), inside=loops)]
@@ -242,9 +249,10 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
     return [next(long) if d > 1 else Ix() for d in shape]
 
 
-def fuse(program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None) -> Fused:
+def fuse(program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None,
+         over: ReadsScores = None) -> Fused:
     """Partition a program into kernels. attention: of which the backend has kernels, if of any. prints: whether it can
-    compute a value where a packed convolution is.
+    compute a value where a packed convolution is. over: which kernels it has over scores that are not stored.
     """
-    return Fuser(program, attention, prints).run()
+    return Fuser(program, attention, prints, over).run()
 

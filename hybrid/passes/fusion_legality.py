@@ -21,6 +21,7 @@ from ..ir.scalar import SCALARS
 from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
+from .recomputed_scores import LEAST, OverScores, ReadsScores, over_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
 MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
@@ -45,9 +46,10 @@ def cost(n: Node) -> int:
 class Rules:
     """What is known of a program's nodes, and may one of them be computed where it is needed?"""
 
-    def __init__(self, program: Program, attention: Attends, prints: Callable[[Node], bool] | None):
+    def __init__(self, program: Program, attention: Attends, prints: Callable[[Node], bool] | None,
+                 over: ReadsScores = None):
         self.program, self.prints = program, prints
-        self.attentions: dict[Node, Attention] = {}
+        self.attentions: dict[Node, Attention | OverScores] = {}
         self.uses: dict[Node, list[Use]] = {}            # of nodes that have no kernel yet
         self.refusals: list[tuple[str, str]] = []
         self.order = [n for n in program.order() if n.prim not in LEAVES]
@@ -70,17 +72,29 @@ class Rules:
             self.carries[n] = self._carried(n)
             self.row_value[n] = self._is_row_value(n)
         if attention is not None:
-            self._find_attention(attention)
+            self._find_attention(attention, over)
 
-    def _find_attention(self, attention: Callable[[Attention, Node], bool]) -> None:
+    def _find_attention(self, attention: Callable[[Attention, Node], bool], over: ReadsScores) -> None:
         for n in self.order:
             found = match(n, halves=True)
             if found is not None and not attention(found, n):
                 continue
-            if found is not None and escapes(found, n, self.users, {*self.program.roots, *self.stored}):
-                self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
-            elif found is not None:
+            if found is None or n in self.attentions:
+                continue
+            if not escapes(found, n, self.users, {*self.program.roots, *self.stored}):
                 self.attentions[n] = found
+            elif over is not None and (readers := self._over_scores(found, over)):
+                self.attentions.update({**readers, n: found})
+            else:
+                self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
+
+    def _over_scores(self, found: Attention, over: Callable[[OverScores, Node], bool]) -> dict[Node, OverScores]:
+        """All that reads the scores of an attention, if each can be a kernel that computes them again."""
+        if found.scores.size // max(math.prod(found.scores.shape[:-2]), 1) < LEAST:
+            return {}
+        readers = over_scores(found.scores, self.order, self.users, {*self.program.roots, *self.stored})
+        again = {n for r in readers.values() for n in r.inner}
+        return readers if not again & self.once and all(over(r, n) for n, r in readers.items()) else {}
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""
@@ -144,6 +158,8 @@ class Rules:
             return f"the kernel has {MAX_NODES} nodes already"
         if k.kind in IN_MEMORY and n.prim != "reshape":
             return "a hand-written kernel reads it from memory"
+        if k.kind == "attention" and n.prim in ("dot", "conv", "reduce", "argreduce", "unwindow"):
+            return "attention reads it from memory"
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""

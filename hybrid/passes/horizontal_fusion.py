@@ -14,6 +14,7 @@ from ..ir import Node
 from ..ir.size import hint
 from ..ir.kernel import Fused, Kernel
 from .attention import Attends
+from .recomputed_scores import ReadsScores
 from .loop_layout import Turns
 
 MOST_TRIED = 16             # groups that a kernel tries to join
@@ -40,13 +41,14 @@ class Group:
 @dataclass(frozen=True)
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
-    which matrices it reads faster transposed; of which attentions it has kernels; and of which types it convolves
-    channels last.
+    which matrices it reads faster transposed; of which attentions it has kernels, and which of what reads their scores
+    it computes from scores of its own; and of which types it convolves channels last.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
     turns: Turns | None = None
     attention: Attends = None
+    over_scores: ReadsScores = None
     channels_last: Callable[[np.dtype], bool] | None = None
 
 

@@ -97,7 +97,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
             current)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
-    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None)
+    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)
     verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":

@@ -25,7 +25,8 @@ from .bound import Bound, bind
 from .interface import Launch
 from .texts import share_functions
 
-JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention)
+JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention,
+                  over_scores=printer.takes_over_scores)
 
 
 def planned_for(program: Program, ctx: Context) -> Planned:

@@ -1,0 +1,236 @@
+"""Tiles of attention on a GPU: lines of queries, keys and values in shared memory, products of them whose sums stay in
+registers, and functions of a thread's elements. What attention and its gradients are made of.
+"""
+from __future__ import annotations
+
+import math
+from typing import Callable, Sequence
+
+import numpy as np
+
+from hybrid.base.dtype import is_half
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
+from hybrid.ir.kernel import Kernel
+
+from .pieces import Launch, PrintedCuda, decode, emitter, function, index_type, names_of
+from hybrid.codegen.dialect import CUDA
+from hybrid.codegen.emit import Block
+from hybrid.codegen.printers.products.operand import Operand, operand, root_index
+
+QUERIES, WARPS = 64, 4          # lines of a block
+MOST = 128                      # elements of a query or value: registers
+FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
+
+
+class Tile:
+    """Lines of an operand in shared memory: ``lines`` of ``line`` bytes, the first ``padded`` elements of each."""
+
+    def __init__(self, o: Operand, line: Var, along: Var, lines: int, item: int, at: int):
+        self.o, self.line_var, self.along, self.lines, self.at = o, line, along, lines, at
+        self.each = 16 // item
+        self.padded = -(-along.extent // (2 * self.each)) * 2 * self.each
+        self.line = self.padded * item + 16
+        self.bytes = self.line * lines
+        self.whole = self._whole()
+
+    def _whole(self) -> bool:
+        """Whether pieces of 16 bytes are copied as they lie in memory."""
+        a = self.o.address
+        if a is None or self.along.extent % self.each or a.const % self.each:
+            return False
+        if any(isinstance(v, Val) for v in variables(a)):
+            return False
+        for atom, c in a.terms:
+            if isinstance(atom, (Quot, Rem)) and self.along in variables(atom.x):
+                return False
+            if c != 1 if atom == self.along else c % self.each:
+                return False
+        return any(atom == self.along for atom, _ in a.terms)
+
+
+class Tiled:
+    """A kernel over pairs of a row, which the block has, and a key, of which tiles come one after the other."""
+
+    def __init__(self, k: Kernel, name: str, dtype: np.dtype, places: tuple[tuple[Var, ...], Var, Var], keys: int):
+        """places: the loops of the batch, the row and the key; keys: those of a tile."""
+        self.k, self.name, self.dtype, self.keys = k, name, dtype, keys
+        self.args, self.names = names_of(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        self.kind, self.half, self.item = index_type(k), is_half(dtype), dtype.itemsize
+        self.batch, self.row, self.key = places
+        self.tiles = -(-self.row.extent // QUERIES)
+        self.turns = -(-self.key.extent // keys)
+        self.nk = keys // 8                             # fragments of a warp along keys
+        self.shared = 0                                 # bytes of the tiles
+
+    def operand(self, dot: Node, side: int, batch: Index, free: Var, inner: Var) -> Operand:
+        """An argument of a product at an index of the batch, its free axis and the one that is summed over."""
+        n = dot.args[side]
+        at = [var(free)] * n.ndim
+        for a, i in zip(dot.attrs["batch"][side], batch):
+            at[a] = i
+        at[dot.attrs["contract"][side][0]] = var(inner)
+        return operand(n, tuple(at), self.reads)
+
+    # ---- tiles
+    def tile(self, o: Operand, line: Var, along: Var) -> Tile:
+        """The next tile in shared memory: a block's rows once, keys in two stages."""
+        own = line == self.row
+        made = Tile(o, line, along, QUERIES if own else self.keys, self.item, self.shared)
+        self.shared += made.bytes if own else 2 * made.bytes
+        return made
+
+    def bring(self, t: Tile, first: str, to: str) -> list[str]:
+        """Statements that begin to bring a tile whose first line is ``first`` to ``to`` (bytes); zeros outside."""
+        across = t.padded // t.each if t.whole else t.padded
+        count, v, a = t.lines * across, t.line_var, t.along
+        rounds = -(-count // (32 * WARPS))
+        head = ["#pragma unroll" if t.whole else "#pragma unroll 4", f"for (int i = 0; i < {rounds}; i++) {{",
+                f"  const int e = (int)threadIdx.x + i * {32 * WARPS};",
+                *([f"  if (e >= {count}) break;"] if count % (32 * WARPS) else []),
+                f"  const int line = e / {across}, piece = e % {across};",
+                f"  const {self.kind} {v.name}_ = {first} + line;", f"  const bool inside = {v.name}_ < {v.extent} && "
+                f"piece < {a.extent // t.each if t.whole else a.extent};",
+                f"  const {self.kind} {v.name} = {v.name}_ < {v.extent} ? {v.name}_ : {v.extent - 1}, {a.name} = "
+                + (f"piece * {t.each};" if t.whole else f"piece < {a.extent} ? piece : {a.extent - 1};"),
+                f"  HY_ASSUME({v.name} >= 0 && {a.name} >= 0);"]
+        if t.whole:
+            assert t.o.base is not None and t.o.address is not None
+            return [*head, f"  hy_chunk now;  hy_fetch(now, base + ({to}) + line * {t.line} + piece * 16, "
+                    f"{self.names[t.o.base]} + ({text(t.o.address)}), inside);",
+                    f"  hy_put(now, base + ({to}) + line * {t.line} + piece * 16);", "}"]
+        e = emitter(self.k, self.names)
+        e.count = 1000
+        block = Block(None, frozenset([*self.batch, v, a]))
+        value = e.value(t.o.node, t.o.index, block)
+        cell, zero = (CUDA.half_stored(self.dtype, value), "0") if self.half else (value, "0.f")
+        T = "unsigned short" if self.half else "float"
+        return [*head, *("  " + s for s in block.lines), f"  *({T} *)(tile_memory + ({to}) + line * {t.line} + piece * "
+                f"{self.item}) = inside ? ({T})({cell}) : {zero};", "}"]
+
+    # ---- products
+    def product(self, to: str, q: Tile, kt: Tile) -> list[str]:
+        """``to`` = Q Kᵀ of the warp's 16 lines of one tile and all of another, which has two stages."""
+        first = f"base + {q.at} + (warp * 16 + lane % 16) * {q.line} + lane / 16 * 16 + d * 32"
+        k = (f"base + {kt.at} + stage * {kt.bytes} + (j * 16 + lane % 8 + lane / 16 * 8) * {kt.line} + "
+             "(lane / 8 & 1) * 16 + d * 32")
+        steps = q.padded // (2 * q.each)
+        out = [f"float {to}[{self.nk}][4] = {{}};", "#pragma unroll", f"for (int d = 0; d < {steps}; d++) {{",
+               "  unsigned a[4];", f"  hy_ldmatrix<4>(a, {first});"]
+        if not self.half:
+            out += ["  unsigned a_small[4];", "  #pragma unroll",
+                    "  for (int n = 0; n < 4; n++) hy_two_tf32(a[n], a_small[n]);"]
+        out += ["  #pragma unroll", f"  for (int j = 0; j < {self.nk // 2}; j++) {{", "    unsigned b[2][2];",
+                f"    hy_ldmatrix<4>(b[0], {k});"]
+        if self.half:
+            f = FUNCTION[self.dtype.name]
+            return [*out, f"    {f}({to}[2 * j], a, b[0]);", f"    {f}({to}[2 * j + 1], a, b[1]);", "  }", "}"]
+        return [*out, "    #pragma unroll",
+                f"    for (int n = 0; n < 2; n++) hy_three_tf32({to}[2 * j + n], a, a_small, b[n]);",
+                "  }", "}"]
+
+    def sums(self, tile: Tile) -> list[str]:
+        """``o`` = ``s`` V of a tile."""
+        v, columns = f"{tile.at} + stage * {tile.bytes}", tile.padded // 8
+        if self.half:
+            pack = "hy_two_bf16" if self.dtype.name == "bfloat16" else "hy_two_half"
+            return [f"float o[{columns}][4] = {{}};", "#pragma unroll",
+                    f"for (int d = 0; d < {self.keys // 16}; d++) {{",
+                    f"  const unsigned a[4] = {{{pack}(s[2 * d][0], s[2 * d][1]), {pack}(s[2 * d][2], s[2 * d][3]), "
+                    f"{pack}(s[2 * d + 1][0], s[2 * d + 1][1]), {pack}(s[2 * d + 1][2], s[2 * d + 1][3])}};",
+                    "  #pragma unroll", f"  for (int j = 0; j < {columns // 2}; j++) {{", "    unsigned b[2][2];",
+                    f"    hy_ldmatrix_trans<4>(b[0], base + {v} + (d * 16 + lane % 16) * {tile.line} + "
+                    f"lane / 16 * 16 + j * 32);",
+                    *(f"    {FUNCTION[self.dtype.name]}(o[2 * j + {n}], a, b[{n}]);" for n in (0, 1)), "  }", "}"]
+        cell = f"hy_word_at(base + {v} + (d * 8 + lane % 4 * 2 + n) * {tile.line} + (j * 8 + lane / 4) * 4)"
+        return [f"float o[{columns}][4] = {{}};", "#pragma unroll", f"for (int d = 0; d < {self.nk}; d++) {{",
+                "  unsigned a[4], a_small[4];", "  #pragma unroll", "  for (int n = 0; n < 4; n++) {",
+                "    a[n] = __float_as_uint(s[d][n % 2 * 2 + n / 2]);", "    hy_two_tf32(a[n], a_small[n]);", "  }",
+                "  #pragma unroll", f"  for (int j = 0; j < {columns}; j++) {{", "    unsigned b[2];",
+                "    #pragma unroll",
+                f"    for (int n = 0; n < 2; n++) b[n] = {cell};", "    hy_three_tf32(o[j], a, a_small, b);", "  }",
+                "}"]
+
+    # ---- functions of scores
+    def element(self, top: Node, at: Index, given: dict[Node, str], start: int) -> tuple[list[str], str]:
+        """Statements that compute a node at row and key from others, whose values have names, and the result."""
+        e = emitter(self.k, self.names)
+        e.count = start
+        for n, named in given.items():
+            e.given[n] = lambda idx, named=named: named
+        block = Block(None, frozenset([*self.batch, self.row, self.key]))
+        value = e.value(top, at, block)
+        return block.lines, value
+
+    @property
+    def inside(self) -> str:
+        """Whether a thread's key is one."""
+        return f"key_ < {self.key.extent}" if self.key.extent % self.keys else "true"
+
+    def each_score(self) -> list[str]:
+        """The head of a loop over a thread's scores: their row and key, those beyond the last being the last."""
+        return ["#pragma unroll", f"for (int n = 0; n < {4 * self.nk}; n++) {{",
+                f"  const {self.kind} row_ = q0 + warp * 16 + lane / 4 + n / 2 % 2 * 8, key_ = k0 + n / 4 * 8 + "
+                "lane % 4 * 2 + n % 2;",
+                f"  const {self.kind} row = row_ < {self.row.extent} ? row_ : {self.row.extent - 1}, key = key_ < "
+                f"{self.key.extent} ? key_ : {self.key.extent - 1};", "  HY_ASSUME(row >= 0 && key >= 0);"]
+
+    # ---- results
+    def written(self, dot: Node, side: int, tile: Tile, value: Callable[[str], str]) -> list[str]:
+        """The root, from a thread's ``sums``; two neighbours at once where they are stored as one. side: which argument
+        of the product has the rows; tile: the columns of the other; value: an element from a sum."""
+        column = tile.along
+        width = 2 if column.extent % 2 == 0 else 1
+        lines = self._stored(dot, side, column, width, value)
+        if lines is None:
+            width, lines = 1, self._stored(dot, side, column, 1, value)
+        assert lines is not None
+        return ["#pragma unroll", f"for (int c = 0; c < {tile.padded // 2}; c += {width}) {{",
+                f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + c / 2 % 2 * 8, column = c / 4 * 8 + "
+                "lane % 4 * 2 + c % 2;",
+                "  HY_ASSUME(row >= 0 && column >= 0);",
+                f"  if (row < {self.row.extent} && column < {column.extent}) {{",
+                f"    const {self.kind} step = column / {width};", *("    " + s for s in lines), "  }", "}"]
+
+    def _stored(self, dot: Node, side: int, column: Var, width: int, value: Callable[[str], str]) -> list[str] | None:
+        lane, first = Var("j", width), Var("step", max(column.extent // width, 2))
+        free = (self.row, column) if side == 0 else (column, self.row)
+        at = root_index(self.k, (*map(var, self.batch), *map(var, free)))
+        e = emitter(self.k, self.names, None, lane)
+        e.count, e.given[dot] = 7000, lambda idx: "sum"
+        outer = Block(None, frozenset([*self.batch, self.row, first]))
+        block = outer.child([lane]) if width > 1 else outer
+        cell = f"sums[c / 4][c % 4 / 2 * 2 + {'j' if width == 2 else 'c % 2'}]"
+        block.body.append(f"const float sum = {CUDA.rounded(dot.dtype, value(cell))};")
+        names: dict[Var, Ix] = {column: var(first) * width + var(lane)}
+        index = tuple(substitute(i, names) for i in at)
+        block.body.append(e.store(self.names[self.k.root], self.k.root, index, e.value(self.k.root, index, block)))
+        if width > 1 and (e.loose or not e.packed):
+            return None
+        return [*outer.lines, *(e.lanes(block.lines) if width > 1 else [])]
+
+    # ---- the kernel
+    def kernel(self, before: Sequence[str], own: Sequence[Tile], staged: Sequence[Tile], turn: Sequence[str],
+               after: Sequence[str]) -> PrintedCuda:
+        """A block has some rows of a batch. own: their tiles, brought once; staged: those of keys, the next under way
+        while ``turn`` is done with one."""
+        batch, kind = list(self.batch), self.kind
+        ahead = [s for t in staged for s in self.bring(t, "next", f"{t.at} + turn % 2 * {t.bytes}")]
+        body = ["extern __shared__ __align__(128) unsigned char tile_memory[];",
+                "const hy_shared base = hy_shared_of(tile_memory);",
+                "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
+                f"const {kind} u = ({kind})(blockIdx.x / {self.tiles}u), q0 = ({kind})(blockIdx.x % {self.tiles}u) * "
+                f"{QUERIES};",
+                "HY_ASSUME(u >= 0 && q0 >= 0);", *decode("u", batch, kind), *before,
+                *(s for t in own for s in self.bring(t, "q0", str(t.at))), "#pragma unroll 1",
+                f"for (int turn = 0; turn <= {self.turns}; turn++) {{",
+                f"  if (turn < {self.turns}) {{", f"    const {kind} next = ({kind})turn * {self.keys};",
+                *("    " + s for s in ahead), "  }", "  hy_commit();", "  if (turn == 0) continue;",
+                "  hy_wait<1>();", "  __syncthreads();", f"  const {kind} k0 = ({kind})(turn - 1) * {self.keys};",
+                "  const int stage = (turn - 1) % 2;", *("  " + s for s in turn), "  __syncthreads();", "}",
+                "hy_wait<0>();", *after]
+        count = math.prod(v.extent for v in batch) * self.tiles
+        return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, 32 * WARPS, alone=True),
+                           [Launch(self.name, count, 32 * WARPS, self.args, self.shared)])

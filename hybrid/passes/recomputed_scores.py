@@ -1,0 +1,156 @@
+"""Products and sums over scores that no kernel stores: the gradients of attention, each in one kernel that computes the
+scores again, tile by tile (Dao et al., FlashAttention, 2022).
+
+Scores are products of queries and keys, and what elementwise functions make of them and of values of a row or a column
+(the softmax, its gradient, masks). What reads them are sums along rows (the maximum and the total of a softmax, the
+rows' part of its gradient) and products with a narrow array (gradients of queries, keys and values). If nothing else
+does, the scores need not be in memory: each of these becomes a kernel with the inner products of its own.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterable, Sequence
+
+from ..ir import Node
+from ..ir.access import ELEMENTWISE, Index, free_axes, pull
+from ..ir.index import Var, var, variables
+from ..ir.size import fixed, same
+
+LEAST = 1 << 14                 # scores of a head, from which they are computed again (128 queries and keys)
+_CHAIN = ELEMENTWISE | {"reshape", "permute"}
+
+
+@dataclass(frozen=True)
+class OverScores:
+    """A product with, or a sum of, an elementwise function of scores.
+
+    ``value``: the function's result, at ``at`` in ``batch``, ``row`` (which the result has) and ``place`` (which is
+    summed over); ``side``: which argument of a product it is. ``products``: the inner products, each with its index
+    and which of its arguments has rows. ``inner``: all nodes from them to ``value``, operands first.
+    """
+    value: Node
+    side: int
+    batch: tuple[Var, ...]
+    row: Var
+    place: Var
+    at: Index
+    products: tuple[tuple[Node, Index, int], ...]
+    inner: tuple[Node, ...]
+
+
+# which of the kernels over scores a backend has
+ReadsScores = Callable[[OverScores, Node], bool] | None
+
+
+class _No(Exception):
+    """This is something else."""
+
+
+def over_scores(scores: Node, order: Sequence[Node], users: dict[Node, list[Node]],
+                stored: set[Node]) -> dict[Node, OverScores]:
+    """What reads the scores that some product gives, each as a kernel of its own; nothing where anything else reads
+    them. order: the graph, operands first; stored: what has to be in memory."""
+    if not _inner_product(scores) or not all(fixed(d) for d in scores.shape):
+        return {}
+    region = _region(scores, order)
+    try:
+        if any(n in stored for n in region):
+            raise _No
+        readers = dict.fromkeys(u for n in region for u in users.get(n, ()) if u not in region)
+        return {u: _reader(u, region) for u in readers}
+    except _No:
+        return {}
+
+
+def _inner_product(n: Node) -> bool:
+    """A product with one free axis of each argument, summed over one axis."""
+    return n.prim == "dot" and all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n)))
+
+
+def _region(scores: Node, order: Iterable[Node]) -> set[Node]:
+    """Scores, what functions make of them, and the other inner products that they meet there."""
+    order = list(order)
+    products = {scores}
+    while True:
+        region = set(products)
+        for n in order:
+            if n.prim in _CHAIN and same(n.size, scores.size) and any(a in region for a in n.args):
+                region.add(n)
+        met = {d for n in region for a in n.args if n not in products and a not in region
+               for d in _products_below(a, scores.size)}
+        if met <= products:
+            return region
+        products |= met
+
+
+def _products_below(n: Node, size: object) -> set[Node]:
+    """The inner products that elementwise functions lead to from a value of the scores' size."""
+    found, seen, todo = set(), {n}, [n]
+    while todo:
+        x = todo.pop()
+        if not same(x.size, size):
+            continue
+        if x.prim == "dot":
+            if _inner_product(x):
+                found.add(x)
+        elif x.prim in _CHAIN:
+            todo += [a for a in x.args if a not in seen]
+            seen.update(x.args)
+    return found
+
+
+def _reader(n: Node, region: set[Node]) -> OverScores:
+    """A product or a sum that reads scores once."""
+    inside = [i for i, a in enumerate(n.args) if a in region]
+    if len(inside) != 1:
+        raise _No
+    x, (side,) = n.args[inside[0]], inside
+    if _inner_product(n):
+        batch, (place,) = n.attrs["batch"][side], n.attrs["contract"][side]
+        (row,) = free_axes(n)[side]
+    elif n.prim == "reduce" and n.attrs["op"] in ("sum", "max") and len(n.attrs["axes"]) == 1 and n.ndim:
+        (place,) = n.attrs["axes"]
+        own = [a for a in range(x.ndim) if a != place]
+        row, batch = own[-1], tuple(own[:-1])
+    else:
+        raise _No
+    names = {**{a: Var(f"b{i}", x.shape[a]) for i, a in enumerate(batch)}, row: Var("row", x.shape[row]),
+             place: Var("key", x.shape[place])}
+    at = tuple(var(names[a]) for a in range(x.ndim))
+    products, inner = _below(x, at, region, names[row], names[place])
+    return OverScores(x, side, tuple(names[a] for a in batch), names[row], names[place], at, products, inner)
+
+
+def _below(x: Node, at: Index, region: set[Node], row: Var,
+           place: Var) -> tuple[tuple[tuple[Node, Index, int], ...], tuple[Node, ...]]:
+    """The inner products below a value, and the nodes between; each product's element must be that of one row and
+    place, and be read at one index alone."""
+    where: dict[Node, Index] = {}
+    seen: set[tuple[Node, Index]] = set()
+    reached: list[Node] = []
+    todo: list[tuple[Node, Index, bool]] = [(x, at, False)]
+    while todo:
+        n, idx, ready = todo.pop()
+        if ready:
+            reached.append(n)
+            continue
+        if n not in region or (n, idx) in seen:
+            continue
+        seen.add((n, idx))
+        todo.append((n, idx, True))
+        if n.prim == "dot":
+            if where.setdefault(n, idx) != idx:
+                raise _No
+        else:
+            inner = pull(n, idx)[0]
+            todo += [(a, inner, False) for a in n.args]
+    products = tuple((n, idx, _side_of(idx, row, place)) for n, idx in where.items())
+    return products, tuple(dict.fromkeys(reached))
+
+
+def _side_of(at: Index, row: Var, place: Var) -> int:
+    """Which argument of an inner product has the rows."""
+    others = {v for i in at[:-2] for v in variables(i)}
+    if at[-2:] not in ((var(row), var(place)), (var(place), var(row))) or others & {row, place}:
+        raise _No
+    return 0 if at[-2] == var(row) else 1
