@@ -30,7 +30,7 @@ from .dialect import CUDA
 from .lanes import Refused
 
 __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "convolves_last", "joins", "print_kernel",
-           "print_program", "takes_attention", "takes_over_scores"]
+           "print_program", "printing_for", "takes_attention", "takes_over_scores"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in ("hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh",

@@ -93,8 +93,10 @@ def write_cuda(folder: Path, name: str, what: Specialized, architectures: Sequen
     if what.training is not None or what.program.updates:
         raise HybridError("the CUDA form is of networks that predict, and this function makes training steps: leave "
                           "out cuda")
-    planned = plan(what.program, JOINING)
-    text = printer.print_program(planned.groups)
+    oldest = min(architectures, key=lambda a: int(re.sub(r"\D", "", a)))     # what it has, all others have
+    with printer.printing_for(oldest):
+        planned = plan(what.program, JOINING)
+    text = printer.print_program(planned.groups, arch=oldest)
     places = _places(what, planned, text.scratch)
     kernels, names = share_functions(parse(text.source), [launch.name for launch in text.launches])
     whole = "\n".join([f"// The kernels of {name}, written by hybrid.", _inlined(text_of(kernels))])

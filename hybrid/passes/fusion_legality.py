@@ -21,7 +21,7 @@ from ..ir.scalar import SCALARS
 from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
-from .recomputed_scores import LEAST, OverScores, ReadsScores, over_scores
+from .recomputed_scores import OverScores, ReadsScores, without_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
 MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
@@ -75,26 +75,22 @@ class Rules:
             self._find_attention(attention, over)
 
     def _find_attention(self, attention: Callable[[Attention, Node], bool], over: ReadsScores) -> None:
+        results, waiting = {*self.program.roots, *self.stored}, {}
         for n in self.order:
             found = match(n, halves=True)
-            if found is not None and not attention(found, n):
+            if found is None or not attention(found, n):
                 continue
-            if found is None or n in self.attentions:
-                continue
-            if not escapes(found, n, self.users, {*self.program.roots, *self.stored}):
-                self.attentions[n] = found
-            elif over is not None and (readers := self._over_scores(found, over)):
-                self.attentions.update({**readers, n: found})
+            if escapes(found, n, self.users, results):
+                waiting[n] = found
             else:
+                self.attentions[n] = found
+        readers = without_scores(self.order, self.users, results, self.once, over) if over is not None else {}
+        self.attentions = {**readers, **self.attentions}
+        for n, found in waiting.items():
+            if n in readers and len(readers[n].products) == 1:     # a softmax needs no sums of rows beforehand
+                self.attentions[n] = found
+            elif n not in readers:
                 self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
-
-    def _over_scores(self, found: Attention, over: Callable[[OverScores, Node], bool]) -> dict[Node, OverScores]:
-        """All that reads the scores of an attention, if each can be a kernel that computes them again."""
-        if found.scores.size // max(math.prod(found.scores.shape[:-2]), 1) < LEAST:
-            return {}
-        readers = over_scores(found.scores, self.order, self.users, {*self.program.roots, *self.stored})
-        again = {n for r in readers.values() for n in r.inner}
-        return readers if not again & self.once and all(over(r, n) for n, r in readers.items()) else {}
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""

@@ -7,6 +7,7 @@ from (a mask, a cast to half precision).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Container
 
 from .. import ir
 from ..ir import Node, Program
@@ -16,6 +17,7 @@ from .attention_gradient import in_blocks
 from .bits import compared
 from .differentiate import cotangents
 from .loops import tidied
+from .recomputed_scores import not_kept
 from .rewrite import below, rebuild
 from .row_gradients import with_rows
 
@@ -74,18 +76,23 @@ def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple
     source, seeds = program, _seeds(program)
     grads, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
                               [i in rows for i in wrt])
-    joint = in_blocks([*program.roots, *grads]) if blocks else [*program.roots, *grads]
+    joint, again = _joint([*program.roots, *grads], blocks)
     found = tidied(joint)                 # a loop whose steps are kept for its gradient is one with the loop itself
     program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
     forward = set(program.order())
     forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}
     changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
-    kept = choose(grads, forward, changed)
+    kept = choose(grads, forward, changed, again)
     own = set(kept)
     given = [i for i, leaf in enumerate(program.inputs) if leaf not in own]
     reads, backward = _backward(program, grads, seeds, kept, given)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
     return Partition(whole, backward, reads, tuple(kept), layout, of=(source, wrt, blocks, rows))
+
+
+def _joint(roots: list[Node], blocks: bool) -> tuple[list[Node], set[Node]]:
+    """A graph with gradients as it is divided, and the values that are computed again whatever they cost."""
+    return (in_blocks(roots), set()) if blocks else not_kept(roots)
 
 
 def of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
@@ -131,7 +138,7 @@ def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
     changed = {program.inputs[slot] for slot, _ in program.updates} - set(parts.kept)
     for beside in (every, []):              # loops are one with those of all heads, whose steps were kept, if they can
         joint = [*program.roots, *beside, *some]
-        grads = tidied(in_blocks(joint) if blocks else joint)[len(joint) - len(some):]
+        grads = tidied(_joint(joint, blocks)[0])[len(joint) - len(some):]
         used = below(grads, set(parts.kept))
         if changed & used or any(s in used for i, s in enumerate(seeds) if i not in heads):
             continue
@@ -146,8 +153,9 @@ def _seeds(program: Program) -> list[Node]:
     return [ir.input(len(program.inputs) + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
 
 
-def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:
-    """The values of the forward pass that are kept, in the order of the graph."""
+def choose(grads: list[Node], forward: set[Node], changed: set[Node],
+           again: "Container[Node]" = ()) -> list[Node]:
+    """The values of the forward pass that are kept, in the order of the graph. again: those that never are."""
     order = ir.toposort(grads)
     needed: set[Node] = set(grads) & forward
     for n in order:
@@ -162,7 +170,7 @@ def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[No
             if n in changed:
                 kept.add(n)
             continue
-        if n.prim in CHEAP and n not in once and not _better_kept(n, needed, kept):
+        if n in again or n.prim in CHEAP and n not in once and not _better_kept(n, needed, kept):
             needed.update(n.args)
         else:
             kept.add(n)

@@ -8,13 +8,17 @@ does, the scores need not be in memory: each of these becomes a kernel with the 
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Callable, Iterable, Sequence
+from typing import Callable, Container, Iterable, Sequence
 
-from ..ir import Node
-from ..ir.access import ELEMENTWISE, Index, free_axes, pull
+from ..ir import Node, toposort
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes, pull
 from ..ir.index import Var, var, variables
-from ..ir.size import fixed, same
+from ..ir.node import users as users_of
+from ..ir.size import fixed, hint, same
+from .bits import compared
+from .rewrite import rewrite
 
 LEAST = 1 << 14                 # scores of a head, from which they are computed again (128 queries and keys)
 _CHAIN = ELEMENTWISE | {"reshape", "permute"}
@@ -40,6 +44,43 @@ class OverScores:
 
 # which of the kernels over scores a backend has
 ReadsScores = Callable[[OverScores, Node], bool] | None
+
+
+def without_scores(order: Sequence[Node], users: dict[Node, list[Node]], stored: set[Node], once: Container[Node],
+                   takes: Callable[[OverScores, Node], bool]) -> dict[Node, OverScores]:
+    """What reads the scores of softmaxes that need not be stored. order: a graph, operands first; stored: its results;
+    once: what must be computed in one place; takes: of what the backend has kernels."""
+    found: dict[Node, OverScores] = {}
+    for n in order:
+        if n.prim == "dot" and _of_a_head(n) >= LEAST and not any(n in r.inner for r in found.values()):
+            readers = over_scores(n, order, users, stored)
+            again = {x for r in readers.values() for x in r.inner}
+            if any(x.prim == "map" and x.attrs["fn"] == "exp" for x in again) and not any(x in once for x in again) and (
+                    all(takes(r, reader) for reader, r in readers.items())):
+                found.update(readers)
+    return found
+
+
+def not_kept(roots: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Roots of a graph with gradients in the form in which the scores of softmaxes are found, and what of it is
+    computed again for the backward pass: the scores, and masks of their size."""
+    if not any(n.prim == "dot" and _of_a_head(n) >= LEAST for n in toposort(roots)):
+        return list(roots), set()
+    found = rewrite(roots, {"detach": [lambda n: n.args[0]]})              # what is not differentiated is known by now
+    order = toposort(found)
+    users = users_of(order)
+    readers = without_scores(order, users, set(found), compared(order), lambda r, n: True)
+    again = {n for r in readers.values() for n in r.inner}
+    sizes = {r.value.size for r in readers.values()}
+    for n in reversed(order):                               # users first
+        if n.size in sizes and n.prim in ELEMENTWISE | MOVEMENT and any(u in again for u in users.get(n, ())):
+            again.add(n)
+    return found, again
+
+
+def _of_a_head(n: Node) -> int:
+    """Elements along the last two axes."""
+    return int(hint(math.prod(n.shape[-2:])))
 
 
 class _No(Exception):

@@ -14,27 +14,32 @@ from hybrid.ir.index import Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.recomputed_scores import OverScores
 
-from .attention_tiles import MOST, QUERIES, Tiled
+from .attention_tiles import MOST, QUERIES, Tiled, multiplied
 from .pieces import PrintedCuda, emitter
+from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 
 MOST_PRODUCTS = 2
-MOST_SHARED = 96 << 10          # bytes that a block may have on every GPU with tensor cores for these types
+MOST_SHARED = 96 << 10          # bytes of tiles: what every GPU from sm_80 on has for a block
+TURING = 64 << 10               # and what those before have
 
 
 def takes_over_scores(found: OverScores, n: Node) -> bool:
-    """Whether a kernel is printed: tiles that fit, of one type."""
+    """Whether a kernel is printed for the current GPU: tiles that fit, of one type that its tensor cores multiply."""
     dots = [p for p, _, _ in found.products]
+    most = MOST_SHARED if current().number >= 80 else TURING
+    if not dots or not multiplied(dots[0].dtype):
+        return False
     if not 1 <= len(dots) <= MOST_PRODUCTS or found.row.extent < 16 or found.place.extent < 32:
         return False
     dtype, depths = dots[0].dtype, [p.args[0].shape[p.attrs["contract"][0][0]] for p in dots]
     same = all(a.dtype == dtype for p in dots for a in (p, *p.args))
     if n.prim == "reduce":
-        return same and n.dtype == np.float32 and max(depths) <= MOST and _shared(depths, 0, dtype) <= MOST_SHARED
+        return same and n.dtype == np.float32 and max(depths) <= MOST and _shared(depths, 0, dtype) <= most
     columns = n.shape[-1 if found.side == 0 else -2]
     return (same and all(a.dtype == dtype for a in (n, *n.args)) and max(*depths, columns) <= MOST
-            and _shared(depths, columns, dtype) <= MOST_SHARED)
+            and _shared(depths, columns, dtype) <= most)
 
 
 def _keys(products: int, dtype: np.dtype) -> int:

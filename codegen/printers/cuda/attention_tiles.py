@@ -15,6 +15,7 @@ from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, vari
 from hybrid.ir.kernel import Kernel
 
 from .pieces import Launch, PrintedCuda, decode, emitter, function, index_type, names_of
+from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
@@ -22,6 +23,11 @@ from hybrid.codegen.printers.products.operand import Operand, operand, root_inde
 QUERIES, WARPS = 64, 4          # lines of a block
 MOST = 128                      # elements of a query or value: registers
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
+
+
+def multiplied(dtype: np.dtype) -> bool:
+    """Whether the current GPU's tensor cores multiply a type: before sm_80 they know float16 alone."""
+    return dtype.name == "float16" or current().number >= 80
 
 
 class Tile:

@@ -30,10 +30,12 @@ JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.t
 
 
 def planned_for(program: Program, ctx: Context) -> Planned:
-    """A program ready for the code generator, with convolutions in the order in which the GPU's tensor cores read."""
+    """A program ready for the code generator, with kernels that its GPU has and convolutions in the order in which the
+    tensor cores read."""
     with current_driver(ctx.device_id).active():
         arch = current_driver(ctx.device_id).arch
-    return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)))
+    with printer.printing_for(arch):
+        return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)))
 
 
 ALIGN = 16                      # bytes: kernels read and write whole vectors
