@@ -48,7 +48,7 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
 
 
 def _of_arguments(n: Node, grad: Node) -> dict[Node, Node]:
-    """What a node adds to the cotangent of each argument. One that it has twice gets the sum: those of ``x - x`` cancel,
+    """What a node adds to the cotangent of each argument. One that it has twice gets the sum: those of x - x cancel,
     and beside a large one small cotangents of other nodes would lose their digits."""
     own: dict[Node, Node] = {}
     for a, g in zip(n.args, VJP[n.prim](grad, n, *n.args)):
