@@ -91,6 +91,23 @@ def test_what_stays() -> None:
     assert simplified(KEPT) == KEPT
 
 
+def test_parameters_that_only_an_unread_one_needs_go_too() -> None:
+    """One round after the other: those that are read stay."""
+    text = """
+static void inner(float *to, const float *from, void *scratch) {
+  to[0] = from[0];
+}
+static void outer(float *to, const float *from, void *scratch) {
+  inner(to, from, scratch);
+}
+static void net(void **b) {
+  outer((float *)b[0], (float *)b[1], b[2]);
+}
+"""
+    wanted = text.replace(", void *scratch", "").replace(", scratch", "").replace(", b[2]", "")
+    assert simplified(text) == wanted
+
+
 @pytest.mark.parametrize("value", ["0x1p-149f", "0x1.fffffep+127f", "0x1.99999ap-4f", "0x1.5555555555555p-2",
                                    "0x0.0p+0f"])
 def test_constants_mean_the_same_numbers(value: str) -> None:
@@ -114,13 +131,15 @@ def test_long_lines_go_on() -> None:
 def networks() -> dict[str, tuple[Any, Any]]:
     dense = nn.HybridSequential()
     dense.add(nn.Dense(64), nn.Activation("relu"), nn.Dense(10))
-    return {"lenet": (lenet(), nd.ones((2, 1, 28, 28))), "dense": (dense, nd.ones((16, 128))),
+    sparse = nn.HybridSequential()
+    sparse.add(nn.Conv2D(576, 3, padding=1, groups=576, activation="relu"), nn.Conv2D(96, 1))
+    return {"sparse": (sparse, nd.ones((8, 576, 4, 4))), "lenet": (lenet(), nd.ones((2, 1, 28, 28))), "dense": (dense, nd.ones((16, 128))),
             "encoder": (Encoder(32), nd.ones((2, 8, 32)))}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("name", ["lenet", "dense", "encoder"])
+@pytest.mark.parametrize("name", ["lenet", "dense", "encoder", "sparse"])
 def test_compilers_find_nothing_unused(name: str, plain: bool, tmp_path: Path) -> None:
     net, x = networks()[name]
     net.initialize(mx.init.Xavier())

@@ -202,4 +202,4 @@ def _called(line: Words, unread: dict[str, set[int]]) -> Words:
 
 
 def _listed(given: Sequence[Words]) -> Words:
-    return tuple(w for i, a in enumerate(given) for w in ((", ", *a) if i else a))
+    return tuple(w for i, a in enumerate(given) for w in ((",", " ", *a) if i else a))
