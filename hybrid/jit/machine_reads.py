@@ -23,7 +23,7 @@ _FILES = frozenset({"read", "read1", "readall", "readinto", "readline", "readlin
 _TODAY = frozenset({"now", "today", "utcnow"})
 _MODES = frozenset({"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled",
                     "get_default_dtype", "is_deterministic", "are_deterministic_algorithms_enabled"})
-READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | _MODES | {"urandom", "getrandom", "open"}       # names of such functions
+READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | _MODES | {"urandom", "getrandom", "open"}  # their names
 # modules of Python's library that look at clocks and files for their own sake; of this library those that do not load
 _SERVICES = frozenset({"logging", "warnings", "linecache", "traceback", "importlib", "tempfile", "threading", "queue",
                        "concurrent", "subprocess", "multiprocessing", "inspect", "tokenize", "unittest", "shutil"})
