@@ -55,8 +55,8 @@ def without_scores(order: Sequence[Node], users: dict[Node, list[Node]], stored:
         if n.prim == "dot" and _of_a_head(n) >= LEAST and not any(n in r.inner for r in found.values()):
             readers = over_scores(n, order, users, stored)
             again = {x for r in readers.values() for x in r.inner}
-            if any(x.prim == "map" and x.attrs["fn"] == "exp" for x in again) and not any(x in once for x in again) and (
-                    all(takes(r, reader) for reader, r in readers.items())):
+            softmax = any(x.prim == "map" and x.attrs["fn"] == "exp" for x in again)
+            if softmax and not any(x in once for x in again) and all(takes(r, reader) for reader, r in readers.items()):
                 found.update(readers)
     return found
 

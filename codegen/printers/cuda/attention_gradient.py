@@ -1,5 +1,5 @@
-"""Products with scores, and sums of them, in CUDA: what the gradients of attention are made of, and the maximum and total
-of a softmax, with the scores computed again in tiles that are never in memory (Dao, FlashAttention-2, 2023).
+"""Products with scores, and sums of them, in CUDA: what the gradients of attention are made of, and the maximum and
+total of a softmax, with the scores computed again in tiles that are never in memory (Dao, FlashAttention-2, 2023).
 
 A block has 64 rows of the result; what is summed over comes in tiles. The inner products of a tile stay in the
 registers in which tensor cores leave them; the function of the scores is computed there, and is summed, or is the left
