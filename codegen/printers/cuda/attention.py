@@ -24,7 +24,8 @@ def takes_attention(found: Attention, dot: Node) -> bool:
     """Whether a kernel is printed for an attention on the current GPU: others keep their products."""
     depth = found.scores.args[0].shape[found.scores.attrs["contract"][0][0]]
     return (multiplied(dot.dtype) and max(depth, dot.shape[-1]) <= MOST
-            and found.row.extent >= 16 and found.place.extent >= 32 and all(a.dtype == dot.dtype for a in (*found.scores.args, *dot.args)))
+            and found.row.extent >= 16 and found.place.extent >= 32
+            and all(a.dtype == dot.dtype for a in (*found.scores.args, *dot.args)))
 
 
 def print_attention(k: Kernel, name: str) -> PrintedCuda:
