@@ -18,7 +18,7 @@ from hybrid.export.__main__ import main
 from hybrid.gluon import nn
 
 from . import golden_models
-from .c_tools import build, exported, run_example
+from .c_tools import build, check_for_msvc, exported, run_example
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def same_bits(net: Any, folder: Path, name: str, *inputs: Any, threads: tuple[int, ...] = (1,)) -> None:
@@ -94,6 +94,25 @@ def test_one_library_has_several_instruction_sets(mlp: Path) -> None:
     for program in ("any", "old"):
         np.testing.assert_allclose(run_example(mlp, "mlp", [x], [wanted], program=program)[0], wanted, rtol=1e-5,
                                    atol=1e-6)
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+@pytest.mark.parametrize("options", [(), ("-DMLP_THREADS=OFF",), pytest.param(("-DMLP_DISPATCH=ON",), marks=(
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86-64")))], ids=" ".join)
+def test_cmake_builds_it(mlp: Path, options: tuple[str, ...], tmp_path: Path) -> None:
+    """Library and example; without other instruction sets Python's bits."""
+    for command in (["cmake", "-S", str(mlp), "-B", str(tmp_path), "-DCMAKE_C_COMPILER=gcc", *options],
+                    ["cmake", "--build", str(tmp_path)]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 and "warning" not in (done.stdout + done.stderr).lower(), done
+    wanted = np.fromfile(mlp / "wanted.bin", np.float32).reshape(2, 3)
+    (mlp / "by_cmake").unlink(missing_ok=True)
+    (mlp / "by_cmake").symlink_to(tmp_path / "example")
+    x = nd.array(np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
+    (got,) = run_example(mlp, "mlp", [x], [wanted], program="by_cmake")
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    assert options == ("-DMLP_DISPATCH=ON",) or np.array_equal(got, wanted)
+    assert (tmp_path / "libmlp.a").is_file()
 
 
 DRIVER = """
@@ -322,6 +341,8 @@ def test_the_plain_form_needs_no_words_of_gnu(tmp_path: Path, cc: str) -> None:
     text = (tmp_path / "lenet.c").read_text()
     outside = re.sub(r"#if [^\n]*__GNUC__.*?#(?:else|endif)", "", text, flags=re.S)
     assert not re.search(r"__attribute__|__builtin|__asm__|\(\{|__extension__|\blong \w+ =", outside)
+    if shutil.which("clang"):
+        check_for_msvc(tmp_path, "lenet.c", "example.c")
     build(tmp_path, "lenet.c", "example.c", cc=cc, flags=("-O1",) if cc != "tcc" else ())
     (got,) = run_example(tmp_path, "lenet", [x], [wanted])
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
