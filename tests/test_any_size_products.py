@@ -100,3 +100,9 @@ def test_halves():
 def test_no_rows_and_one():
     """0 and 1 have programs of their own."""
     check(dot(True, False), reference(True, False), ((None, 40), (None, 50)), (7, 8, 33, 1, 0, 2), most=4)
+
+
+def test_prefetches_split_no_sizes():
+    """Whether results are fetched beforehand goes by the size at trace, of tiles that leave zeros out, too."""
+    check(lambda x, w, v: nd.dot(nd.relu(nd.dot(x, w)), v), lambda x, w, v: numpy.maximum(x @ w, 0) @ v,
+          ((None, 64), (64, 128), (128, 800)), (24, 48, 8, 40, 41, 64, 100))

@@ -352,7 +352,7 @@ class Contraction(Zeros):
     def _asked(self) -> list[Prefetch]:
         """What is fetched while a tile is summed: what the epilogue touches, or where the sums are stored."""
         if self.plain:
-            far = self.whole and self.k.root.nbytes >= FAR and self.block >= self.most * 4
+            far = self.whole and hint(self.k.root.nbytes) >= FAR and self.block >= self.most * 4
             return [Prefetch(self.plain[0], int(self.plain[1]), True)] if far else []
         if self.y is not None or self.depth < self.most:
             return []
