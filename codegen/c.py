@@ -58,8 +58,8 @@ _SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a p
 def prelude(exported: bool = False, random: bool = True) -> str:
     """The text that C programs may begin with; it includes nothing. exported: for programs that bring memory and
     threads of their own. random: whether they draw random numbers."""
-    return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM))
-                   if random or name != "philox.h")
+    texts = _SCALARS if exported else (("c", "long.h"), *_SCALARS, *_SYSTEM)
+    return "".join(kernel_text(folder, name) for folder, name in texts if random or name != "philox.h")
 
 
 _REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())

@@ -59,11 +59,11 @@ class Emitter:
         return x
 
     def condition(self, guard: Guard) -> Op:
-        """What is true inside."""
+        """What is true inside, in parentheses."""
         self.divisions += sum(isinstance(a, (Quot, Rem)) for _, x, _ in guard for a, _ in x.terms)
         ops = {"ge": "({{{0}}} >= {1})", "lt": "({{{0}}} < {1})", "rem": "(({{{0}}}) % {1} == 0)"}
-        return Op(" & ".join(ops[kind].format(i, n) for i, (kind, _, n) in enumerate(guard)),
-                  tuple(x for _, x, _ in guard))
+        text = " & ".join(ops[kind].format(i, n) for i, (kind, _, n) in enumerate(guard))
+        return Op(f"({text})" if len(guard) > 1 else text, tuple(x for _, x, _ in guard))
 
     # ---- values
     def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:

@@ -192,7 +192,7 @@ class VectorEmitter(Emitter):
         self.loads.append((n, at))
         if guard:
             self._uniform(guard)
-            load = Op("({0}) ? {1} : (hy_v){{}}", (self.condition(guard), load))
+            load = Op("{0} ? {1} : (hy_v){{}}", (self.condition(guard), load))
         else:
             self._ask_for_the_next_row(n, at, lane, block)
         return self.bind(block, "v", load)
@@ -252,7 +252,7 @@ class VectorEmitter(Emitter):
         self._uniform(own)
         value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
         other = self.floats(self.d.literal(n.attrs["value"], n.dtype))
-        return self.bind(block, "v", Op("({0}) ? {1} : {2}", (self.condition(own), value, other)))
+        return self.bind(block, "v", Op("{0} ? {1} : {2}", (self.condition(own), value, other)))
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         axis, count = n.attrs["axis"], n.args[1].ndim

@@ -20,7 +20,7 @@ from hybrid.export import _flags, export_c, load_weights
 from hybrid.gluon import nn
 from hybrid.gluon.model_zoo import vision
 
-from .c_tools import STRICT, build, run_example
+from .c_tools import STRICT, build, check_for_msvc, run_example
 from .test_export_c import Encoder, lenet
 
 pytestmark = [pytest.mark.thorough, pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")]
@@ -95,6 +95,9 @@ def test_other_compilers(exported: Exported, cc: str) -> None:
     if shutil.which(cc) is None:
         pytest.skip(f"needs {cc}")
     folder = exported.folder / "plain" if cc == "tcc" else exported.folder
+    if cc == "clang":
+        build(exported.folder / "plain", "net.c", "example.c", cc=cc, flags=("-O2",), out="other_plain")
+        exported.near(exported.run("other_plain", exported.folder / "plain"))
     flags = {"clang": ("-O2", "-march=native"), "g++": ("-O2", "-march=native", "-x", "c++"), "tcc": ()}[cc]
     out = "other_" + cc.replace("+", "p")
     build(folder, "net.c", "example.c", cc=cc, flags=flags, out=out)
@@ -132,6 +135,12 @@ def test_mingw_under_wine(exported: Exported, plain: bool) -> None:
     (folder / "mingw").write_text('#!/bin/sh\nexec wine ./mingw.exe "$@" 2>/dev/null\n')
     (folder / "mingw").chmod(0o755)
     exported.near(exported.run("mingw", folder))
+
+
+def test_the_plain_form_has_the_syntax_of_msvc(exported: Exported) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("needs clang")
+    check_for_msvc(exported.folder / "plain", "net.c", "example.c")
 
 
 @pytest.mark.parametrize("target", ["x86_64-windows-gnu", "aarch64-macos", "x86_64-macos"])

@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -18,7 +19,7 @@ from hybrid.export.__main__ import main
 from hybrid.gluon import nn
 
 from . import golden_models
-from .c_tools import build, exported, run_example
+from .c_tools import STRICT, build, check_for_msvc, exported, run_example
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def same_bits(net: Any, folder: Path, name: str, *inputs: Any, threads: tuple[int, ...] = (1,)) -> None:
@@ -96,6 +97,25 @@ def test_one_library_has_several_instruction_sets(mlp: Path) -> None:
                                    atol=1e-6)
 
 
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+@pytest.mark.parametrize("options", [(), ("-DMLP_THREADS=OFF",), pytest.param(("-DMLP_DISPATCH=ON",), marks=(
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86-64")))], ids=" ".join)
+def test_cmake_builds_it(mlp: Path, options: tuple[str, ...], tmp_path: Path) -> None:
+    """Library and example; without other instruction sets Python's bits."""
+    for command in (["cmake", "-S", str(mlp), "-B", str(tmp_path), "-DCMAKE_C_COMPILER=gcc", *options],
+                    ["cmake", "--build", str(tmp_path)]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 and "warning" not in (done.stdout + done.stderr).lower(), done
+    wanted = np.fromfile(mlp / "wanted.bin", np.float32).reshape(2, 3)
+    (mlp / "by_cmake").unlink(missing_ok=True)
+    (mlp / "by_cmake").symlink_to(tmp_path / "example")
+    x = nd.array(np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
+    (got,) = run_example(mlp, "mlp", [x], [wanted], program="by_cmake")
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    assert options == ("-DMLP_DISPATCH=ON",) or np.array_equal(got, wanted)
+    assert (tmp_path / "libmlp.a").is_file()
+
+
 DRIVER = """
 #include "mlp.h"
 #include <stdio.h>
@@ -128,6 +148,16 @@ int main(void) {
   return 0;
 }
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for huge pages")
+@pytest.mark.parametrize("flags", [(), ("-D_POSIX_C_SOURCE=200809L",), ("-D_GNU_SOURCE",)])
+def test_large_weights_lie_in_huge_pages_whatever_the_builder_defines(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    net = nn.Dense(1024, in_units=1024)
+    net.initialize()
+    net.export_c(tmp_path, (1, 1024), name="net")
+    subprocess.run(["gcc", *STRICT, *flags, "-c", "net.c"], cwd=tmp_path, check=True)
+    assert "madvise" in subprocess.run(["nm", "-u", "net.o"], cwd=tmp_path, capture_output=True, text=True).stdout
 
 
 def test_damaged_weights_are_an_error_code(mlp: Path) -> None:
@@ -322,6 +352,8 @@ def test_the_plain_form_needs_no_words_of_gnu(tmp_path: Path, cc: str) -> None:
     text = (tmp_path / "lenet.c").read_text()
     outside = re.sub(r"#if [^\n]*__GNUC__.*?#(?:else|endif)", "", text, flags=re.S)
     assert not re.search(r"__attribute__|__builtin|__asm__|\(\{|__extension__|\blong \w+ =", outside)
+    if shutil.which("clang"):
+        check_for_msvc(tmp_path, "lenet.c", "example.c")
     build(tmp_path, "lenet.c", "example.c", cc=cc, flags=("-O1",) if cc != "tcc" else ())
     (got,) = run_example(tmp_path, "lenet", [x], [wanted])
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

@@ -72,6 +72,37 @@ def test_training_steps_give_the_same_bits(tmp_path: Path, optimizer: str, optio
     assert np.array_equal(compiled(x, y).asnumpy(), losses[6])           # states and counts are there too
 
 
+def test_steps_that_skip_zeros_are_built_without_warnings(tmp_path: Path) -> None:
+    """Gradients behind relu are often zero: their products have kernels of their own."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(84, activation="relu", in_units=400), nn.Dense(10, in_units=84))
+    net.initialize(mx.init.Xavier())
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    x, y = nd.random.normal(shape=(32, 400)), nd.arange(32) % 10
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def step(data: Any, label: Any) -> Any:
+        with mx.autograd.record():
+            loss = loss_of(net(data), label).mean()
+        loss.backward()
+        trainer.step(1)
+        return loss
+    export_c(step, tmp_path, x, y, name="learner")
+    assert "if (!(hy_sparse(" in (tmp_path / "learner.c").read_text()
+    build(tmp_path, "learner.c", "example.c", flags=tuple(_flags().split()))
+    x.asnumpy().tofile(tmp_path / "x.bin")
+    y.asnumpy().tofile(tmp_path / "y.bin")
+    done = subprocess.run(["./example", "learner.weights", "2", "5", "0.01", "new.weights", "x.bin", "y.bin"],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    compiled = mx.hybridize(step)
+    for _ in range(5):
+        compiled(x, y)
+    learned = load_weights(tmp_path / "new.weights")
+    for p in net.collect_params().values():
+        np.testing.assert_allclose(p.data().asnumpy(), learned[p.name], rtol=1e-5, atol=1e-6)
+
+
 def test_steps_that_need_python_are_refused(tmp_path: Path) -> None:
     x, y = nd.ones((8, 6)), nd.zeros((8,))
     *_, step = learner("nadam")

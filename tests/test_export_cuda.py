@@ -148,6 +148,21 @@ def test_lenet_reads_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @NVRTC
+@pytest.mark.skipif(shutil.which("nvcc") is None or shutil.which("cmake") is None, reason="needs nvcc and cmake")
+def test_the_toolkit_and_cmake_build_it(tmp_path: Path) -> None:
+    """The kernels by CUDA's own compiler, which brings headers of the system; the launcher by CMake, without it."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(16, activation="tanh", in_units=8), nn.Dense(3, in_units=16))
+    net.initialize()
+    export_c(net, tmp_path, (2, 8), name="net", cuda=("sm_80",))
+    for command in (["nvcc", "-cubin", "-arch=sm_80", "net.cu", "-o", "net.cubin"], ["cmake", "-B", "build"],
+                    ["cmake", "--build", "build"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "net.cubin").read_bytes().startswith(b"\177ELF") and (tmp_path / "build" / "example").is_file()
+
+
+@NVRTC
 @pytest.mark.thorough
 def test_other_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = nd.random.normal(shape=(2, 3, 24, 24))

@@ -253,7 +253,7 @@ def _calling(line: Words, wanted: set[str]) -> Words:
 
 def _of_team(line: Words) -> Words:
     """A line in which the number of threads is that of the team."""
-    return tuple("hy->threads" if w == "hy_threads" else w for w in line)
+    return tuple(x for w in line for x in (words("hy->threads") if w == "hy_threads" else (w,)))
 
 
 def _declared_with_team(s: Stmt, wanted: set[str]) -> Stmt:

@@ -15,9 +15,15 @@ _LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbr
 _OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest", "": ""}
 _CONSTANTS = {"__builtin_nan": "NAN", "__builtin_nanf": "NAN", "__builtin_inf": "INFINITY",
               "__builtin_inff": "INFINITY"}
-SUPPORT = """#define hy_prefetch(...) ((void)0)
-#define hy_expect(value, likely) (value)
-static inline int hy_lowest(uint64_t bits) { int n = 0; while (!(bits >> n & 1)) n++; return n; }"""
+_SUPPORT = {
+    "hy_prefetch": "#define hy_prefetch(...) ((void)0)", "hy_expect": "#define hy_expect(value, likely) (value)",
+    "hy_lowest": "static inline int hy_lowest(uint64_t bits) { int n = 0; while (!(bits >> n & 1)) n++; return n; }"}
+
+
+def support(code: Iterable[Stmt]) -> list[str]:
+    """Definitions of what stands for GCC's functions in the standard text of some statements, a line each."""
+    used = {_OWN.get(w.removeprefix("__builtin_")) for line in flat(code) for w in line if w.startswith("__builtin_")}
+    return [text for name, text in _SUPPORT.items() if name in used]
 
 
 def _builtin(name: str) -> str:

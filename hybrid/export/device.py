@@ -8,7 +8,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from hybrid.codegen.program.plain import SUPPORT, standard
+from hybrid.codegen.program.plain import standard, support
 
 from ..base.atomic import write_bytes
 from ..base.errors import HybridError
@@ -57,12 +57,12 @@ def _program(name: str, what: Specialized, listing: Listing, layout: Layout) -> 
         call = f"  const hy_team team = {{1, 0, 1, workspace + {layout.workspace.size}, NULL}};\n  hy_net(&team, b);"
     run = filled("device/run.h", name, **words, TABLE="\n".join([f"  void *b[{len(layout.run)}];",
                                                                  *source.table(layout.run)]), CALL=call)
-    support = [*parse("\n".join([source.title("functions of numbers"), *team, SUPPORT, "#define HY_C 1"])),
-               *done.before]
+    functions = [*parse("\n".join([source.title("functions of numbers"), *team, *support((*done.before, *done.code)),
+                                   "#define HY_C 1"])), *done.before]
     text = "\n".join([f"/* {name}: a compiled network in plain C for devices without an operating system, written by "
                       f"hybrid.\n * {name}.h says how it is used. */", f'#include "{name}.h"', "#include <math.h>",
                       "#include <stddef.h>", "#include <string.h>", f'#include "{name}_weights.h"', "", source.QUIET,
-                      standard(support), source.title("kernels"), standard(done.code, wide), "", run])
+                      standard(functions), source.title("kernels"), standard(done.code, wide), "", run])
     text = text.replace("@NAME@", name.upper()).replace("@name@", name)
     return "\n".join(wrapped(lines_of(text))), words
 

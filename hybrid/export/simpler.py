@@ -10,7 +10,7 @@ from typing import Iterable, Sequence
 from ..ir.parse import Words, flat, is_name, nested, parameters, substituted
 from ..ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
 from .readable import simplified
-from .variables import STATEMENTS, Variables, changes, code_of, declares, separated
+from .variables import STATEMENTS, Variables, changes, changes_nothing, code_of, declares, separated
 
 ROUNDS = 6
 _NUMBERED = re.compile(r"([tv]\d{4,})((?:_\d+)*)")
@@ -62,7 +62,7 @@ def _body(body: Sequence[Stmt], found: Variables, outer: set[str]) -> tuple[Stmt
             name = found.alias(first, rest)
             if name is not None:
                 rest = list(nested(substituted(line, {name[0]: name[1]}) for line in flat(rest)))
-            elif found.is_read(first, rest):
+            elif found.is_read(first, rest) and not changes_nothing(first):
                 out.append(Code(first))
         elif isinstance(s, For) and not hinted and _is_once(s):
             out += _spread(_body(_once(s), found, outer), [*out, *rest], outer, not rest)
@@ -202,4 +202,4 @@ def _called(line: Words, unread: dict[str, set[int]]) -> Words:
 
 
 def _listed(given: Sequence[Words]) -> Words:
-    return tuple(w for i, a in enumerate(given) for w in ((", ", *a) if i else a))
+    return tuple(w for i, a in enumerate(given) for w in ((",", " ", *a) if i else a))

@@ -10,7 +10,7 @@ from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
 from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.outlining import Outliner, changed, without_threads
-from hybrid.codegen.program.plain import SUPPORT, sized, standard
+from hybrid.codegen.program.plain import sized, standard, support
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
@@ -146,10 +146,11 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str], t
     rate = training is not None and training.slot is not None
     words = {"MORE_TYPE": ", double rate" if rate else open_sizes.declared(),
              "MORE": ", rate" if rate else open_sizes.given()}
+    both = (*done.before, *done.code)
     head = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
                       filled("pool.h", name).rstrip(),
                       "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
-                      title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1"])
+                      title("functions of numbers and vectors"), *(support(both) if plain else []), "#define HY_C 1"])
     calls = "\n".join(["", *_calls(listing, layout, done.with_team, training, open_sizes),
                        *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
     code = [*parse(head), *done.before, *parse(title("kernels")), *done.code, *parse(calls)]

@@ -115,6 +115,13 @@ def changes(lines: Iterable[Words], name: str) -> bool:
     return False
 
 
+def changes_nothing(line: Words) -> bool:
+    """Whether a line is a statement such as ``x /= 1;`` or ``x += 0;``."""
+    code = code_of(line)
+    return (len(code) == 5 and is_name(code[0]) and code[2] == "=" and code[4] == ";"
+            and code[3].removesuffix("l") == {"*": "1", "/": "1", "+": "0", "-": "0"}.get(code[1]))
+
+
 class Variables:
     """What a function declares."""
 

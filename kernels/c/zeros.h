@@ -12,16 +12,16 @@ HY_FN int hy_sparse(const float *a, long count, long n, long step, long most) {
     return found < most;
 }
 // whether none of such runs has an infinity or a NaN, of which zero times it is NaN: with an exponent of ones, one more is a negative number
-#define HY_BEYOND(x) (((x) & 0x7fffffff) + 0x00800000)
+#define HY_NOT_FINITE(x) (((x) & 0x7fffffff) + 0x00800000)
 typedef unsigned hy_zi __attribute__((vector_size(64), aligned(4), may_alias));
 HY_FN int hy_finite(const float *a, long count, long n, long step) {
     hy_zi some = {}, more = {};
     unsigned rest = 0;
     for (long i = 0; i < count; i++, a += step) {
         long j = 0;
-        for (; j + 32 <= n; j += 32) { some |= HY_BEYOND(*(const hy_zi *)(a + j)); more |= HY_BEYOND(*(const hy_zi *)(a + j + 16)); }
-        for (; j + 16 <= n; j += 16) some |= HY_BEYOND(*(const hy_zi *)(a + j));
-        for (; j < n; j++) { union hy_bits b; b.f = a[j]; rest |= HY_BEYOND(b.u); }
+        for (; j + 32 <= n; j += 32) { some |= HY_NOT_FINITE(*(const hy_zi *)(a + j)); more |= HY_NOT_FINITE(*(const hy_zi *)(a + j + 16)); }
+        for (; j + 16 <= n; j += 16) some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
+        for (; j < n; j++) { union hy_bits b; b.f = a[j]; rest |= HY_NOT_FINITE(b.u); }
     }
     some |= more;
     for (int q = 0; q < 16; q++) rest |= some[q];

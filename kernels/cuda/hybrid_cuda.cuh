@@ -27,8 +27,13 @@ typedef short int16_t;
 typedef unsigned short uint16_t;
 typedef int int32_t;
 typedef unsigned uint32_t;
+#ifdef __CUDACC_RTC__
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
+#else                                             // nvcc: the system's headers say them, as long on Linux
+#define int64_t hy_long
+#define uint64_t hy_ulong
+#endif
 #endif
 
 #include "philox.h"

@@ -15,10 +15,6 @@ typedef unsigned long long hy_ulong;
 #define HY_NANf __builtin_nanf("")
 #define HY_MATH(f) __builtin_##f
 typedef long long hy_long_long;                   // as instructions of x86 name their type
-typedef __SIZE_TYPE__ hy_size;
-#ifdef _WIN32
-#define long __INT64_TYPE__                       // which has 32 bits there
-#endif
 typedef long hy_long;
 typedef unsigned long hy_ulong;
 #endif

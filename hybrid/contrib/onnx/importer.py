@@ -18,6 +18,8 @@ from .any_length import AnyLengthNet
 from .open_lengths import read, two_lengths
 from .reader import inlined
 
+REMARKS = ("doc_string", "metadata_props", "producer_name", "producer_version")    # fields that nothing here reads
+
 
 def _model(model_file: Any) -> Any:
     onnx = library.onnx()
@@ -28,7 +30,27 @@ def _model(model_file: Any) -> Any:
         raise FileFormatError(f"{path} is no valid ONNX model: {str(err)[:300]}") from err
     if not model.graph.output:
         raise FileFormatError(f"{path} is no valid ONNX model: its graph has no outputs")
+    damaged = _not_utf8(model)
+    if damaged is not None:
+        raise FileFormatError(f"{path} is no valid ONNX model: the name {damaged!r} is no text in UTF-8")
     return inlined(model)
+
+
+def _not_utf8(message: Any) -> bytes | None:
+    """A name in a message, or in those in it, that is not in UTF-8: the parser gives its bytes."""
+    left = [message]
+    while left:
+        for kind, value in left.pop().ListFields():
+            if kind.name in REMARKS:
+                continue
+            values = [value] if isinstance(value, (str, bytes)) or hasattr(value, "ListFields") else value
+            if kind.message_type is not None:
+                left.extend(values)
+            elif kind.type == kind.TYPE_STRING:
+                damaged = next((v for v in values if isinstance(v, bytes)), None)
+                if damaged is not None:
+                    return damaged
+    return None
 
 
 @contextmanager
