@@ -30,6 +30,11 @@ def multiplied(dtype: np.dtype) -> bool:
     return dtype.name == "float16" or current().number >= 80
 
 
+def _named(name: str) -> Callable[[Index], str]:
+    """What gives the same text at every index."""
+    return lambda idx: name
+
+
 class Tile:
     """Lines of an operand in shared memory: ``lines`` of ``line`` bytes, the first ``padded`` elements of each."""
 
@@ -164,8 +169,7 @@ class Tiled:
         """Statements that compute a node at row and key from others, whose values have names, and the result."""
         e = emitter(self.k, self.names)
         e.count = start
-        for n, named in given.items():
-            e.given[n] = lambda idx, named=named: named
+        e.given.update({n: _named(text) for n, text in given.items()})
         block = Block(None, frozenset([*self.batch, self.row, self.key]))
         value = e.value(top, at, block)
         return block.lines, value
