@@ -165,7 +165,7 @@ _BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
 
 # No gradient flows through these, and why
 NO_GRADIENT: dict[str, str] = {
-    **_names("sign floor ceil rint round fix trunc _npi_around _npi_rint", "piecewise constant"),
+    **_names("sign floor ceil rint round fix trunc _npi_around _npi_rint _npi_sign", "piecewise constant"),
     **_names("shape_array size_array", "depends on the shape alone"),
     **_names(" ".join(f"_contrib_{n}" for n in (
         "dequantize quantize quantize_v2 requantize quantized_act quantized_concat quantized_conv "

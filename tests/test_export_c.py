@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -18,7 +19,7 @@ from hybrid.export.__main__ import main
 from hybrid.gluon import nn
 
 from . import golden_models
-from .c_tools import build, check_for_msvc, exported, run_example
+from .c_tools import STRICT, build, check_for_msvc, exported, run_example
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def same_bits(net: Any, folder: Path, name: str, *inputs: Any, threads: tuple[int, ...] = (1,)) -> None:
@@ -147,6 +148,16 @@ int main(void) {
   return 0;
 }
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for huge pages")
+@pytest.mark.parametrize("flags", [(), ("-D_POSIX_C_SOURCE=200809L",), ("-D_GNU_SOURCE",)])
+def test_large_weights_lie_in_huge_pages_whatever_the_builder_defines(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    net = nn.Dense(1024, in_units=1024)
+    net.initialize()
+    net.export_c(tmp_path, (1, 1024), name="net")
+    subprocess.run(["gcc", *STRICT, *flags, "-c", "net.c"], cwd=tmp_path, check=True)
+    assert "madvise" in subprocess.run(["nm", "-u", "net.o"], cwd=tmp_path, capture_output=True, text=True).stdout
 
 
 def test_damaged_weights_are_an_error_code(mlp: Path) -> None:

@@ -145,16 +145,18 @@ def test_long_lines_go_on() -> None:
 
 
 def networks() -> dict[str, tuple[Any, Any]]:
-    dense, lstm = nn.HybridSequential(), nn.HybridSequential()
+    dense, lstm, sparse = nn.HybridSequential(), nn.HybridSequential(), nn.HybridSequential()
+    sparse.add(nn.Conv2D(576, 3, padding=1, groups=576, activation="relu"), nn.Conv2D(96, 1))
     lstm.add(mx.gluon.rnn.LSTM(32, num_layers=2, layout="NTC"), nn.Dense(5))
     dense.add(nn.Dense(64), nn.Activation("relu"), nn.Dense(10))
     return {"lenet": (lenet(), nd.ones((2, 1, 28, 28))), "dense": (dense, nd.ones((16, 128))),
-            "encoder": (Encoder(32), nd.ones((2, 8, 32))), "lstm": (lstm, nd.ones((2, 16, 8)))}
+            "encoder": (Encoder(32), nd.ones((2, 8, 32))), "lstm": (lstm, nd.ones((2, 16, 8))),
+            "sparse": (sparse, nd.ones((8, 576, 4, 4)))}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("name", ["lenet", "dense", "encoder", "lstm"])
+@pytest.mark.parametrize("name", ["lenet", "dense", "encoder", "lstm", "sparse"])
 def test_compilers_find_nothing_unused(name: str, plain: bool, tmp_path: Path) -> None:
     net, x = networks()[name]
     net.initialize(mx.init.Xavier())

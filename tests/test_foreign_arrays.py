@@ -115,3 +115,26 @@ for dtype in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64"
         assert back.dtype == x.dtype and getattr(back, "asnumpy", lambda: back)().tolist() == [[1, 0, 1]], dtype
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_parameters_of_pytorch_that_code_reads() -> None:
+    """A tensor that requires gradients does not convert by itself."""
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(1, 1)
+    torch.nn.init.constant_(layer.weight, 2.)
+    for read in (lambda x: x * float(layer.weight.detach().sum()),
+                 lambda x: x * nd.array(layer.state_dict()["weight"].numpy()[0])):
+        f = hybridize(read)
+        for value in (2., 5.):
+            torch.nn.init.constant_(layer.weight, value)
+            assert f(nd.ones((1,))).asscalar() == value
+
+
+def test_modes_of_pytorch_that_code_reads() -> None:
+    torch = pytest.importorskip("torch")
+    f = hybridize(lambda x: x * 2 if torch.is_grad_enabled() else x * 3)
+    with pytest.warns(UserWarning, match="a mode of PyTorch"):
+        assert f(nd.ones((1,))).asscalar() == 2
+    with torch.no_grad():
+        assert f(nd.ones((1,))).asscalar() == 3
+    assert f(nd.ones((1,))).asscalar() == 2

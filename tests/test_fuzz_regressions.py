@@ -210,3 +210,16 @@ def test_an_empty_view_has_the_shape_that_eager_code_gives_it() -> None:
     for f in (lambda x: x[1:].reshape((0, -1)), lambda x: x[:0].reshape((-1,)), lambda x: x[1:].T.reshape((0, -1))):
         g, x = mx.hybridize(f), nd.ones((1, 2))
         assert g(x).shape == g(x).shape == f(x).shape
+
+
+def test_cotangents_of_an_argument_that_an_operator_has_twice_are_added_first() -> None:
+    """Those of x - x cancel; added one by one to another operator's small one they took digits from it."""
+    def f(x: Any) -> Any:
+        return (x - x) * 1000.1 + nd.square(x) * .3
+    for g in (f, mx.hybridize(f)):
+        x = nd.array([[1., 2.]])
+        x.attach_grad()
+        with autograd.record():
+            y = g(x)
+        y.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), [[.6, 1.2]], rtol=1e-6)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import gluon, nd
+import hybrid as mx
+from hybrid import autograd, gluon, nd
 
 VALUES = pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 
@@ -92,3 +93,33 @@ def test_filters_that_meet_zeros(kernel: int, value: float) -> None:
     weight[7, 5, 0, 0] = value
     net[1].weight.set_data(nd.array(weight))
     _compared(net, data)
+
+
+SIGNED = [float("nan"), -0.0, 0.0, 2.0, -3.0] * 7            # longer than a vector
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("hybridize", [lambda f: f, mx.hybridize], ids=["eager", "compiled"])
+def test_the_sign_of_nan_is_that_of_mxnet_in_nd_and_that_of_numpy_in_np(hybridize: Any, dtype: str) -> None:
+    """MXNet 1.9.1 gives 0 for nd.sign and for the gradient of abs at NaN."""
+    want = np.array([0, 0, 0, 1, -1] * 7)
+    np.testing.assert_array_equal(hybridize(nd.sign)(nd.array(SIGNED, dtype=dtype)).asnumpy(), want)
+    np.testing.assert_array_equal(hybridize(mx.np.sign)(mx.np.array(SIGNED, dtype=dtype)).asnumpy(), np.sign(SIGNED))
+    for absolute, x in ((nd.abs, nd.array(SIGNED, dtype=dtype)), (mx.np.abs, mx.np.array(SIGNED, dtype=dtype))):
+        x.attach_grad()
+        with autograd.record():
+            y = hybridize(absolute)(x)
+        y.backward()
+        np.testing.assert_array_equal(y.asnumpy(), np.abs(SIGNED))
+        np.testing.assert_array_equal(x.grad.asnumpy(), want)
+
+
+@pytest.mark.parametrize("name, given, want", [
+    ("signum", {"momentum": .9}, [1, 1, .8, 1.2]), ("signum", {"momentum": 0}, [1, 1, .8, 1.2]),
+    ("signum", {"momentum": .9, "wd_lh": .1}, [.9801, .9801, .7811, 1.1791]),
+    ("ftrl", {}, [np.nan, 0, .4081, .5909])])
+def test_steps_at_a_gradient_of_nan_are_those_of_mxnet(name: str, given: dict[str, float], want: list[float]) -> None:
+    w, update = nd.ones((4,)), mx.optimizer.get_updater(mx.optimizer.create(name, learning_rate=.1, **given))
+    for _ in range(2):
+        update(0, nd.array([np.nan, 0, 1, -1]), w)
+    np.testing.assert_allclose(w.asnumpy(), want, atol=1e-4)

@@ -1,8 +1,11 @@
 """Programs hold what they use of the texts in kernels/, and nothing else of them."""
 from __future__ import annotations
 
+import itertools
 import re
+from pathlib import Path
 
+from hybrid import kernels
 from hybrid.codegen import c as printer
 from hybrid.codegen import lanes
 from hybrid.codegen.program.tree_shaking import needed
@@ -67,3 +70,12 @@ def test_names_of_all_texts_are_seen() -> None:
                                                                       re.MULTILINE))
     for name in functions:
         assert re.search(rf"^HY_FN [^(]*?\b{name}\(", needed(text, {name}), re.MULTILINE), name
+
+
+def test_macros_of_the_headers_have_different_names() -> None:
+    """A program may hold several of them. vector_either.h stands inside of vector.h, under a condition."""
+    files = {f.name: {line.split()[1].split("(")[0] for line in f.read_text().splitlines()
+                      if line.startswith("#define ")} for f in (Path(kernels.__file__).parent / "c").glob("*.h")}
+    assert "HY_TO_INT" in files["prelude.h"]
+    for a, b in itertools.combinations(sorted(files), 2):
+        assert {a, b} == {"vector.h", "vector_either.h"} or files[a].isdisjoint(files[b]), (a, b)

@@ -65,8 +65,9 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
     parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
              f"{layout.workspace.size} bytes of workspace for each call that runs. */",
-             "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n"
-             "#define _DEFAULT_SOURCE\n#endif",
+             # each by itself: a builder that asks for POSIX alone would have no madvise, and no huge pages
+             *(f"#ifndef {macro}\n#define {macro}{value}\n#endif" for macro, value in
+               (("_POSIX_C_SOURCE", " 200809L"), ("_DEFAULT_SOURCE", ""))),
              f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>",
              "#include <string.h>", "#ifdef __linux__\n#include <sys/mman.h>\n#endif", "",
              *_numbers(layout), "", *([] if plain else [f"#ifndef {name.upper()}_VARIANT"]),

@@ -113,13 +113,16 @@ _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", _remainder("trunc"),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})", vector="(-{0})",
      exact=True, zero=True)
-_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),),
+_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("direction", a),),
      c_int="({0} < 0 ? ({T})(0ul - (unsigned long){0}) : {0})", cuda=_cu("fabs"), vector="HYV_ABS({0})", exact=True,
      zero=True)
 _row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0} + ({T})0)", lambda g, y, a: (None,), cost=2,
      vector="HYV_SELECT(HYV_EQ({0}, (hy_v){{}}), (hy_v){{}}, HYV_SELECT(HYV_NAN({0}, {0}), {0}, HYV_SIGN(HYV_B(1.0f), "
             "{0})))",
      exact=True, zero=True)
+_row("direction", 1, special.direction, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : ({T})0)", lambda g, y, a: (None,),
+     cost=2, vector="HYV_SELECT(HYV_LT((hy_v){{}}, HYV_ABS({0})), HYV_SIGN(HYV_B(1.0f), {0}), (hy_v){{}})",
+     exact=True, zero=True)                                 # MXNet's sign: 0 of NaN
 _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y * y,), "float", cost=4,
      vector="(HYV_B(1.0f) / {0})")
 _row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,),

@@ -204,3 +204,9 @@ def relu(xp: Any, a: Any) -> Any:
 def sign(xp: Any, a: Any) -> Any:
     """Sign; NumPy has none for bool."""
     return a if a.dtype.kind == "b" else xp.sign(a)
+
+
+def direction(xp: Any, a: Any) -> Any:
+    """Sign, and 0 of NaN."""
+    out = sign(xp, a)
+    return xp.where(a != a, _zero(a.dtype) if xp is np else a.dtype.type(0), out) if a.dtype.kind == "f" else out

@@ -19,6 +19,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..buffers.array import REBINDS, NDArray
+from ..buffers.foreign import as_numpy
 from ..base.pytree import ById
 
 GONE: Any = NotImplemented                       # what a place holds that is not there; launcher.c knows it
@@ -118,7 +119,10 @@ class Contents:
             return guard_value(where.get(GONE))
         if isinstance(where, os._Environ):
             return tuple((k, where.get(k)) for k in sorted(self.keys)) if self.keys else tuple(where.items())
-        raw = np.asarray(where.get() if hasattr(where, "__cuda_array_interface__") and hasattr(where, "get") else where)
+        for way in ("get", "detach"):                            # CuPy's arrays; PyTorch's that require gradients
+            if hasattr(where, way) and (way == "detach" or hasattr(where, "__cuda_array_interface__")):
+                where = getattr(where, way)()
+        raw = as_numpy(where)
         held = raw.tobytes() if raw.dtype != object else tuple(map(guard_value, raw.ravel()))
         return raw.shape, raw.dtype, raw.flags.writeable, held
 

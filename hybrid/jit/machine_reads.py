@@ -21,7 +21,9 @@ _OF_SYSTEM = frozenset({"stat", "lstat", "fstat", "listdir", "scandir", "getcwd"
                         "read", "pread"})
 _FILES = frozenset({"read", "read1", "readall", "readinto", "readline", "readlines"})
 _TODAY = frozenset({"now", "today", "utcnow"})
-READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | {"urandom", "getrandom", "open"}       # names of such functions
+_MODES = frozenset({"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled",
+                    "get_default_dtype", "is_deterministic", "are_deterministic_algorithms_enabled"})
+READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | _MODES | {"urandom", "getrandom", "open"}  # their names
 # modules of Python's library that look at clocks and files for their own sake; of this library those that do not load
 _SERVICES = frozenset({"logging", "warnings", "linecache", "traceback", "importlib", "tempfile", "threading", "queue",
                        "concurrent", "subprocess", "multiprocessing", "inspect", "tokenize", "unittest", "shutil"})
@@ -33,6 +35,8 @@ def kind_of(function: Any, frame: FrameType) -> str | None:
     if name in _CLOCKS and module == "time" or name in _TODAY and isinstance(owner, type) and issubclass(
             owner, datetime.date):
         return "a clock"
+    if name in _MODES and (module or getattr(owner, "__name__", "")).split(".")[0] == "torch":
+        return "a mode of PyTorch"
     if name in ("urandom", "getrandom") and module in ("posix", "nt"):
         return "the system's random bytes"
     if name in _OF_SYSTEM and module in ("posix", "nt"):

@@ -296,7 +296,8 @@ class Reachable:
                               if n.startswith("__") and isinstance(v, FunctionType) and id(v.__code__) in self._codes}
         for name in named | {"__match_args__"} if self.every else named:
             found = on_class(cls, name)
-            if found is GONE and (name in self.asked or hasattr(type(cls), "__getattr__")):
+            if found is GONE and (name in self.asked or hasattr(type(cls), "__getattr__")
+                                  or not _of_library(type(cls), name)):      # the metaclass has it: a class may too
                 self._put(Place(cls, name))
             if found is not GONE and not isinstance(found,
                                                     (MemberDescriptorType,

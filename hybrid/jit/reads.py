@@ -124,7 +124,7 @@ class Reader(Reachable):
         """Code runs for the first time: what it names of the values at hand is looked at before it changes them."""
         self._codes[id(code)] = code
         named = frozenset(code.co_names)
-        self.names |= named
+        self.names |= named | ({"_value_"} if "value" in named else set())     # what a member of an enumeration has
         if code.co_name == "hybrid_forward":                # its F stands for nd, eagerly
             functions = _functions()
             self._of_forwards |= {*functions["_kept"].among(named), *(named & functions.keys())}

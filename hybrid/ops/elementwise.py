@@ -16,7 +16,7 @@ from .registry import Bool, Float, Int, Number, op
 
 # name: (scalar function, other nd names, np names)
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("sign", (), ("sign",)), "ceil": ("ceil", (), ("ceil",)),
+    "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("direction", (), ()), "ceil": ("ceil", (), ("ceil",)),
     "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
     "round": ("round", (), ()), "square": ("square", (), ("square",)),
     "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)),
@@ -48,6 +48,12 @@ def _unary(name: str, fn: str, mx: tuple[str, ...], np_names: tuple[str, ...]) -
 
 for _name, (_fn, _mx, _np) in UNARY.items():
     _unary(_name, _fn, _mx, _np)
+
+
+@op("_npi_sign", "data", np=("sign",))
+def np_sign(data: Node, a: Attrs) -> Node:
+    """The sign: -1, 0 or 1; NaN of NaN, as in NumPy, where MXNet gives 0."""
+    return ir.map("sign", data)
 
 
 @op("_npi_rint", "data", np=("rint",))

@@ -79,8 +79,8 @@ def ftrl(a: Attrs, w: Node, g: Node, z: Node, n: Node) -> tuple[Node, tuple[Node
     g = _scaled(a, g)
     more = n + g * g
     z = z + g - (ir.map("sqrt", more) - ir.map("sqrt", n)) * w / a.lr
-    step = (ir.map("sign", z) * a.lamda1 - z) / ((ir.map("sqrt", more) + a.beta) / a.lr + a.wd)
-    return ir.map("where", ir.map("gt", ir.map("abs", z), a.lamda1), step, 0), (z, more)
+    step = (ir.map("direction", z) * a.lamda1 - z) / ((ir.map("sqrt", more) + a.beta) / a.lr + a.wd)
+    return ir.map("where", ir.map("le", ir.map("abs", z), a.lamda1), 0, step), (z, more)
 
 
 def rmsprop(a: Attrs, w: Node, g: Node, n: Node) -> tuple[Node, tuple[Node, ...]]:
@@ -101,13 +101,13 @@ def rmsprop_graves(a: Attrs, w: Node, g: Node, n: Node, mean: Node, delta: Node)
 
 def sign_sgd(a: Attrs, w: Node, g: Node) -> tuple[Node, tuple[Node, ...]]:
     """Bernstein et al., "signSGD" (2018): steps of length lr along the gradient's signs."""
-    return w * (1.0 - a.lr * a.wd) - ir.map("sign", g) * a.lr, ()
+    return w * (1.0 - a.lr * a.wd) - ir.map("direction", g) * a.lr, ()
 
 
 def signum(a: Attrs, w: Node, g: Node, mom: Node) -> tuple[Node, tuple[Node, ...]]:
     """signSGD with momentum; wd_lh is weight decay beside the step."""
     mom = mom * a.momentum - (_scaled(a, g) + w * a.wd) * (1.0 - a.momentum)
-    return w * (1.0 - a.lr * a.wd_lh) + ir.map("sign", mom) * a.lr, (mom,)
+    return w * (1.0 - a.lr * a.wd_lh) + ir.map("direction", mom) * a.lr, (mom,)
 
 
 def lamb_direction(a: Attrs, w: Node, g: Node, mean: Node, var: Node) -> tuple[Node, tuple[Node, ...]]:

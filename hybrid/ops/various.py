@@ -35,7 +35,7 @@ def round_ste(data: Node, a: Attrs) -> Node:
 @op("_contrib_sign_ste", "data", mx=("contrib.sign_ste",))
 def sign_ste(data: Node, a: Attrs) -> Node:
     """sign(data) with the gradient of the identity."""
-    return _straight_through(data, ir.map("sign", data))
+    return _straight_through(data, ir.map("direction", data))
 
 
 def _straight_through(data: Node, value: Node) -> Node:

@@ -200,8 +200,8 @@ class Ftrl(Optimizer):
         g = s.gradient(g)
         n_new = n + square(g)
         z = z + g - (sqrt(n_new) - sqrt(n)) * w / s.lr
-        step = (ir.map("sign", z) * s.lamda1 - z) / ((s.beta + sqrt(n_new)) / s.lr + s.wd)
-        return ir.map("where", ir.map("gt", ir.map("abs", z), s.lamda1), step, ir.const(0.0, w.dtype)), [z, n_new]
+        step = (ir.map("direction", z) * s.lamda1 - z) / ((s.beta + sqrt(n_new)) / s.lr + s.wd)
+        return ir.map("where", ir.map("le", ir.map("abs", z), s.lamda1), ir.const(0.0, w.dtype), step), [z, n_new]
 
 
 @register

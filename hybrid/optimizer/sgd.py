@@ -123,9 +123,9 @@ class Signum(_Momentum):
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
         if not self.has_momentum(states):
-            return w * (1 - s.lr * s.wd) - ir.map("sign", g * s.rescale_grad) * s.lr, states
+            return w * (1 - s.lr * s.wd) - ir.map("direction", g * s.rescale_grad) * s.lr, states
         m = states[0] * s.momentum - (s.gradient(g) + w * s.wd) * (1 - s.momentum)
-        return w * (1 - s.lr * s.wd_lh) + ir.map("sign", m) * s.lr, [m]
+        return w * (1 - s.lr * s.wd_lh) + ir.map("direction", m) * s.lr, [m]
 
 
 def norm(x: Node) -> Node:

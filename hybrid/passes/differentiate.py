@@ -41,10 +41,20 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
             g = n * (grads[n] - ir.reduce("sum", grads[n] * n, axes, True))
             grads[x] = grads[x] + g if x in grads else g
             continue
-        for a, g in zip(n.args, VJP[n.prim](grads[n], n, *n.args)):
-            if g is not None and a in needed and dt.has_gradient(a.dtype):
+        for a, g in _of_arguments(n, grads[n]).items():
+            if a in needed:
                 grads[a] = grads[a] + g if a in grads else g
     return [grads.get(w, ir.full(0, w.shape, w.dtype)) for w in wrt]
+
+
+def _of_arguments(n: Node, grad: Node) -> dict[Node, Node]:
+    """What a node adds to the cotangent of each argument. One that it has twice gets the sum: those of x - x cancel,
+    and beside a large one small cotangents of other nodes would lose their digits."""
+    own: dict[Node, Node] = {}
+    for a, g in zip(n.args, VJP[n.prim](grad, n, *n.args)):
+        if g is not None and dt.has_gradient(a.dtype):
+            own[a] = own[a] + g if a in own else g
+    return own
 
 
 def _softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:

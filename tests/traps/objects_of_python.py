@@ -7,6 +7,7 @@ import concurrent.futures
 import configparser
 import ctypes
 import datetime
+import enum
 import fractions
 import hashlib
 import inspect
@@ -26,7 +27,7 @@ import hybrid as mx
 from hybrid import gluon, nd
 from hybrid.gluon import nn
 
-from .tools import add, arr
+from .tools import add, arr, trap
 
 
 class Thing:
@@ -166,3 +167,39 @@ def _play(H, make, change, read):
 
 for _name, _row in TABLE.items():
     add(f"objects.of_python.{_name}", lambda H, row=_row: _play(H, *row))
+
+
+class Mode(enum.Enum):
+    """Members whose value can change inside."""
+
+    LIST = [1.]
+    OBJECT = Thing(k=1.)
+
+
+@trap
+def values_of_an_enumeration(H):
+    f = H(lambda x: x * Mode.LIST.value[0] + Mode.OBJECT.value.k)
+    yield f(arr(1.))
+    Mode.LIST.value[0], Mode.OBJECT.value.k = 4., 7.
+    yield f(arr(1.))
+    Mode.LIST.value[0], Mode.OBJECT.value.k = 1., 1.
+    yield f(arr(1.))
+
+
+@trap
+def a_class_gets_what_its_metaclass_had(H):
+    class Meta(type):
+        _k = 2.
+
+        @property
+        def k(cls):
+            return cls._k
+
+    class A(metaclass=Meta):
+        pass
+    f = H(lambda x: x * A.k)
+    yield f(arr(1.))
+    Meta._k = 5.
+    yield f(arr(1.))
+    A._k = 7.
+    yield f(arr(1.))
