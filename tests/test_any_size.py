@@ -97,6 +97,25 @@ def test_long_sums_keep_their_digits():
     assert len(f.programs) == 2
 
 
+def test_sizes_that_change_one_after_the_other_are_one_program_in_the_end():
+    """Batches change, then lengths, then features: all that ever differed are symbols of the last program."""
+    f = hybridize(lambda x: nd.tanh(x) * 2 + x)
+    for shape in ((4, 6, 8), (4, 7, 8), (5, 7, 8), (5, 7, 9), (9, 11, 12), (3, 20, 5), (11, 3, 2), (6, 6, 6)):
+        x, = arrays(shape)
+        numpy.testing.assert_allclose(f(x).asnumpy(), numpy.tanh(x.asnumpy()) * 2 + x.asnumpy(), rtol=2e-5, atol=2e-5)
+    assert [p.sizes for p in f.programs] == [(f"float32[{s}]",) for s in (
+        "4, 6, 8", "4, n0, 8", "n0, n1, 8", "n0, n1, n2")]
+
+
+def test_a_size_stays_one_program_where_another_one_cannot():
+    """Code that needs one length as a number still has one program for all values of the other."""
+    f = hybridize(lambda x: sum(x[:, i] for i in range(x.shape[1])))
+    for shape in ((4, 3), (4, 2), (5, 2), (6, 2), (7, 2), (8, 2)):
+        x, = arrays(shape)
+        numpy.testing.assert_allclose(f(x).asnumpy(), x.asnumpy().sum(1), rtol=1e-5, atol=1e-5)
+    assert len(f.programs) <= 4 and ("float32[n0, 2]",) in [p.sizes for p in f.programs], [p.sizes for p in f.programs]
+
+
 def test_dense_layers():
     net = nn.HybridSequential()
     net.add(nn.Dense(64, activation="relu"), nn.Dense(33, activation="tanh"), nn.Dense(2))

@@ -1,10 +1,14 @@
 """What ``help`` says of an operator comes from the registry."""
 from __future__ import annotations
 
+import inspect
 import re
+import runpy
 from pathlib import Path
+from xml.etree import ElementTree
 
 from hybrid import nd, np
+from hybrid.gluon import Block, nn
 from hybrid.ops import registry
 from hybrid.ops.documentation import document
 
@@ -33,6 +37,26 @@ def test_every_operator_says_what_it_computes() -> None:
 
 def test_functions_of_np_say_their_own_parameters() -> None:
     assert "\nx: an array" in np.arctan.__doc__ and "\narrays: a list of arrays" in np.concatenate.__doc__
+
+
+def test_layers_say_their_parameters() -> None:
+    """Each is named in the text, or in that of another layer which the text names; initializers tell what they are."""
+    layers = {name: c for name, c in vars(nn).items() if isinstance(c, type) and issubclass(c, Block)}
+    texts = {name: (c.__doc__ or "").split(">>>")[0] for name, c in layers.items()}
+    silent = {}
+    for name, c in layers.items():
+        text = texts[name] + "".join(texts[other] for other in layers if re.search(rf"\b{other}\b", texts[name]))
+        given = [p for p in inspect.signature(c).parameters if not p.endswith("_initializer")
+                 and p not in ("prefix", "params", "args", "kwargs")]
+        silent[name] = [p for p in given if not re.search(rf"\b{p}\b", text)]
+    assert not {name: missing for name, missing in silent.items() if missing}
+
+
+def test_drawings_of_the_pages_are_made() -> None:
+    """Those that show a real plan, too."""
+    drawings = runpy.run_path(str(ROOT / "docs" / "drawings.py"))
+    for name in ("pipeline", "arena", "schedule"):
+        assert ElementTree.fromstring(drawings[name]().svg()).tag.endswith("svg")
 
 
 def test_files_that_pages_name_are_there() -> None:

@@ -13,7 +13,8 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.debug import drawing
-from hybrid.debug.measured import Ceiling
+from hybrid.debug.explaining import _row
+from hybrid.debug.measured import Ceiling, quickest
 from hybrid.gluon import nn
 from hybrid.runtime.report import KernelReport
 
@@ -125,3 +126,14 @@ def test_a_plain_function_keeps_its_name() -> None:
 def test_products_bound_what_reads_caches(moved: float, products: float, share: float, bound: str) -> None:
     kernel: Any = SimpleNamespace(moved_bytes=moved, products=products)
     assert Ceiling(bytes=1e9, products=1e11).share(kernel, 2e-3) == (pytest.approx(share), bound)
+
+
+def test_a_kernel_that_other_work_interrupts_in_one_run_has_the_time_of_another() -> None:
+    assert quickest([[1.0, 9.0, 2.0], [8.0, 3.0, 2.5], [1.5, 3.5, 7.0]]) == [1.0, 3.0, 2.0]
+    assert quickest([]) == []
+
+
+def test_no_share_is_above_all() -> None:
+    """The limit is measured, too, and a kernel may be a little quicker than that."""
+    k = KernelReport("k0", "contraction", ["dot"], [], ["dot"], "result", products=1030)
+    assert "100 % of multiplying" in _row(k, 1.0, 1.0, Ceiling(bytes=1e12, products=1000.0), "a")

@@ -14,7 +14,7 @@ from hybrid import nd
 
 from .fuzz import generate, minimise, oracle
 from .fuzz.__main__ import programs
-from .fuzz.program import Input, Program
+from .fuzz.program import Input, Program, call, plain
 
 X = Input("x0", (3, 4), "float32", "normal", 1)
 TWO = Program((X, Input("x1", (4,), "float32", "ties", 2)),
@@ -58,6 +58,15 @@ def test_excess_precision_is_no_difference() -> None:
     exact = (given.asnumpy().astype("float32") * 0.5).astype("float16")
     assert not oracle._differ(program, [eager], [exact], 0)
     assert oracle._differ(program, [eager], [(exact * 1.25).astype("float16")], 0)
+
+
+def test_gradients_that_cancel_where_an_array_is_used_twice_are_no_better_known_than_these() -> None:
+    program = Program((dataclasses.replace(X, kind="ties"),),
+                      ("v0 = x0 - x0", "v1 = v0 * 1000", "v2 = nd.square(x0) * 0.3", "v3 = v1 + v2"), ("v3",), True)
+    eager = call(program, plain(program), 0)
+    for off, differs in ((1e-5, False), (1e-2, True)):
+        got = [eager[0], eager[1] * onp.float32(1 + off)]
+        assert bool(oracle._differ(program, eager, got, 0)) == differs
 
 
 def test_a_printed_program_runs_alone() -> None:

@@ -14,6 +14,7 @@ import pytest
 import hybrid as mx
 from hybrid import HybridError
 from hybrid.ops.registry import OPS
+from hybrid.runtime import background
 
 from .packed_arrays import load
 
@@ -151,3 +152,22 @@ def test_more_elements_than_indices_reach(compiled: bool) -> None:
         return mx.nd.zeros((2**33, 2**33)) + x
     with pytest.raises(HybridError, match="elements"):
         (mx.hybridize(function) if compiled else function)(mx.nd.array([1.0]))
+
+
+def test_parameters_larger_than_memory() -> None:
+    with pytest.raises(HybridError, match=r"test_hostile_sizes\.py:\d+: .*GiB"):
+        mx.gluon.nn.Dense(2**40, in_units=4).initialize()
+
+
+def test_results_larger_than_memory_before_compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs by NumPy's functions while the compiler works says the same as compiled code does."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    for name, value in (("CACHE", str(folder)), ("COMPILE", "background"), ("VERIFY", "0")):
+        monkeypatch.setenv(f"HYBRID_{name}", value)
+    f = mx.hybridize(lambda x: x.reshape((-1, 1)) * x.reshape((1, -1)))
+    try:
+        with pytest.raises(HybridError, match=r"test_hostile_sizes\.py:\d+: .*(TiB|GiB)"):
+            f(mx.nd.ones((2**20,)))
+    finally:
+        background.shut_down()

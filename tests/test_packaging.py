@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import configparser
+import datetime
 import io
+import re
 import runpy
 import subprocess
 import sys
@@ -27,6 +29,18 @@ def folder(package: str) -> Path:
     """The folder of a package: those of codegen and kernels lie beside hybrid."""
     parts = package.split(".")
     return ROOT.joinpath(*(parts[1:] if parts[1:2] in (["codegen"], ["kernels"]) else parts))
+
+
+def test_releases_in_the_changelog_have_their_day() -> None:
+    """The newest heading is this version's; it alone may be without a day, while it is not released."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    found = re.findall(r"^## (\d+\.\d+\.\d+) \((unreleased|\d{4}-\d\d-\d\d)\)$", text, re.M)
+    assert len(found) == len(re.findall(r"^## ", text, re.M)), "a heading is `## 1.2.3 (2026-12-31)` or `(unreleased)`"
+    assert found[0][0] == config()["metadata"]["version"]
+    days = [datetime.date.fromisoformat(day) for _, day in found if day != "unreleased"]
+    assert len(days) >= len(found) - 1 and days == sorted(days, reverse=True)
+    versions = [tuple(map(int, version.split("."))) for version, _ in found]
+    assert versions == sorted(set(versions), reverse=True)
 
 
 def test_packages_are_the_folders() -> None:

@@ -252,8 +252,11 @@ def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:
     xp = array_module(ctx)
     if xp is not np:
         return xp.zeros(shape, dtype)
-    count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(count + ALIGN, np.uint8)
+    count = math.prod(map(int, shape)) * np.dtype(dtype).itemsize
+    try:
+        raw = np.zeros(count + ALIGN, np.uint8)
+    except (MemoryError, ValueError, OverflowError) as err:
+        raise too_large(count, f"zeros of shape {tuple(shape)}") from err
     skip = -raw.ctypes.data % ALIGN
     return raw[skip:skip + count].view(dtype).reshape(shape)
 

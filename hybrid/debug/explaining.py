@@ -143,7 +143,7 @@ def _program(p: Measured, number: int, ceiling: Ceiling) -> str:
 def _row(k: KernelReport, seconds: float, total: float, ceiling: Ceiling, anchor: str) -> str:
     share, bound = ceiling.share(k, seconds)
     limit = "reading memory" if bound == "memory" else "multiplying"
-    reached = ("" if not seconds else f"{100 * share:.0f} % of {limit}" if share <= 1.05
+    reached = ("" if not seconds else f"{100 * min(share, 1):.0f} % of {limit}" if share <= 1.05
                else "faster than memory: in the caches" if bound == "memory" else "over it: a form with fewer products")
     width = 60 * seconds / total if total else 0
     return (f'<tr id="{anchor}"><td>{escape(k.name)}<br><span class=small>{escape(k.kind)}</span><td '

@@ -15,7 +15,7 @@ from .parameter import ParameterDict
 
 
 class SymbolBlock(HybridBlock):
-    """Runs a Symbol: its variables are parameters, but for those named as inputs.
+    """Runs a Symbol, outputs (or a list of them): its variables are parameters, but for those named as inputs.
 
     As in MXNet the variables' notes ``__lr_mult__``, ``__wd_mult__`` and ``__init__`` stay in the graph and do not
     count for the parameters.

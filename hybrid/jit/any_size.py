@@ -13,7 +13,7 @@ changes in the symbolic trace is undone, and the trace is abandoned.
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -36,22 +36,21 @@ RENEW = 32                      # calls between attempts to install the launcher
 UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of a size installs it
 MOST = 512                      # concrete sizes whose entries one program keeps
 KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
-TRIES = 2                       # symbolic traces attempted for each kind of call
+TRIES = 2                       # symbolic traces of a kind of call in which the same sizes are symbols
+TRACES = 4                      # symbolic traces of a kind of call
 _serial = count(1)
 
 
-def generalised(old: Sequence[Shape], new: Sequence[Shape], serial: int,
-                axes: Sequence[dict[int, Named]] | None = None) -> list[Shape] | None:
-    """Shapes in which what differs is a size; None where nothing does, or it cannot be one. Pairs of values that are
-    equal are one dimension (the batch of data and labels). axes: those that may differ, and what they are called; None:
-    all may."""
-    if axes is not None:
-        return _named(old, new, serial, axes)
-    pairs = sorted({(a, b) for s, t in zip(old, new) for a, b in zip(s, t) if a != b})
-    if not pairs or any(min(p) < LEAST for p in pairs):
-        return None
-    names = {p: size(Dim(f"n{i}", LEAST, hint=p[1], serial=serial)) for i, p in enumerate(pairs)}
-    return [tuple(names[a, b] if a != b else b for a, b in zip(s, t)) for s, t in zip(old, new)]
+def generalised(calls: Sequence[Sequence[Shape]], new: Sequence[Shape], serial: int) -> list[Shape] | None:
+    """Shapes in which each length is a size that differs between a call and earlier ones; None where none does. Lengths
+    that were equal in all calls are one dimension (the batch of data and labels). Earlier calls with 0 or 1 where the
+    new one has another length do not count."""
+    alike = [old for old in calls
+             if all(min(a, b) >= LEAST for s, t in zip(old, new) for a, b in zip(s, t) if a != b)]
+    lengths = [[(*(old[k][i] for old in alike), b) for i, b in enumerate(t)] for k, t in enumerate(new)]
+    varied = sorted({c for each in lengths for c in each if len(set(c)) > 1})
+    names = {c: size(Dim(f"n{i}", LEAST, hint=c[-1], serial=serial)) for i, c in enumerate(varied)}
+    return [tuple(names.get(c, c[-1]) for c in each) for each in lengths] if varied else None
 
 
 def _named(old: Sequence[Shape], new: Sequence[Shape], serial: int,
@@ -118,7 +117,8 @@ class AnySize:
     def __init__(self) -> None:
         self.families: list[Family] = []
         self._seen: dict[Any, list[list[Shape]]] = {}
-        self._tried: dict[Any, int] = {}
+        self._tried: dict[Any, Counter[Any]] = {}        # traces of a kind of call, by the places of symbols
+        self._failed: dict[Any, list[Any]] = {}          # places of symbols with which a kind cannot be traced
         self._fit: dict[Any, Any] = {}                   # kinds of calls that may be traced so: at which version
         self._varying: Varying | None = None             # which sizes may be symbols
         self.why: list[str] = []                         # what kept a program from being one for any size
@@ -128,6 +128,7 @@ class AnySize:
         self.families.clear()
         self._seen.clear()
         self._tried.clear()
+        self._failed.clear()
         self._fit.clear()
         self.why.clear()
 
@@ -184,14 +185,21 @@ class AnySize:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
         seen = self._seen.setdefault(kind, [])
         serial = next(_serial)
-        wanted = next((w for old in reversed(seen) if (w := generalised(old, shapes, serial, axes)) is not None), None)
+        if axes is None:
+            # all that ever differed; where that cannot be traced, what differs from the latest call
+            ways = [generalised(seen, shapes, serial), *(generalised([old], shapes, serial) for old in reversed(seen))]
+        else:
+            ways = [_named(old, shapes, serial, axes) for old in reversed(seen)]
+        tried, failed = self._tried.setdefault(kind, Counter()), self._failed.setdefault(kind, [])
+        wanted = next((w for w in ways if w is not None and tried[_places(w)] < TRIES
+                       and not any(places < _places(w) for places in failed)), None)
         if shapes not in seen:
             seen.append(shapes)
             del seen[:-KEPT]
-        if (wanted is None or self._fit.get(kind) != version or self._tried.get(kind, 0) >= TRIES
+        if (wanted is None or self._fit.get(kind) != version or tried.total() >= TRACES
                 or config.compile_mode() == "never"):
             return None
-        self._tried[kind] = self._tried.get(kind, 0) + 1
+        tried[_places(wanted)] += 1
         return wanted
 
     def _new(self, owner: "Hybridized", kind: Any, plain: Any, structure: Any, arrays: Sequence[Any],
@@ -201,8 +209,14 @@ class AnySize:
             entry = owner.traced_for(plain, structure, arrays, held, cls, wanted, asked)
         except Exception as err:                             # noqa: BLE001  the trace for this size alone tells the user
             self.why.append(str(err))
+            self._failed[kind].append(_places(wanted))
             return None
         return Family((kind, owner.version()), wanted, entry, asked)
+
+
+def _places(shapes: Sequence[Shape]) -> frozenset[tuple[int, int]]:
+    """Which axes of which arguments have symbols."""
+    return frozenset((k, i) for k, s in enumerate(shapes) for i, n in enumerate(s) if type(n) is Size)
 
 
 def _dim(s: Any) -> Dim:

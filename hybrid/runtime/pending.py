@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base import forking
+from ..base.errors import TooLargeError, user_location
 from ..ir import Program
 from ..ir.direct import own
 from ..ir.text import to_text
@@ -77,7 +78,10 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
 
 def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[Any]:
     """Outputs of a program, each an array of its own; updated inputs are written in place."""
-    outputs, updates = reference.run(program, arrays, xp)
+    try:
+        outputs, updates = reference.run(program, arrays, xp)
+    except MemoryError as err:
+        raise TooLargeError(f"{user_location()}: {err}. Make the arrays smaller, or compute them in parts") from err
     # results never share memory with inputs or each other
     outputs = [xp.array(o) if any(o is p for p in outputs[:k]) else own(o, arrays, xp) for k, o in enumerate(outputs)]
     if len(updates) > 1:

@@ -141,13 +141,25 @@ class _RoundedResults:
         return lambda x, **given: Rounded()(x)               # the softmax of the last axis is the only one generated
 
 
+def _used(rng: onp.random.RandomState, size: float) -> Any:
+    """A function that gives its array; the gradient that comes back through it is off by about a rounding. Gradients
+    of several uses of an array are added up, and what sums of large ones leave is no better known than these."""
+    class Used(autograd.Function):
+        def forward(self, x: NDArray) -> NDArray:
+            return x * 1
+
+        def backward(self, g: NDArray) -> NDArray:
+            return g * nd.array(1 + size * (rng.rand(*g.shape) * 2 - 1), dtype=g.dtype)
+    return lambda x: Used()(x)
+
+
 def perturbed(program: Program, rng: onp.random.RandomState, size: float, lifted: bool = True) -> Any:
     """The function in float64, with each statement's result off by about a rounding of its own dtype, and each input
     that has no equal numbers: what sums of large terms leave when these cancel is no better known than the terms."""
     def f(*given: Any) -> tuple[Any, ...]:
         names = namespace(lifted)
         if program.gradient and size:
-            names["nd"] = _RoundedResults(rng, size)
+            names.update(nd=_RoundedResults(rng, size), used=_used(rng, size))
         names.update(zip((i.name for i in program.inputs), given))
 
         def disturb(name: str) -> None:
@@ -162,7 +174,8 @@ def perturbed(program: Program, rng: onp.random.RandomState, size: float, lifted
             if i.kind == "normal":
                 disturb(i.name)
         for line in program.statements:
-            exec(line, names)
+            name, equals, text = line.partition(" = ")
+            exec(name + equals + re.sub(r"\b[vx]\d+\b", r"used(\g<0>)", text) if "used" in names else line, names)
             if name := re.match(r"\w+", line):
                 disturb(name.group())
         return tuple(names[r] for r in program.results)

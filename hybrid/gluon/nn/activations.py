@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Activation(HybridBlock):
-    """relu, sigmoid, tanh, softrelu, softsign, log_sigmoid or mish."""
+    """A function of each element, by its name in activation: relu max(x, 0), sigmoid 1 / (1 + exp(-x)), tanh,
+    softrelu log(1 + exp(x)), softsign x / (1 + abs(x)), log_sigmoid log(sigmoid(x)), mish x tanh(softrelu(x)).
+    Shape and dtype stay. A call with another name is an AttributeValueError."""
 
     def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]):
         self.__dict__["_act_type"] = activation
@@ -31,7 +33,7 @@ class Activation(HybridBlock):
 
 
 class LeakyReLU(HybridBlock):
-    """x where positive, alpha x elsewhere."""
+    """x where it is positive, alpha x elsewhere. Shape and dtype stay."""
 
     def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -45,7 +47,11 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """Leaky ReLU with a learned slope per channel."""
+    """x where it is positive, alpha x elsewhere, with a learned alpha. Shape and dtype stay.
+
+    in_channels 1: one alpha for all; else one for each of the channels, the second axis. Parameter: ``alpha``
+    (in_channels,).
+    """
 
     def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -58,7 +64,7 @@ class PReLU(HybridBlock):
 
 
 class ELU(HybridBlock):
-    """x where positive, alpha (exp(x) - 1) elsewhere."""
+    """x where it is positive, alpha (exp(x) - 1) elsewhere. Shape and dtype stay."""
 
     def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -69,21 +75,21 @@ class ELU(HybridBlock):
 
 
 class SELU(HybridBlock):
-    """Scaled ELU."""
+    """1.0507 x where x is positive, 1.0507 * 1.67326 (exp(x) - 1) elsewhere. Shape and dtype stay."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return F.LeakyReLU(x, act_type="selu", name="fwd")
 
 
 class GELU(HybridBlock):
-    """x times the normal distribution function."""
+    """x (1 + erf(x / sqrt(2))) / 2: x times the normal distribution function. Shape and dtype stay."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return F.LeakyReLU(x, act_type="gelu", name="fwd")
 
 
 class Swish(HybridBlock):
-    """x sigmoid(beta x)."""
+    """x sigmoid(beta x). Shape and dtype stay."""
 
     def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -94,7 +100,7 @@ class Swish(HybridBlock):
 
 
 class SiLU(HybridBlock):
-    """x sigmoid(x)."""
+    """x sigmoid(x). Shape and dtype stay."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return x * F.sigmoid(x, name="fwd")

@@ -105,15 +105,15 @@ class HybridConcurrent(HybridSequential):
 
 
 class Concatenate(Concurrent):
-    """MXNet 2's name of Concurrent."""
+    """MXNet 2's name of Concurrent, with its axis."""
 
 
 class HybridConcatenate(HybridConcurrent):
-    """MXNet 2's name of HybridConcurrent."""
+    """MXNet 2's name of HybridConcurrent, with its axis."""
 
 
 class Identity(HybridBlock):
-    """The input itself."""
+    """The input itself, of any shape and dtype."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return x
@@ -122,7 +122,8 @@ class Identity(HybridBlock):
 class Dense(HybridBlock):
     """activation(x weightᵀ + bias). weight (units, in_units); in_units 0: found out at the first call.
 
-    With flatten the input (N, …) is joined to (N, in_units); without it the last axis is used.
+    With flatten the input (N, …) is joined to (N, in_units); without it the last axis is used. activation: the name of
+    one, or None. use_bias: whether ``bias`` (units,) is added. dtype: of the parameters.
     """
 
     def __init__(self, units: int, activation: Any = None, use_bias: bool = True, flatten: bool = True,
@@ -150,7 +151,11 @@ class Dense(HybridBlock):
 
 
 class Dropout(HybridBlock):
-    """Elements dropped with probability rate while training; axes share one draw."""
+    """x of any shape, while training: each element is 0 with probability rate, others are divided by (1 - rate).
+    Outside of ``autograd.record()`` it is x itself.
+
+    rate: from 0 to 1, AttributeValueError for others. axes: along these, all elements share one draw.
+    """
 
     def __init__(self, rate: float, axes: Any = (), **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -166,7 +171,13 @@ class Dropout(HybridBlock):
 
 
 class BatchNorm(HybridBlock):
-    """Batch normalisation with running statistics along ``axis``."""
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance of each channel; the shape stays.
+
+    While training these are the batch's, and running ones are updated: momentum running + (1 - momentum) batch.
+    Otherwise, and with use_global_stats, the running ones are used. axis: the one of channels. center, scale: whether
+    beta and gamma are learned. in_channels 0: found out at the first call. Parameters: ``gamma``, ``beta``,
+    ``running_mean``, ``running_var``, each (in_channels,), float32 for half types too.
+    """
 
     def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True,
                  scale: bool = True, use_global_stats: bool = False,
@@ -204,7 +215,7 @@ class BatchNorm(HybridBlock):
 
 
 class BatchNormReLU(BatchNorm):
-    """Batch normalisation and relu."""
+    """BatchNorm, then max(x, 0); parameters and shapes are BatchNorm's."""
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
         return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var))
@@ -212,7 +223,8 @@ class BatchNormReLU(BatchNorm):
 
 class SyncBatchNorm(BatchNorm):
     """Batch normalisation with the statistics of the batches of all processes, once the job of several is joined
-    (``hybrid.distributed.init`` or a ``dist_sync`` kvstore); else the same as BatchNorm."""
+    (``hybrid.distributed.init`` or a ``dist_sync`` kvstore); else the same as BatchNorm. num_devices is not
+    used: the job's processes are the devices."""
 
     def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True,
@@ -264,7 +276,8 @@ class SyncBatchNorm(BatchNorm):
 
 
 class Embedding(HybridBlock):
-    """Rows of a table at integer positions: (…) -> (…, output_dim).
+    """Rows of a table at integer positions: (…) -> (…, output_dim). Parameter: ``weight`` (input_dim, output_dim),
+    of dtype.
 
     sparse_grad: the gradient is row_sparse, of the rows that were looked up; SGD, Adam and others update these alone
     (``lazy_update``), as in MXNet.
@@ -288,7 +301,7 @@ class Embedding(HybridBlock):
 
 
 class Flatten(HybridBlock):
-    """All axes but the first joined."""
+    """All axes but the first joined: (batch, a, b, …) -> (batch, a b …)."""
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return F.flatten(x)
@@ -311,7 +324,11 @@ class _Norm(HybridBlock):
 
 
 class LayerNorm(_Norm):
-    """Normalisation along an axis of each instance."""
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with the mean and variance along ``axis``; the shape stays.
+
+    center, scale: whether beta and gamma are learned. in_channels: the length of axis, 0: found out at the first call.
+    Parameters: ``gamma``, ``beta``, each (in_channels,).
+    """
 
     def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
                  beta_initializer: Any = "zeros",
@@ -326,7 +343,12 @@ class LayerNorm(_Norm):
 
 
 class InstanceNorm(_Norm):
-    """Normalisation of each channel of each instance."""
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance of each channel of each instance;
+    the shape stays.
+
+    axis: the one of channels. center, scale: whether beta and gamma are learned. in_channels 0: found out at the first
+    call. Parameters: ``gamma``, ``beta``, each (in_channels,).
+    """
 
     def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False,
                  beta_initializer: Any = "zeros",
@@ -344,7 +366,9 @@ class InstanceNorm(_Norm):
 
 
 class GroupNorm(_Norm):
-    """Normalisation of groups of channels; gamma and beta have one value a group, as in MXNet 1.9.1."""
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with mean and variance of each of num_groups groups of
+    channels of each instance; the shape stays. center, scale: whether beta and gamma are learned. Parameters:
+    ``gamma``, ``beta``, each (num_groups,): one value a group, as in MXNet 1.9.1."""
 
     def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
                  beta_initializer: Any = "zeros",

@@ -85,6 +85,28 @@ class _Transposed(_Conv):
         return (self._in_channels, self._channels // groups, *self._kwargs["kernel"])
 
 
+_AXES = {1: "width", 2: "height, width", 3: "depth, height, width"}
+_CONVOLUTION = """{kind}: (batch, in_channels, {axes}) -> (batch, channels, {axes}),
+    of which a length n becomes {length}.
+
+    kernel_size, strides, padding, dilation{more}: a number, or one for each of the axes.
+    groups: so many groups of channels are convolved apart. layout: {layout}, or channels last.
+    activation: the name of one (see Activation), applied to the result. in_channels 0: found out at the first call.
+    Parameters: ``weight`` {weight},
+    and ``bias`` (channels,) unless use_bias is False. ValueError for a layout of other axes.
+    """
+_POOLING = """The {what} of each window: (batch, channels, {axes}) -> the same axes,
+    of which a length n becomes (n + 2 padding - pool_size) // strides + 1.
+
+    pool_size, strides, padding: a number, or one for each of the axes; strides None: those of pool_size.
+    ceil_mode: the quotient is rounded up, so that a last window may lie partly outside.
+    layout: {layout}, or channels last.{more}
+    """
+_GLOBAL = """The {what} over all positions of a channel:
+    (batch, channels, {axes}) -> (batch, channels, {ones}). layout: {layout}, or channels last."""
+_WHAT = {"max": "largest value", "avg": "mean"}
+
+
 def _conv(name: str, n: int, layout_default: str) -> type:
     def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1,  # noqa: N807
@@ -94,7 +116,10 @@ def _conv(name: str, n: int, layout_default: str) -> type:
         _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels,
                        activation, use_bias, weight_initializer,
                        bias_initializer, **kwargs)
-    return type(name, (_Conv,), {"__init__": __init__, "__doc__": f"{n}-D convolution of ({layout_default}) inputs."})
+    doc = _CONVOLUTION.format(kind="A convolution", axes=_AXES[n], layout=layout_default, more="",
+                              weight="(channels, in_channels / groups, the kernel's axes; channels last: these before)",
+                              length="(n + 2 padding - dilation (kernel_size - 1) - 1) // strides + 1")
+    return type(name, (_Conv,), {"__init__": __init__, "__doc__": doc})
 
 
 def _transposed(name: str, n: int, layout_default: str) -> type:
@@ -107,7 +132,10 @@ def _transposed(name: str, n: int, layout_default: str) -> type:
                        activation, use_bias, weight_initializer,
                        bias_initializer, output_padding, **kwargs)
         self.outpad = self._kwargs["adj"]
-    return type(name, (_Transposed,), {"__init__": __init__, "__doc__": f"Transposed {n}-D convolution."})
+    doc = _CONVOLUTION.format(kind="A transposed convolution", axes=_AXES[n], layout=layout_default,
+                              more=", output_padding", weight="(in_channels, channels / groups, the kernel's axes)",
+                              length="(n - 1) strides - 2 padding + dilation (kernel_size - 1) + output_padding + 1")
+    return type(name, (_Transposed,), {"__init__": __init__, "__doc__": doc})
 
 
 class _Pooling(HybridBlock):
@@ -150,13 +178,16 @@ def _pool(name: str, n: int, kind: str, layout_default: str) -> type:
                      layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
                      ceil_mode: bool = False, **kwargs: Unpack[BlockOptions]) -> None:
             _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
-    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{n}-D {kind} pooling over windows."})
+    doc = _POOLING.format(what=_WHAT[kind], axes=_AXES[n], layout=layout_default,
+                          more=" count_include_pad: zeros of the padding count in the mean." if kind == "avg" else "")
+    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": doc})
 
 
 def _global_pool(name: str, n: int, kind: str, layout_default: str) -> type:
     def __init__(self: Any, layout: str = layout_default, **kwargs: Unpack[BlockOptions]) -> None:  # noqa: N807
         _Pooling.__init__(self, n, 1, None, 0, True, True, kind, layout, **kwargs)
-    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{kind} over all positions."})
+    doc = _GLOBAL.format(what=_WHAT[kind], axes=_AXES[n], ones=", ".join("1" * n), layout=layout_default)
+    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": doc})
 
 
 if TYPE_CHECKING:                                        # the classes below, as type checkers see them
@@ -218,7 +249,8 @@ for _cls in (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTra
 
 
 class Pool2D(_Pooling):
-    """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has."""
+    """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has; MaxPool2D
+    otherwise."""
 
     def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW",
                  ceil_mode: bool = False, **kwargs: Unpack[BlockOptions]):
@@ -226,7 +258,8 @@ class Pool2D(_Pooling):
 
 
 class ReflectionPad2D(HybridBlock):
-    """Pads height and width of (N, C, H, W) with the mirror image."""
+    """Height and width of (batch, channels, height, width) padded with the mirror image: (batch, channels, height + 2
+    padding, width + 2 padding). padding: a number, or MXNet's 8, two for each axis."""
 
     def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)

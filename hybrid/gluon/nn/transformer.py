@@ -25,7 +25,8 @@ FAR = 1e30                      # what is taken from the logit of a key that a q
 
 
 class RMSNorm(HybridBlock):
-    """x / sqrt(mean(x²) + epsilon) * gamma along an axis (Zhang and Sennrich 2019).
+    """x / sqrt(mean(x²) + epsilon) * gamma along an axis (Zhang and Sennrich 2019). in_channels: the length of that
+    axis, 0: found out at the first call.
 
     >>> from hybrid import nd
     >>> from hybrid.gluon import nn
@@ -49,7 +50,9 @@ class RMSNorm(HybridBlock):
 
 
 class SwiGLU(HybridBlock):
-    """W2 (silu(W1 x) * W3 x), the gated layer of Shazeer (2020): (…, units) -> (…, units) by way of hidden_size."""
+    """W2 (silu(W1 x) * W3 x), the gated layer of Shazeer (2020): (…, units) -> (…, units) by way of
+    hidden_size. use_bias: whether the three Dense layers have biases; in_units: their input's length, 0: found out at
+    the first call."""
 
     def __init__(self, units: int, hidden_size: int, use_bias: bool = False, in_units: int = 0,
                  **kwargs: Unpack[BlockOptions]):
@@ -66,7 +69,8 @@ class SwiGLU(HybridBlock):
 
 class SinusoidalPositions(HybridBlock):
     """x (batch, length, units) with sines and cosines of its positions added (Vaswani et al. 2017, section 3.5): for
-    the first half of the units sin(t / base^(2 i / units)), for the second half the cosines."""
+    the first half of the units sin(t / base^(2 i / units)), for the second half the cosines. dropout: the rate of a
+    Dropout of the sum."""
 
     def __init__(self, units: int, base: float = 10000.0, dropout: float = 0.0, **kwargs: Unpack[BlockOptions]):
         super().__init__(**kwargs)
@@ -249,7 +253,7 @@ class TransformerEncoderLayer(HybridBlock):
     Parameters: units, hidden_size, num_heads; dropout (of what is added), attention_dropout; activation ("relu",
     "gelu", "silu", …, or "swiglu": SwiGLU); pre_norm (the input of each part is normalised, as in newer networks, else
     their result, as in the paper); norm ("layer" or "rms"); and those of MultiHeadAttention: num_kv_heads, causal,
-    rotary. Call: layer(x, mask=None, cache=None), as MultiHeadAttention.
+    rotary, use_bias. epsilon: of the normalisations. Call: layer(x, mask=None, cache=None), as MultiHeadAttention.
     """
 
     def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0,
@@ -314,7 +318,8 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
 
 
 class TransformerEncoder(HybridBlock):
-    """``num_layers`` of TransformerEncoderLayer, with pre_norm one more normalisation at the end. Call: encoder(x,
+    """``num_layers`` of TransformerEncoderLayer, with pre_norm one more normalisation at the end; its parameters are
+    for each of them. Call: encoder(x,
     mask=None, cache=None), cache a list with one for each layer, of ``empty_cache``; then (x, caches)."""
 
     def __init__(self, num_layers: int, units: int, hidden_size: int, num_heads: int, pre_norm: bool = False,
