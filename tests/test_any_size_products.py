@@ -4,6 +4,7 @@ import numpy
 import pytest
 
 from hybrid import hybridize, nd
+from hybrid.runtime import toolchain
 
 SIZES = (7, 8, 13, 14, 15, 16, 17, 29, 31, 32, 33, 2, 3, 5, 64, 100, 300)
 
@@ -100,3 +101,26 @@ def test_halves():
 def test_no_rows_and_one():
     """0 and 1 have programs of their own."""
     check(dot(True, False), reference(True, False), ((None, 40), (None, 50)), (7, 8, 33, 1, 0, 2), most=4)
+
+
+def test_prefetches_split_no_sizes():
+    """Whether results are fetched beforehand goes by the size at trace, of tiles that leave zeros out, too."""
+    check(lambda x, w, v: nd.dot(nd.relu(nd.dot(x, w)), v), lambda x, w, v: numpy.maximum(x @ w, 0) @ v,
+          ((None, 64), (64, 128), (128, 800)), (24, 48, 8, 40, 41, 64, 100))
+
+
+@pytest.mark.parametrize("kernel,size", ((5, 12), (3, 9), (1, 8)))
+def test_tiles_of_pixels_for_any_number_of_images(kernel, size):
+    """Only how many panels there are is known at the call: tiles are of channels and pixels, as for a constant
+    number."""
+    def convolution(x, w, b):
+        return nd.relu(nd.Convolution(x, w, b, kernel=(kernel, kernel), num_filter=50))
+
+    def wanted(x, w, b):
+        windows = numpy.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), (2, 3))
+        return numpy.maximum(numpy.einsum("nchwij,ocij->nohw", windows, w) + b[:, None, None], 0)
+    check(convolution, wanted, ((None, 20, size, size), (50, 20, kernel, kernel), (50,)), (24, 48, 2, 3, 7, 33))
+    if kernel == 5 and toolchain.vector_bytes() == 64:
+        f = hybridize(convolution, dynamic={"x": {0: "n"}})
+        f(nd.ones((4, 20, 12, 12)), nd.ones((50, 20, 5, 5)), nd.ones(50))
+        assert "const long y0 = " in f.report().source           # several lines of the image in one panel

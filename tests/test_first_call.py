@@ -1,21 +1,26 @@
-"""The first call of a compiled signature: the program runs once, and Python's collector waits only while it is traced
-and planned."""
+"""The first call: plain Python where compilers work in the background; of a compiled signature, the program runs once,
+and Python's collector waits only while it is traced and planned."""
 from __future__ import annotations
 
 import gc
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hybrid.base import collector
-from hybrid import nd
+import hybrid as mx
+from hybrid import autograd, nd
+from hybrid.base import collector, config
 from hybrid.gluon import nn
+from hybrid.jit import first_call, trace
 from hybrid.runtime import cpu, launcher, plans, toolchain
+
+from .test_background import hold, in_background  # noqa: F401  a fixture
 
 
 def test_the_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,3 +122,80 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
            "STARTED": str(tmp_path / "started"), "HYBRID_DEVICE": "cpu"}
     done = subprocess.run([sys.executable, "-c", FORKS], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout == "0\n", done.stderr
+
+
+# ---- where compilers work in the background
+def test_the_first_call_is_plain_python(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """The second is traced, and later ones are the program's."""
+    traced: list[int] = []
+    run = trace.run_traced
+    monkeypatch.setattr(trace, "run_traced", lambda *a: traced.append(1) or run(*a))
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 31), nd.array([1.0, 2.0])
+    for times in (0, 1, 1):
+        np.testing.assert_allclose(f(x).asnumpy(), np.tanh([1.0, 2.0]) * 31, rtol=1e-6)
+        assert len(traced) == len(f.programs) == times
+
+
+def test_a_refusal_comes_at_the_second_call_and_then_at_the_first(in_background: None) -> None:  # noqa: F811
+    """A later process, as one that hybridizes the same code again, traces at once. What eager code refuses is refused
+    at once, and does not count."""
+    def code(x: Any, y: Any) -> Any:
+        return x + y if x.sum() > 0 else x - y
+    f, x = mx.hybridize(code), nd.ones((3,))
+    with pytest.raises(mx.HybridError, match="shape"):
+        f(x, nd.ones((4,)))
+    np.testing.assert_array_equal(f(x, x).asnumpy(), [2, 2, 2])
+    line = code.__code__.co_firstlineno + 1
+    for g in (f, mx.hybridize(code)):
+        with pytest.raises(mx.HybridError, match=rf"{Path(__file__).name}:{line}: this `if` needs the value"):
+            g(x, x)
+
+
+def test_a_note_is_of_code_and_of_arguments(in_background: None) -> None:  # noqa: F811
+    def made(times: int) -> Any:
+        net = nn.HybridSequential()
+        net.add(*[nn.Dense(3) for _ in range(times)])
+        net.initialize()
+        net.hybridize()
+        return net
+    x = nd.ones((2, 3))
+    for net, given, programs in ((made(1), x, 0), (made(1), x, 1), (made(2), x, 0), (made(1), nd.ones((5, 3)), 0),
+                                 (made(1), x.astype("float64").astype("float32"), 1)):
+        net(given)
+        assert len(net.programs) == programs
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("kept", [True, False], ids=["array kept", "array gone"])
+def test_a_report_after_the_first_call(in_background: None, recorded: bool, kept: bool) -> None:  # noqa: F811
+    """It traces that call."""
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 33), nd.ones((3, 4))
+    with autograd.record() if recorded else nullcontext():
+        f(x)
+    if not kept:
+        del x
+    assert "tanh[3, 4]" in str(f.report()) and len(f.programs) == 1
+    assert "recording " + str(recorded) in f.programs[0].guards
+
+
+def test_what_is_traced_at_once(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Other libraries' arrays, which the code may write into; sizes and precision that were asked for; where a caller
+    waits for the compiler."""
+    def programs(x: Any, **options: Any) -> int:
+        f = mx.hybridize(lambda x: nd.tanh(x) * 34, **options)
+        f(x)
+        return len(f.programs)
+    monkeypatch.setattr(first_call, "_name_of", lambda engine, plain: None)           # no note
+    assert programs(np.ones((2, 3), "float32")) == programs(nd.ones((2, 3)), dynamic={"x": {0: "n"}}) == 1
+    assert programs(nd.ones((2, 3)), dynamic=False) == 0
+    with config.at_once():
+        assert programs(nd.ones((2, 3))) == 1
+
+
+def test_compilers_begin_with_the_second_call(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    jobs, x = hold(monkeypatch), nd.ones((3, 3))
+    f = mx.hybridize(lambda x: nd.tanh(x) * 35)
+    f(x)
+    assert not jobs
+    f(x)
+    assert len(jobs) == 1 and jobs[0].is_ripe()

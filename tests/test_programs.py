@@ -72,7 +72,7 @@ def test_a_program_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", "background")
     f = mx.hybridize(lambda x: nd.tanh(x) * 15)
     try:
-        f(nd.ones((3, 3)))
+        f(nd.ones((3, 3))), f(nd.ones((3, 3)))
         assert f.programs[0].state in ("waiting", "compiled") and f.programs[0].background == 1
         end = time.monotonic() + 60
         while f.programs[0].state == "waiting":

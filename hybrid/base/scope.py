@@ -20,6 +20,7 @@ class Scope(threading.local):
         # while a hook, or the like, is called with values of a compiled program: the names in its code
         self.watching: set[str] | None = None
         self.plain = False                   # hybridized functions run as plain Python
+        self.answered = False                # the first call of the function that is called is over
         self.traces: list[Any] = []
         self.numbers = False                 # whether numbers among the arguments of a trace may become its inputs
         self.numbers_refused = False         # NumPy's code that asks an array for its numbers gets NumbersNeeded

@@ -9,6 +9,9 @@ from ..base import config
 from ..runtime.report import Report
 
 LAST_CHANGE = [""]                    # the block attribute that was assigned last, for the text of a cache miss
+# of a call's signature (trace.py)
+FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
+          "repeated arrays", "objects read")
 _FIRST_KERNEL = re.compile(r'^(static void k0\(|HY_KERNEL void k|extern "C" __global__)', re.MULTILINE)
 
 

@@ -17,6 +17,7 @@ from .entries import Entries
 from ..base.errors import (DeferredInitializationError, UnevaluatedError)
 from .compile_policy import Sightings, eagerly
 from .fast_path import Ways, form_of
+from .first_call import FirstCall
 from ..runtime import progress
 from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE
@@ -26,24 +27,16 @@ from .replaced import classes_of
 from .free_variables import Guard
 from .plain_calls import PlainAlways, PlainCalls, PlainOnce, PlainOnly
 from .run_traced import run_traced
-from .trace_state import Trace, finish_parameters
+from .trace_state import finish_parameters, new_trace
 from .traced_results import entry_of
 from .used_blocks import UsedBlocks
 from .programs import ProgramInfo, programs
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
 from .numbers_of_trace import NumbersOfTrace
-from .taken import Taken
+from .taken import Taken, repeats_in
 from ..base.pytree import flatten, unflatten
 from ..ir.asked import Asked
 from .any_size import RENEW, AnySize, check
-
-FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
-          "repeated arrays", "objects read")
-
-def _repeats(arrays: Sequence[NDArray]) -> Any:
-    """Where one array object is given more than once (a change through one is seen through the other), else None."""
-    ids = [id(a) for a in arrays]
-    return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
 
 
 class Hybridized:
@@ -65,6 +58,7 @@ class Hybridized:
         self._numbers = NumberArguments()
         self._any_size = AnySize()
         self._plain_calls = PlainCalls()
+        self.first_call = FirstCall()
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
@@ -115,15 +109,25 @@ class Hybridized:
         held, static = self.state() if self.state else ([], None)
         taken = Taken(leaves, self.name)
         arrays = taken.arrays
-        # the caller's own lists and dicts, unless other libraries' arrays in them are converted
-        given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
-        repeats = _repeats(every)
-        plain = self._plain(structure, every, ctx, static, repeats)
+        plain = self._plain(structure, every, ctx, static, repeats_in(every))
         if self._plain_calls.holds(plain[:6]):
             return self._plainly((args, kwargs), structure, arrays)
+        if self.first_call.takes(self, plain, leaves):
+            return self.first_call.call(self, structure, arrays, lambda: self.fn(*args, **kwargs))
+        with self.first_call.later():
+            return self._by_program(args, kwargs, leaves, structure, held, taken, plain, cls)
+
+    def _by_program(self, args: Any, kwargs: Any, leaves: list[Any], structure: Any, held: Any, taken: Taken,
+                    plain: Any, cls: Any) -> Any:
+        """A call by a program, where it can have one. structure: of the arguments, whose arrays are leaves; held: the
+        owner's arrays; plain: the signature."""
+        arrays, ctx, repeats = taken.arrays, plain[2], plain[8]
+        # the caller's own lists and dicts, unless other libraries' arrays in them are converted
+        given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
+        every = [*arrays, *held]
         entry, numbers, new = self._entry_for(structure, plain, arrays, held, ctx, cls)
         if self._plain_calls.always:
             self._keep_nothing()
@@ -161,7 +165,7 @@ class Hybridized:
             if entry is not None:
                 return entry, numbers, True
         if not self._sightings.compiles(signature):
-            self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+            self._sightings.warn(self.name, lambda: debug.difference(debug.FIELDS, self.entries, signature))
             return None, numbers, False
         failed = None
         try:
@@ -228,7 +232,7 @@ class Hybridized:
         arrays = Taken(leaves, self.name).arrays
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
-        return self._plain(structure, every, ctx, static, _repeats(every)), structure, arrays, held
+        return self._plain(structure, every, ctx, static, repeats_in(every)), structure, arrays, held
 
     def _plain(self, structure: Any, every: Sequence[NDArray], ctx: Context, static: Any, repeats: Any) -> Any:
         """A call's signature but for what is read of objects."""
@@ -265,7 +269,7 @@ class Hybridized:
 
     def shorten(self, entry: Entry, arguments: Sequence[NDArray]) -> None:
         """Lay the fast path for calls with such arrays by position, where there may be one."""
-        if _repeats(arguments) is None:
+        if repeats_in(arguments) is None:
             self._lay_way(entry, arguments, None)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
@@ -319,7 +323,7 @@ class Hybridized:
     def _note_miss(self, signature: Any) -> None:
         # without a guard for such calls nothing is known of what they read
         seen = len(signature) if signature[-1] else -1
-        self.cache_misses.append(debug.difference(FIELDS, [s[:seen] for s in self.entries], signature[:seen]))
+        self.cache_misses.append(debug.difference(debug.FIELDS, [s[:seen] for s in self.entries], signature[:seen]))
         debug.missed(self.name, self.cache_misses[-1])
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
@@ -328,7 +332,7 @@ class Hybridized:
                asked: Asked | None = None, compiled: bool = True) -> tuple[Entry, Guard, list[Any]]:
         wanted, refused = numbers.first(), None
         while True:
-            trace = self._new_trace(arrays, held, ctx)
+            trace = new_trace(ctx, [*arrays, *held])
             trace.compiled, trace.shows_symbols = compiled, refused is not None
             traced = NumbersOfTrace(trace, numbers, wanted)
             try:
@@ -362,12 +366,6 @@ class Hybridized:
         entry.numbers, entry.tells_apart = traced.inputs(), reader.tells_apart
         return entry, guard, values
 
-    def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
-        trace = Trace(ctx, SCOPE.training)
-        trace.given = [*arrays, *held]
-        trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
-        return trace
-
     def _keep_nothing(self) -> None:
         """Let go of the objects of earlier calls: this function runs as plain Python from here on."""
         self.clear()
@@ -389,7 +387,7 @@ class Hybridized:
 
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
-        if not self.entries:
+        if not self.entries and not self.first_call.trace(self):
             return None
         found = list(self.entries.values())[-1].report()
         found.numbers = self._numbers.lines()

@@ -247,6 +247,14 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
+def new_trace(ctx: Context, given: list[NDArray]) -> Trace:
+    """A trace of code that is given arrays, in the mode that holds now."""
+    trace = Trace(ctx, SCOPE.training)
+    trace.given = given
+    trace.np_semantics = any(getattr(a, "np_semantics", False) for a in given)
+    return trace
+
+
 @contextmanager
 def active(trace: Trace) -> Iterator[None]:
     """Scope in which code is traced."""

@@ -123,6 +123,13 @@ def write(path: Path, content: bytes) -> Path:
     raise OSError(f"neither {path.parent} nor the temporary folder can be written: {reason}")
 
 
+def mark(path: Path) -> None:
+    """Make an empty file, which says by being there what it says."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        _look_later(path.parent)
+
+
 def read(path: Path) -> bytes:
     """What a file of the cache holds. OSError where it is not there, or is none that only this user can have
     written."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base import forking
 from ..base.errors import TooLargeError, user_location
+from ..base.scope import SCOPE
 from ..ir import Program
 from ..ir.direct import own
 from ..ir.text import to_text
@@ -73,6 +74,7 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
         if key is None or plans.read(key) is not None:
             return compile_here(program)
     job = Job(key or f"program {id(program)}", key_and_text, frozen)
+    job.calls += SCOPE.answered                          # the first call was no program's: compilers may begin
     return PendingProgram(program, background.queue().submit(job), compile_here)
 
 

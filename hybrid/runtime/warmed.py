@@ -18,16 +18,12 @@ from typing import Callable
 
 import numpy as np
 
-import hybrid.kernels
-
 from ..base import config
 from ..ir import Program
-from . import cache, plans, shared_objects, toolchain, trust
+from . import cache, plans, shared_objects, toolchain, trust, warm_folder
 from .recipe import Recipe, from_text, to_text
 
 MANIFEST = "made-for.json"
-# where HYBRID_WARM is not set, a folder of this name beside the kernels is taken
-BESIDE = "compiled"
 _into: list[Path] = []                   # the folder that is being filled
 _collected: list[str] = []               # what went there, in words
 
@@ -40,8 +36,7 @@ def frozen(program: Program) -> frozenset[int]:
 
 def folder() -> Path | None:
     """The folder of programs that were compiled beforehand, if there is one for this machine and this library."""
-    given = os.environ.get("HYBRID_WARM", "")
-    return _usable(given or os.path.join(next(iter(hybrid.kernels.__path__)), "..", BESIDE), bool(given))
+    return _usable(*warm_folder.named())
 
 
 @lru_cache(maxsize=8)

@@ -33,7 +33,7 @@ from .packing import NEAR as NEAR_TILES, threads
 from .prefetch import Prefetch
 from .sparsity import Zeros
 
-FEW, DEEPER = 32, 8             # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
+FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
 BLOCK = 32 << 10                # bytes of the columns of a panel in one block of the depth
 WHOLE = 64 << 10                # bytes of a panel up to which its depth is one block
 LONGEST = 4096                  # steps of a block where columns are read in place
@@ -112,13 +112,22 @@ class Contraction(Zeros):
         """The form that needs fewest cycles: their number, what prints it, the product as it sees it."""
         plans = self._plans()
         forms = [(self._role_cost(m), self._tiles, m) for m in plans]
-        if not self.any:
+        if not any_size(self.dot):
             forms += [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
         return min(forms, key=lambda f: f[0])
+
+    def _varies(self, m: Matmul) -> bool:
+        """Whether only the call tells what tiles are like: their rows, columns or depth, or how far apart these are.
+        Where it tells no more than how many panels or products there are, tiles are those of constant sizes."""
+        near, store = m.columns[-2:], self._stored_at(m)
+        sizes = [m.sizes[0], m.sizes[2], *(v.extent for v in near), *(m.a.stride(v) for v in (*m.rows, *m.depth)),
+                 *(m.b.stride(v) for v in (*near, *m.depth)), *(coefficient(store, v) for v in (*m.rows, *near))]
+        return not all(n is None or fixed(n) for n in sizes)
 
     # ---- which operand is packed
     def _role_cost(self, m: Matmul) -> float:
         """Cycles of the tiles, about; at the hints of sizes that are known at the call."""
+        self.any = self._varies(m)
         rows, columns, depth = map(hint, m.sizes)
         last = m.columns[-1] if m.columns else None
         unit = last is None or same(m.b.stride(last), 1)
@@ -186,6 +195,7 @@ class Contraction(Zeros):
 
     def _tiles(self, m: Matmul) -> str:
         """Panels of columns, each with all rows in tiles of two heights."""
+        self.any = self._varies(m)
         tile = self._tile_of(m)
         step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
         most = DIGITS if self.d == np.float32 and may_exceed(depth, DEEP) else LONGEST
@@ -352,7 +362,7 @@ class Contraction(Zeros):
     def _asked(self) -> list[Prefetch]:
         """What is fetched while a tile is summed: what the epilogue touches, or where the sums are stored."""
         if self.plain:
-            far = self.whole and self.k.root.nbytes >= FAR and self.block >= self.most * 4
+            far = self.whole and hint(self.k.root.nbytes) >= FAR and self.block >= self.most * 4
             return [Prefetch(self.plain[0], int(self.plain[1]), True)] if far else []
         if self.y is not None or self.depth < self.most:
             return []

@@ -121,7 +121,7 @@ class Epilogue:
             return []
         most = t.mr * t.nv // 4 // -(-t.c * 4 // 64)
         reads = [n for n, p in found if not p.written]
-        if sum(n.nbytes for n, _ in found) < FAR or len(reads) > most:
+        if hint(sum(n.nbytes for n, _ in found)) < FAR or len(reads) > most:
             return []
         return [replace(p, start=f"{p.start} + m_first * {p.step}l") for _, p in found[:most]]
 
@@ -132,7 +132,7 @@ class Epilogue:
         e, q, _ = self._columns_value(m, t, x, None)
         row, loads = m.rows[0], list(dict.fromkeys(e.loads))
         new = [(n, at) for n, at in dict.fromkeys(e.stores)
-               if n.nbytes >= FAR and not any(at == i and self.k.computed_from(n, source) for source, i in loads)]
+               if hint(n.nbytes) >= FAR and not any(at == i and self.k.computed_from(n, source) for source, i in loads)]
         return [(n, Prefetch(f"{self.names[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step, written))
                 for written, arrays in ((False, loads), (True, new)) for n, at in arrays
                 if (step := coefficient(at, row))]

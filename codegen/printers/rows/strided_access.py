@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from hybrid.ir.size import fixed
+from hybrid.ir.size import fixed, hint
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
@@ -54,7 +54,7 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
         raise Refused("not one elementwise result of float32 with two axes or more")
     if not all(map(fixed, k.root.shape)):
         raise Refused("an axis of any size")
-    if not any(n.nbytes >= NEAR for n in k.reads):
+    if not any(hint(n.nbytes) >= NEAR for n in k.reads):
         raise Refused(f"reads no array of {NEAR} bytes or more")
     return _Across(k, name, width).print(team)
 
@@ -74,7 +74,7 @@ class _Across:
         self.v = self.loops[-1]
         self.w = self._other()
         self.rest = [u for u in self.loops[:-1] if u is not self.w and u.extent > 1]
-        self.blocked = k.root.nbytes >= FAR
+        self.blocked = hint(k.root.nbytes) >= FAR
         if min(self.v.extent, self.w.extent) < LINE or self.v.extent < 2 * LINE and self.v.extent % LINE:
             raise Refused("small sides")
 

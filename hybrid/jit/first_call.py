@@ -1,0 +1,135 @@
+"""The first call of a hybridized function or block, which runs as plain Python where compilers work in the background.
+
+A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
+second call is traced, and what a trace refuses is refused then. A note in the disk cache says that there was such a
+call before: in later processes the first one is traced too, for its program is on disk, or is worth it.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import weakref
+from types import CodeType
+from typing import Any, Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..base import config
+from ..base.names import module_of
+from ..base.pytree import unflatten
+from ..base.scope import SCOPE
+from ..buffers.array import NDArray, wrap
+from ..runtime import cache, warm_folder
+from ..runtime.observers import OBSERVERS
+from .compile_policy import eagerly
+from .fingerprint import codes_of
+
+# options that change what the code computes, or which calls are refused, from the first call on
+_AT_ONCE = ("precision", "dynamic")
+
+
+class FirstCall:
+    """Whether the next call of one function is its first one, and runs as plain Python; what it was."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._was_plain = False                          # whether the first call ran so
+        self._note: str | None = None                    # the name of its note
+        self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
+
+    def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
+        """Whether a call is to run as plain Python, since it is the first. plain: its signature; leaves: the arrays
+        among its arguments."""
+        if self._over:
+            return False
+        waits = (config.compile_mode() == "background" and not config.verify() and not config.debug_level()
+                 and plain[2].device_type == "cpu" and not OBSERVERS and not warm_folder.exists()
+                 and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
+                 and all(isinstance(x, NDArray) for x in leaves))      # what it writes into others, a trace tells
+        self._note = _name_of(engine, plain) if waits else None
+        self._over = not waits or self._note is not None and os.path.exists(cache.folder() / self._note)
+        return not self._over
+
+    def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
+        """Make it. Where it fails, the next call is the first."""
+        with eagerly():
+            out = call()
+        self._over = self._was_plain = True
+        if self._note is not None:
+            cache.mark(cache.folder() / self._note)
+        self._kind = (structure, [(weakref.ref(x), x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays],
+                      SCOPE.training, SCOPE.recording, SCOPE.np_array)
+        return out
+
+    @contextlib.contextmanager
+    def later(self) -> Iterator[None]:
+        """Scope of a later call: compilers may begin, for the first answer was given."""
+        before, SCOPE.answered = SCOPE.answered, self._was_plain
+        try:
+            yield
+        finally:
+            SCOPE.answered, self._kind = before, None
+
+    def trace(self, engine: Any) -> bool:
+        """Trace the first call now, for a report, where no later call was traced. Whether there was such a call."""
+        kind, self._kind = self._kind, None
+        if kind is None:
+            return False
+        structure, arrays, training, recording, np_array = kind
+        args, kwargs = unflatten(structure, iter([_again(*a) for a in arrays]))
+        before = SCOPE.training, SCOPE.recording, SCOPE.np_array
+        SCOPE.training, SCOPE.recording, SCOPE.np_array = training, recording, np_array
+        try:
+            engine.specialization(*args, **kwargs)
+            return bool(engine.entries)
+        finally:
+            SCOPE.training, SCOPE.recording, SCOPE.np_array = before
+
+
+def _again(ref: "weakref.ref[NDArray]", shape: Any, dtype: Any, ctx: Any, cls: Any) -> NDArray:
+    """An argument of the first call, or an array of its kind where it is gone."""
+    found = ref()
+    fits = found is not None and found._data.shape == shape and found._data.dtype == dtype
+    return found if fits else wrap(np.broadcast_to(np.zeros((), dtype), shape), ctx, cls)  # type: ignore[return-value]
+
+
+def _name_of(engine: Any, plain: Any) -> str | None:
+    """The file name of the note on such calls of such code: another one where the code was changed, for another version
+    of Python, and for other arguments."""
+    known: dict[int, str] = {}
+    if engine.owner is not None:
+        code = [_code_of_block(b, known) for b in _blocks_of(engine.owner)]
+    else:
+        fn = engine.fn
+        while isinstance(fn, functools.partial):
+            fn = fn.func
+        code = [_printed(c) for c in codes_of(fn) or codes_of(vars(type(fn)).get("__call__"))]
+        if not code:
+            return None
+    return f"call-{cache.digest('1', sys.version, *code, repr((plain[1], plain[3:6])))}.txt"
+
+
+def _blocks_of(block: Any) -> Iterator[Any]:
+    yield block
+    for child in block._children.values():
+        yield from _blocks_of(child)
+
+
+def _code_of_block(block: Any, known: dict[int, str]) -> str:
+    """What tells the code of a block from that of others: its class, and of a user's class what the methods that
+    compute are made of."""
+    cls = type(block)
+    if id(cls) not in known:
+        methods = () if module_of(cls).split(".")[0] == "hybrid" else ("forward", "hybrid_forward")
+        codes = [_printed(c) for n in methods for c in codes_of(getattr(cls, n, None))]
+        known[id(cls)] = f"{module_of(cls)}.{cls.__qualname__} {' '.join(codes)}"
+    return known[id(cls)]
+
+
+def _printed(code: CodeType) -> str:
+    """Code as text, the same in each process."""
+    constants = [repr(sorted(map(repr, c))) if isinstance(c, frozenset) else repr(c) for c in code.co_consts
+                 if not isinstance(c, CodeType)]         # ``codes_of`` gives these too
+    return repr((code.co_filename, code.co_firstlineno, code.co_names, code.co_code, constants))
