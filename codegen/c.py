@@ -51,7 +51,8 @@ else:
     concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access = (Later(f"printers.rows.{n}") for n in (
         "concat", "cumulate", "interleave", "rowcall", "rows", "scan", "sort", "strided_access"))
 
-_SCALARS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"))
+_SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
+            ("c", "branchless.h"))
 _SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a program that this process loads
 
 

@@ -11,8 +11,11 @@ from hybrid.codegen import lanes
 from hybrid.codegen.program.tree_shaking import needed
 from hybrid.ir.parse import words
 
-TEXT = """// a union that stays
+TEXT = """// goes with whom names it
 union bits { float f; int i; };
+typedef float lanes4 __attribute__((vector_size(16)));
+typedef lanes4 other_lanes;
+typedef int (*stays)(int);
 #define LANES 4
 #define TWICE(x) \\
     (helper(x) + helper(x))
@@ -43,7 +46,13 @@ def kept(program: str) -> str:
 
 
 def test_what_nothing_uses_is_left_out() -> None:
-    assert kept("void net(void) {}") == "// a union that stays\nunion bits { float f; int i; };"
+    assert kept("void net(void) {}") == "typedef int (*stays)(int);"
+
+
+def test_types_are_kept_where_something_names_them() -> None:
+    assert "// goes with whom names it\nunion bits" in kept("union bits b;")
+    assert "typedef float lanes4" in kept("other_lanes v;") and "typedef lanes4 other_lanes;" in kept("other_lanes v;")
+    assert "other_lanes" not in kept("lanes4 v;") and "union" not in kept("lanes4 v;")
 
 
 def test_what_is_used_brings_what_it_uses() -> None:

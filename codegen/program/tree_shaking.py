@@ -1,15 +1,16 @@
-"""What a program uses of the texts in kernels/: functions and macros that it does not name are left out. The compiler
-would read all of them for every program, which takes it longer than to compile a small kernel.
+"""What a program uses of the texts in kernels/: functions, macros and types that it does not name are left out. The
+compiler would read all of them for every program, which takes it longer than to compile a small kernel.
 """
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import Iterator, NamedTuple
 
-from hybrid.ir.parse import Words, flat, parse
+from hybrid.ir.parse import Words, flat, is_name, parse
 from hybrid.ir.stmt import Code, Function, Stmt, text_of
 
 _FUNCTIONS = ("HY_FN", "HYBRID_PHILOX_FN")
+_KINDS = ("struct", "union", "enum")
 _OPENS, _ELSE, _CLOSES = ("if", "ifdef", "ifndef"), ("else", "elif"), "endif"
 
 
@@ -36,10 +37,21 @@ def _given(s: Stmt) -> str | None:
         return line[3]
     if line[:1] and line[0] in _FUNCTIONS:
         return line[line.index("(") - 1]
+    if line[:1] == ("typedef",):
+        return _typedef(line)
+    if line[:1] and line[0] in _KINDS and line[3:5] == (" ", "{"):
+        return line[2]
     # a function that a macro makes, which names it first
     if line[1:2] == ("(",) and line[0].isupper() and line[3:4] == (",",) and line[-1] == ")":
         return line[2]
     return None
+
+
+def _typedef(line: Words) -> str | None:
+    """The type that a line defines; None where it is in parentheses, of functions, or on the next line."""
+    end = next((i for i, w in enumerate(line) if w in ("__attribute__", ";")), None)
+    name = next((w for w in reversed(line[:end]) if not w.isspace()), "")
+    return name if end is not None and is_name(name) else None
 
 
 def _begins(s: Stmt) -> bool:

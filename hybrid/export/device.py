@@ -57,8 +57,8 @@ def _program(name: str, what: Specialized, listing: Listing, layout: Layout) -> 
         call = f"  const hy_team team = {{1, 0, 1, workspace + {layout.workspace.size}, NULL}};\n  hy_net(&team, b);"
     run = filled("device/run.h", name, **words, TABLE="\n".join([f"  void *b[{len(layout.run)}];",
                                                                  *source.table(layout.run)]), CALL=call)
-    functions = [*parse("\n".join([source.title("functions of numbers"), *team, *support((*done.before, *done.code)),
-                                   "#define HY_C 1"])), *done.before]
+    functions = [*parse("\n".join([source.title("functions of numbers"), *team, *support((*done.before, *done.code))])),
+                 *done.before]
     text = "\n".join([f"/* {name}: a compiled network in plain C for devices without an operating system, written by "
                       f"hybrid.\n * {name}.h says how it is used. */", f'#include "{name}.h"', "#include <math.h>",
                       "#include <stddef.h>", "#include <string.h>", f'#include "{name}_weights.h"', "", source.QUIET,

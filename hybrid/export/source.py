@@ -139,18 +139,19 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str], t
             open_sizes: OpenSizes) -> str:
     """Kernels, the functions that run them, and what they need of kernels/."""
     done = kernels(listing, layout, names)
-    threaded = int(bool(done.with_team))
-    sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
-             f"#define HY_STACK_BYTES {STACK + 2 * done.stack}"]
+    threads = ["#define HY_LOOPS 0                  /* no loop is worth several threads */", "#define HY_THREADED 0"]
+    if done.with_team:
+        threads = [f"#define HY_STACK_BYTES {STACK + 2 * done.stack}", filled("team.h", name, THREADED=1).rstrip(),
+                   filled("pool.h", name).rstrip()]
     plain = listing.target.vector <= printer.SCALAR
     rate = training is not None and training.slot is not None
     words = {"MORE_TYPE": ", double rate" if rate else open_sizes.declared(),
              "MORE": ", rate" if rate else open_sizes.given()}
     both = (*done.before, *done.code)
-    head = "\n".join([title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
-                      filled("pool.h", name).rstrip(),
+    head = "\n".join([title("threads"), f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the "
+                      "workspace */", *threads,
                       "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
-                      title("functions of numbers and vectors"), *(support(both) if plain else []), "#define HY_C 1"])
+                      title("functions of numbers and vectors"), *(support(both) if plain else [])])
     calls = "\n".join(["", *_calls(listing, layout, done.with_team, training, open_sizes),
                        *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
     code = [*parse(head), *done.before, *parse(title("kernels")), *done.code, *parse(calls)]

@@ -1,24 +1,5 @@
-// Scalar functions of every target. C: HY_FN is `static inline`; CUDA: `static __device__ __forceinline__`.
-#if defined(__cplusplus) && !defined(HY_C)        // HY_C: text in C that a C++ compiler reads
-#define HY_FN static __device__ __forceinline__
-#define HY_INF (__int_as_float(0x7f800000))
-#define HY_NAN (__int_as_float(0x7fc00000))
-#define HY_NANf HY_NAN
-#define HY_MATH(f) f
-typedef long long hy_long;
-typedef unsigned long long hy_ulong;
-#else
-#ifndef HY_FN
-#define HY_FN static inline __attribute__((always_inline, unused))
-#endif
-#define HY_NAN __builtin_nan("")
-#define HY_NANf __builtin_nanf("")
-#define HY_MATH(f) __builtin_##f
-typedef long long hy_long_long;                   // as instructions of x86 name their type
-typedef long hy_long;
-typedef unsigned long hy_ulong;
-#endif
-
+// Scalar functions of every target. HY_FN, HY_NAN, HY_MATH and the integers of 64 bits are the target's own:
+// c/scalars.h, cuda/hybrid_scalars.cuh.
 #define hy_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define hy_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 
