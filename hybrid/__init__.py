@@ -18,6 +18,7 @@ from .base import device as context, errors, former_paths, names as attribute, n
 from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .base.errors import HybridError, MXNetError
 from .base.names import AttrScope
+from .base.shown_errors import install as _show_errors
 from .base.system import check_lock as _check_lock
 from . import autograd, base, nd, numpy, serialize
 from .autograd import custom as operator, legacy_operator
@@ -65,6 +66,7 @@ former_paths.install(__all__)
 nd.__name__, symbol.__name__ = "hybrid.ndarray", "hybrid.symbol"
 
 _check_lock()
+_show_errors()
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "callback", "contrib", "debug", "distributed", "engine", "features", "gluon", "image", "io",

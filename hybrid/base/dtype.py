@@ -42,8 +42,8 @@ def as_dtype(given: Any, default: Any = float32) -> np.dtype:
         given = getattr(given, "dtype", given)
     try:
         found = np.dtype(given)
-    except (TypeError, ValueError) as err:
-        raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from err
+    except (TypeError, ValueError):
+        raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from None
     if found not in SUPPORTED:
         raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}")
     return found

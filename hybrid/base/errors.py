@@ -1,7 +1,9 @@
 """Every error the library raises on purpose, and the user's own line for it."""
 from __future__ import annotations
 
+import contextlib
 import sys
+from opcode import opmap
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
@@ -18,6 +20,7 @@ _HERE = tuple(dict.fromkeys(str(place.parents[2] / name) + "/"
 # what is typed into Python or IPython, beside files
 _TYPED = ("<stdin>", "<python-input", "<ipython-input")
 _NUMPY = str(Path(numpy.__file__).parent) + "/"
+_PYTHON = str(Path(contextlib.__file__).parent) + "/"                      # its own modules; packages lie deeper
 
 
 class HybridError(RuntimeError):
@@ -156,7 +159,7 @@ def shortened(err: _All) -> _All:
 
     Frames of this library stay where an error is none that it raises on purpose, and with HYBRID_DEBUG.
     """
-    if config.debug_level() or not isinstance(err, HybridError) and not _raised_by_user(err):
+    if config.debug_level() or not (isinstance(err, HybridError) or _raised_by_user(err) or _on_purpose(err)):
         return err
     seen: set[int] = set()
     one: BaseException | None = err
@@ -176,13 +179,24 @@ def _raised_by_user(err: BaseException) -> bool:
     return not own
 
 
+def _on_purpose(err: BaseException) -> bool:
+    """Whether a ``raise`` of this library raised an error of Python's own, such as an IndexError."""
+    at = err.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return (at is not None and at.tb_frame.f_code.co_filename.startswith(_HERE)
+            and at.tb_frame.f_code.co_code[at.tb_lasti] == opmap["RAISE_VARARGS"])
+
+
 def _users(at: TracebackType | None, with_first: bool) -> TracebackType | None:
-    """A traceback without this library's frames, but for the first entry."""
-    kept = []
+    """A traceback without this library's frames, but for the first of them, and without those of Python and NumPy below
+    them."""
+    kept, entered = [], False
     while at is not None:
-        if with_first or not at.tb_frame.f_code.co_filename.startswith(_HERE):
+        ours = at.tb_frame.f_code.co_filename.startswith(_HERE)
+        if with_first and not entered if ours else not (entered and of_python(at.tb_frame)):
             kept.append(at)
-        with_first, at = False, at.tb_next
+        entered, at = entered or ours, at.tb_next
     below: TracebackType | None = None
     for entry in reversed(kept):
         below = TracebackType(below, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
@@ -206,6 +220,13 @@ _OWNERS = _Owners()
 def of_user(frame: FrameType) -> bool:
     """Whether a frame runs code outside of this library."""
     return _OWNERS[frame.f_code.co_filename] != "library"
+
+
+def of_python(frame: FrameType) -> bool:
+    """Whether a frame runs code of Python's own modules, or of NumPy."""
+    name = frame.f_code.co_filename
+    return name.startswith((_PYTHON, _NUMPY)) and "site-packages" not in name.removeprefix(_NUMPY) or (
+        name.startswith("<frozen "))
 
 
 def given_symbols(frame: FrameType) -> bool:
