@@ -41,15 +41,15 @@ class Group:
 @dataclass(frozen=True)
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
-    which matrices it reads faster transposed; of which attentions it has kernels, and which of what reads their scores
-    it computes from scores of its own; and of which types it convolves channels last.
+    which matrices it reads faster transposed; of which attentions it has kernels; of which types it convolves channels
+    last; and of what reads scores it has kernels that compute them again.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
     turns: Turns | None = None
     attention: Attends = None
-    over_scores: ReadsScores = None
     channels_last: Callable[[np.dtype], bool] | None = None
+    over_scores: ReadsScores = None
 
 
 ALONE = Joining(lambda k: False)
