@@ -199,3 +199,12 @@ def test_compilers_begin_with_the_second_call(in_background: None, monkeypatch: 
     assert not jobs
     f(x)
     assert len(jobs) == 1 and jobs[0].is_ripe()
+
+
+def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -> None:  # noqa: F811
+    """As plain Python it would see a frame of the library."""
+    @mx.hybridize
+    def f(x: Any) -> Any:
+        return x * (2 if sys._getframe(1).f_code.co_name == "test" else 3)
+    with pytest.raises(mx.HybridError, match="looks at the code that called it"):
+        f(nd.ones((2,)))

@@ -28,6 +28,7 @@ from .fingerprint import codes_of
 
 # options that change what the code computes, or which calls are refused, from the first call on
 _AT_ONCE = ("precision", "dynamic")
+_FRAMES = frozenset({"_getframe", "currentframe", "f_back"})
 
 
 class FirstCall:
@@ -47,7 +48,8 @@ class FirstCall:
         waits = (config.compile_mode() == "background" and not config.verify() and not config.debug_level()
                  and plain[2].device_type == "cpu" and not OBSERVERS and not warm_folder.exists()
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
-                 and all(isinstance(x, NDArray) for x in leaves))      # what it writes into others, a trace tells
+                 and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
+                 and not _looks_at_its_caller(engine))
         self._note = _name_of(engine, plain) if waits else None
         self._over = not waits or self._note is not None and os.path.exists(cache.folder() / self._note)
         return not self._over
@@ -102,13 +104,26 @@ def _name_of(engine: Any, plain: Any) -> str | None:
     if engine.owner is not None:
         code = [_code_of_block(b, known) for b in _blocks_of(engine.owner)]
     else:
-        fn = engine.fn
-        while isinstance(fn, functools.partial):
-            fn = fn.func
-        code = [_printed(c) for c in codes_of(fn) or codes_of(vars(type(fn)).get("__call__"))]
+        code = [_printed(c) for c in _codes_of_function(engine.fn)]
         if not code:
             return None
     return f"call-{cache.digest('1', sys.version, *code, repr((plain[1], plain[3:6])))}.txt"
+
+
+def _codes_of_function(fn: Any) -> Sequence[CodeType]:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return codes_of(fn) or codes_of(vars(type(fn)).get("__call__"))
+
+
+def _looks_at_its_caller(engine: Any) -> bool:
+    """Whether code names what gives frames: the caller's would be one of this library's."""
+    if engine.owner is None:
+        codes = _codes_of_function(engine.fn)
+    else:
+        codes = [c for b in _blocks_of(engine.owner) if module_of(type(b)).split(".")[0] != "hybrid"
+                 for n in ("forward", "hybrid_forward") for c in codes_of(getattr(type(b), n, None))]
+    return any(not _FRAMES.isdisjoint(c.co_names) for c in codes)
 
 
 def _blocks_of(block: Any) -> Iterator[Any]:
