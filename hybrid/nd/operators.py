@@ -17,7 +17,7 @@ from ..graph.symbol import ALIAS, Symbol
 from ..graph.size_numbers import with_numbers
 from ..graph.traced_number import TracedNumber
 from ..ir.size import Size
-from .traced_indexing import NUMBERS, assign, basic_item, is_np, updated
+from .traced_indexing import NUMBERS, assign, basic_item, is_np, of_shape, updated
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
 BINARY: dict[str, tuple[str, str, str, str, str]] = {
@@ -214,7 +214,7 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
     old = self._ag
     if old is not None and old.part is not None:
         whole, key = old.part
-        _rewrite(whole, invoke(OPS["Reshape"], [new], {"shape": whole.shape}) if key is ALIAS
+        _rewrite(whole, of_shape(new, whole.shape) if key is ALIAS
                  else updated(_snapshot(whole), key, new))            # and of that anew
         return self
     _new_value(self, new)
@@ -240,5 +240,5 @@ def _new_value(self: NDArray, new: NDArray) -> None:
         slot.entry.variables.append((weakref.ref(self), before))
     for held, key in list(slot.parts.values()):
         if (part := held()) is not None:
-            _new_value(part, invoke(OPS["Reshape"], [self], {"shape": part.shape}) if key is ALIAS
+            _new_value(part, of_shape(self, part.shape) if key is ALIAS
                        else basic_item(self, key))

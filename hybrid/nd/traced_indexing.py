@@ -7,7 +7,7 @@ themselves; masks may not where they would decide a shape.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -69,7 +69,7 @@ def _read_again(view: Symbol) -> None:
     """The view's value, from what it is a view of and how that is now."""
     parent, key = view._base
     shape = tuple(view._entries[0][0].info[view._entries[0][1]][0])
-    fresh = invoke(OPS["Reshape"], [parent], {"shape": shape}) if key is ALIAS else basic_item(parent, key)
+    fresh = of_shape(parent, shape) if key is ALIAS else basic_item(parent, key)
     view._entries, view._seen = fresh._entries, parent.entries
 
 
@@ -227,8 +227,15 @@ def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
     _demand_within(index, n)
     index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n},
                    hint="_modscalar")
-    return invoke(OPS["Reshape"], [invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar")],
-                  {"shape": shape}, hint="reshape")
+    return of_shape(invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar"), shape, hint="reshape")
+
+
+def of_shape(x: Any, shape: Sequence[Any], **more: Any) -> Any:
+    """An array in another shape of as many elements. Among the codes of MXNet's Reshape 0 is no size: it keeps an
+    axis."""
+    if any(type(d) is int and d == 0 for d in shape):
+        return invoke(OPS["_np_reshape"], [x], {"newshape": tuple(shape)}, **more)
+    return invoke(OPS["Reshape"], [x], {"shape": tuple(shape)}, **more)
 
 
 # ---- writing
@@ -250,7 +257,7 @@ def assign(target: Symbol, new: Any) -> None:
     if target._base is not None:
         parent, key = target._base
         if key is ALIAS:
-            assign(parent, invoke(OPS["Reshape"], [target], {"shape": tuple(parent.shape)}))
+            assign(parent, of_shape(target, tuple(parent.shape)))
         else:
             set_item(parent, key, target)
         target._seen = parent.entries
@@ -302,7 +309,7 @@ def updated(self: Any, key: Any, value: Any) -> Any:
         places = _places(self, parts, known)
         wide = _fit(value, tuple(places.shape))
         flat = invoke(OPS["_scatter_set_nd"], [_flat(self), _flat(wide), _one_row(places)], {})
-        new = invoke(OPS["Reshape"], [flat], {"shape": shape})
+        new = of_shape(flat, shape)
     return (new if np.dtype(new.dtype) == np.dtype(self.dtype)
             else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
 
@@ -317,7 +324,7 @@ def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
     sizes = tuple(len(range(*slice(*r).indices(n))) for r, n in zip(ranges, x.shape))
     wide = _fit(value, tuple(shape))
     if tuple(wide.shape) != sizes:
-        wide = invoke(OPS["Reshape"], [wide], {"shape": sizes}) if 0 not in sizes else wide
+        wide = of_shape(wide, sizes)
     if 0 in sizes:
         return x
     whole = [r[0] is None and r[1] is None and r[2] in (None, 1) for r in ranges]
@@ -335,8 +342,7 @@ def _set_mask(x: Symbol, mask: Any, value: Any) -> Any:
                          f"{tuple(value.shape)} cannot be spread over them; use "
                          f"{spelling.functions()}.where(mask, values, x)")
     wide = _fit(value, shape[over:] if math.prod(value.shape) != 1 else ())
-    return invoke(OPS["_npi_where"], [invoke(OPS["Reshape"], [mask],
-                                             {"shape": (*mask.shape, *(1,) * (len(shape) - over))}), wide, x], {})
+    return invoke(OPS["_npi_where"], [of_shape(mask, (*mask.shape, *(1,) * (len(shape) - over))), wide, x], {})
 
 
 def _fit(value: Any, shape: tuple[int, ...]) -> Any:
@@ -345,7 +351,7 @@ def _fit(value: Any, shape: tuple[int, ...]) -> Any:
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if own != tuple(value.shape):
-        value = value.reshape(own) if isinstance(value, np.ndarray) else invoke(OPS["Reshape"], [value], {"shape": own})
+        value = value.reshape(own) if isinstance(value, np.ndarray) else of_shape(value, own)
     if own == shape:
         return value
     try:

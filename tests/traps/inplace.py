@@ -222,3 +222,19 @@ def gradient_of_captured_written(H):
         y.backward()
         yield y, w.grad
         w[:] = w + 1
+
+
+@trap
+def views_of_nothing(H):
+    """Sizes of 0, which among MXNet's codes of a reshape keep an axis, are sizes where a view writes to its array."""
+    def f(x):
+        v = x[1:].reshape((0, -1)) * -1
+        w = v.reshape((-1,))
+        w[::2] = 0.1
+        u = x[:0].reshape((-1,))
+        u[nd.array([], dtype="int32")] = 3
+        return w, v, u
+    g = H(f)
+    for _ in range(2):
+        yield g(nd.zeros((1, 1)))
+        yield _gradient(lambda x: sum(a.sum() for a in g(x)), nd.zeros((1, 1)))
