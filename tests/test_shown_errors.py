@@ -185,7 +185,7 @@ def test_one_frame_of_the_library(name: str, capsys: pytest.CaptureFixture[str],
     said = capsys.readouterr().err
     shown = files(said)
     assert [f.startswith(_HERE) for f in shown].count(True) == 1 and len(whole) >= len(shown)
-    assert set(shown) <= {__file__, *(f for f in shown if f.startswith(_HERE))}
+    assert [f for f in shown if not f.startswith(_HERE)] == [f for f in whole if f == __file__]
     assert "The above exception" not in said and "During handling" not in said
 
 
@@ -203,6 +203,15 @@ def test_programs_threads_and_mxnets_programs(tmp_path: Path) -> None:
     assert sum(f.startswith(_HERE) for f in files(said)) == 1 and "IndexError" in said and "program.py" in said
     said = run(tmp_path, "import mxnet as mx\nmx.nd.ones((2, 3)).reshape((7,))\n", "-m", "hybrid.as_mxnet")
     assert files(said) == [str(tmp_path / "program.py")] and "cannot reshape" in said
+
+
+def test_workers_of_a_loader(tmp_path: Path) -> None:
+    """The frames of the worker that made the sample, and those of the loop."""
+    said = run(tmp_path, "from hybrid import gluon, nd\nclass Data:\n    def __len__(self):\n        return 4\n"
+                         "    def __getitem__(self, i):\n        return nd.ones((2, 3)).reshape((5,))\n"
+                         "if __name__ == '__main__':\n"
+                         "    list(gluon.data.DataLoader(Data(), batch_size=2, num_workers=1))\n")
+    assert [f.startswith(_HERE) for f in files(said)] == [False, True, False, True] and "in a worker process" in said
 
 
 def test_errors_of_the_users_own_stay_whole(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def install() -> None:
         _in_ipython(sys.modules["IPython"].get_ipython())
 
 
-def _shown(err: BaseException) -> TracebackType | None:
+def shown(err: BaseException) -> TracebackType | None:
     """The traceback of an error. What runs a program of the user's (``python -m hybrid.as_mxnet``) is no part of it."""
     at = program = shortened(err).__traceback__
     while program is not None and not (of_user(program.tb_frame) and not of_python(program.tb_frame)):
@@ -36,7 +36,7 @@ def _shown(err: BaseException) -> TracebackType | None:
 def _shortening(show: Callable[..., Any]) -> Callable[..., Any]:
     def hook(kind: type[BaseException], err: BaseException, trace: TracebackType | None) -> None:
         """Show an error that nobody caught."""
-        show(kind, err, _shown(err) if err is not None and err.__traceback__ is trace else trace)
+        show(kind, err, shown(err) if err is not None and err.__traceback__ is trace else trace)
     hook._shortens = True  # type: ignore[attr-defined]
     return hook
 
@@ -46,7 +46,7 @@ def _in_threads(show: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Show an error that ended a thread."""
         if given.exc_value is not None and given.exc_value.__traceback__ is given.exc_traceback:
             err = given.exc_value
-            given = threading.ExceptHookArgs((given.exc_type, err, _shown(err), given.thread))
+            given = threading.ExceptHookArgs((given.exc_type, err, shown(err), given.thread))
         show(given)
     return hook
 
@@ -60,6 +60,6 @@ def _in_ipython(shell: Any) -> None:
     def showtraceback(exc_tuple: Any = None, *args: Any, **options: Any) -> None:
         """Show an error, the current one if none is given."""
         err = (exc_tuple or sys.exc_info())[1]
-        show((type(err), err, _shown(err)) if isinstance(err, BaseException) else exc_tuple, *args, **options)
+        show((type(err), err, shown(err)) if isinstance(err, BaseException) else exc_tuple, *args, **options)
     showtraceback._shortens = True  # type: ignore[attr-defined]
     shell.showtraceback = showtraceback

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...base import rng as draws
 from ...base.device import cpu
+from ...base.shown_errors import shown
 from ...numpy.extension import set_np
 from ...base.scope import SCOPE
 from . import transport
@@ -51,7 +52,7 @@ def _failure(err: BaseException, samples: Any) -> tuple[Any, ...]:
     trace = err.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    text = "".join(traceback.format_exception(type(err), err, trace))
+    text = "".join(traceback.format_exception(type(err), err, shown(err.with_traceback(trace))))
     usable: bytes | None = None
     # those would end the user's loop in silence
     if isinstance(err, Exception) and not isinstance(err, (StopIteration, StopAsyncIteration)):
