@@ -233,6 +233,13 @@ def fault(what: str) -> None:
         sys.exit(0)
     if what == "kill" and last:
         os.kill(os.getpid(), 9)
+    if what == "children" and last:                      # its programs, and processes of its, live on
+        sleep = os.posix_spawn("/bin/sleep", ["sleep", "45"], dict(os.environ))
+        if not os.fork():
+            time.sleep(45)
+            os._exit(0)
+        os.kill(sleep, 0)
+        os.kill(os.getpid(), 9)
     if what == "late":
         os.environ["HYBRID_COLLECTIVE_TIMEOUT"] = "2"
         time.sleep(60 if last else 0)

@@ -88,6 +88,13 @@ def start(command: list[str], stream: int, to: int, environment: dict[str, str])
                             **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams})
 
 
+def close_for_good(file: int) -> None:
+    """Close a file, and let nothing else have its number: whoever knows that finds an empty file."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, file, inheritable=False)
+    os.close(nothing)
+
+
 def waited(process: Any) -> int:
     """Wait for a process: its status, negative where a signal ended it."""
     if isinstance(process, int):

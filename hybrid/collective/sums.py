@@ -191,11 +191,26 @@ def gather(world: World, data: np.ndarray, what: str) -> np.ndarray:
     world.agree(f"{what} of {data.dtype} arrays of shape (*, {', '.join(map(str, data.shape[1:]))})")
     if world.size == 1:
         return data.copy()
-    lengths = world.comm.allgather(len(data))
+    lengths = world.exchange(len(data), what)
     row = int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize
     out = np.empty((sum(lengths), *data.shape[1:]), data.dtype)
-    counts = [n * row for n in lengths]
-    starts = np.cumsum([0, *counts[:-1]]).tolist()
     mine = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    world.wait([world.comm.Iallgatherv(mine, [out.reshape(-1).view(np.uint8), counts, starts, world.mpi.BYTE])], what)
+    world.wait([world.comm.Iallgatherv(mine, _parts(world, out, lengths, row))], what)
     return out
+
+
+def alltoall(world: World, data: np.ndarray, counts: list[int], what: str) -> np.ndarray:
+    """Rows to all ranks, ``counts`` of them to each, one after the other: what this rank is sent, by sender."""
+    what = f"{what} of {data.dtype} rows of {data.shape[1:]}"
+    world.agree(what)
+    lengths = [each[world.rank] for each in world.exchange(counts, what)]
+    row = int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize
+    out, mine = np.empty((sum(lengths), *data.shape[1:]), data.dtype), np.ascontiguousarray(data)
+    world.wait([world.comm.Ialltoallv(_parts(world, mine, counts, row), _parts(world, out, lengths, row))], what)
+    return out
+
+
+def _parts(world: World, data: np.ndarray, counts: Sequence[int], row: int) -> list[Any]:
+    """MPI's description of an array of which each rank has some rows of so many bytes, by rank."""
+    sizes = [n * row for n in counts]
+    return [data.reshape(-1).view(np.uint8), sizes, np.cumsum([0, *sizes[:-1]]).tolist(), world.mpi.BYTE]

@@ -7,9 +7,11 @@ forever or add up unrelated numbers.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import os
+import pickle
 import socket
 import sys
 import time
@@ -20,7 +22,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..base import config
+from ..base import config, forking, system
 from ..base.device import Context
 from ..base.errors import HybridError
 
@@ -106,7 +108,7 @@ class World:
             raise self._mismatch(what)
 
     def _mismatch(self, what: str) -> CollectiveMismatch:
-        texts = self.comm.allgather(f"{what}{' (deterministic)' if self.deterministic else ''}")
+        texts = self.exchange(f"{what}{' (deterministic)' if self.deterministic else ''}", what)
         by_text: dict[str, list[str]] = {}
         for rank, text in enumerate(texts):
             by_text.setdefault(text, []).append(str(rank))
@@ -179,13 +181,27 @@ class World:
     def gather_objects(self, value: Any, what: str) -> list[Any]:
         """The objects of all ranks, by rank (pickled)."""
         self.agree(what)
-        return self.comm.allgather(value)
+        return self.exchange(value, what)
+
+    def exchange(self, value: Any, what: str) -> list[Any]:
+        """The objects of all ranks, by rank (pickled), in the middle of a call on which they have agreed."""
+        return [pickle.loads(data) for data in self._bytes_of_all(pickle.dumps(value), what)]
+
+    def _bytes_of_all(self, mine: bytes, what: str) -> list[bytes]:
+        """What each rank gives, by rank. It notices while it waits when a rank ends."""
+        lengths = np.empty(self.size, np.int64)
+        self.wait([self.comm.Iallgather(np.array([len(mine)], np.int64), lengths)], what)
+        ends = np.cumsum(lengths)
+        out = np.empty(int(ends[-1]), np.uint8)
+        where = [out, lengths.tolist(), (ends - lengths).tolist(), self.mpi.BYTE]
+        self.wait([self.comm.Iallgatherv(np.frombuffer(mine, np.uint8), where)], what)
+        return [out[end - n:end].tobytes() for n, end in zip(lengths.tolist(), ends.tolist())]
 
     def broadcast_object(self, value: Any, root: int, what: str) -> Any:
         """The object of one rank (pickled)."""
         self.check_root(root)
         self.agree(f"{what} from rank {root}")
-        return self.comm.bcast(value, root)
+        return pickle.loads(self._bytes_of_all(pickle.dumps(value) if self.rank == root else b"", what)[root])
 
     def check_root(self, root: Any) -> None:
         """HybridError for the number of a rank that is not there."""
@@ -244,6 +260,7 @@ def start(deterministic: bool | None = None) -> World:
         if deterministic is not None:
             _WORLD[0].deterministic = bool(deterministic)
         return _WORLD[0]
+    _keep_to_itself()
     try:
         from mpi4py import MPI  # noqa: PLC0415  only where several processes are asked for
     except (ImportError, RuntimeError, OSError) as err:
@@ -261,6 +278,24 @@ def start(deterministic: bool | None = None) -> World:
                           f"started it belongs to another MPI library than the one mpi4py loads "
                           f"({MPI.Get_library_version().splitlines()[0]})")
     return world
+
+
+def _keep_to_itself() -> None:
+    """Leave the connection to the launcher to this process alone. The launcher takes a rank for dead when it closes: it
+    must not stay open in programs that the rank has started (compilers, a DataLoader's processes), which may live on.
+    """
+    number = os.environ.get("PMI_FD", "")
+    if not number.isdigit():
+        return
+    connection = int(number)
+    with contextlib.suppress(OSError):                       # it is closed already, or none of this process
+        os.set_inheritable(connection, False)
+        if connection not in _CONNECTIONS:
+            _CONNECTIONS.append(connection)
+            forking.in_child(lambda: system.close_for_good(connection))
+
+
+_CONNECTIONS: list[int] = []
 
 
 def _started_apart() -> str | None:

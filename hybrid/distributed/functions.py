@@ -9,7 +9,8 @@ from .. import collective
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..buffers.array import NDArray, wrap
-from ..collective.sums import BUCKET_BYTES, Buckets, Sum, broadcast as broadcast_values, gather
+from ..collective.sums import BUCKET_BYTES, Buckets, Sum, gather
+from ..collective.sums import alltoall as rows_to_all, broadcast as broadcast_values
 from ..collective.world import World
 from ..gluon.parameter import Parameter
 from ..mxnet.dist_kvstore import assign, host, spread
@@ -206,11 +207,7 @@ def alltoall(tensor: NDArray, splits: Any = None, name: str | None = None, prior
               else [int(n) for n in getattr(splits, "asnumpy", lambda: splits)()])
     if len(counts) != world.size or sum(counts) != len(values):
         raise ShapeError(f"alltoall: {len(values)} rows cannot be split into {counts} for {world.size} ranks")
-    ends = np.cumsum(counts)
-    parts = [np.ascontiguousarray(values[e - n:e]) for e, n in zip(ends, counts)]
-    world.agree(f"{_told('alltoall', name)} of {values.dtype} rows of {values.shape[1:]}")
-    found = np.concatenate(world.comm.alltoall(parts))
-    return _as(found, tensor)
+    return _as(rows_to_all(world, values, counts, _told("alltoall", name)), tensor)
 
 
 def barrier() -> None:

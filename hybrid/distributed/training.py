@@ -5,7 +5,6 @@ import warnings
 from typing import Any
 
 from ..base.errors import AttributeValueError
-from ..gluon.over_ranks import OverRanks
 from ..gluon.trainer import Trainer
 from ..mxnet.dist_kvstore import DistributedStore
 from ..optimizer import Optimizer
@@ -31,8 +30,8 @@ class DistributedTrainer(Trainer):
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda p: p.name)
         super().__init__(params, optimizer, optimizer_params, kvstore=DistributedStore("horovod"),
-                         shard_states=shard_states)
-        self._ranks = OverRanks(self._ranks.store, compression, 1.0 / gradient_predivide_factor)
+                         compression_params=compression, shard_states=shard_states)
+        self._ranks.before = 1.0 / gradient_predivide_factor
         self._scale *= gradient_predivide_factor / size()
 
 
