@@ -323,10 +323,10 @@ def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
     ranges, shape = indexing.basic_ranges(key, tuple(x.shape))
     sizes = tuple(len(range(*slice(*r).indices(n))) for r, n in zip(ranges, x.shape))
     wide = _fit(value, tuple(shape))
-    if tuple(wide.shape) != sizes:
-        wide = of_shape(wide, sizes)
     if 0 in sizes:
         return x
+    if tuple(wide.shape) != sizes:
+        wide = of_shape(wide, sizes)
     whole = [r[0] is None and r[1] is None and r[2] in (None, 1) for r in ranges]
     return wide if not ranges or all(whole) else invoke(OPS["_slice_assign"], [x, wide], _slice_attrs(ranges, whole))
 

@@ -238,3 +238,15 @@ def views_of_nothing(H):
     for _ in range(2):
         yield g(nd.zeros((1, 1)))
         yield _gradient(lambda x: sum(a.sum() for a in g(x)), nd.zeros((1, 1)))
+
+
+@trap
+def one_number_into_nothing(H):
+    """A value of one element fits no elements at all."""
+    def f(x, y):
+        v = nd.abs(x)[1:]
+        v[:, 0] = y[:, 1]
+        return v
+    g = H(f)
+    for rows in (2, 1, 3, 1):
+        yield g(nd.ones((rows, 2)), nd.ones((1, 2)) * 5)
