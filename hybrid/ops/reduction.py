@@ -63,7 +63,7 @@ def as_half(out: Node, x: Node) -> Node:
 
 
 def _nan_to(value: float) -> Callable[[Node], Node]:
-    return lambda x: ir.map("where", ir.map("isnan", x), value, x)
+    return lambda x: ir.map("where", ir.map("isnan", x), value, x) if dt.is_float(x.dtype) else x
 
 
 REDUCERS: dict[str, Callable[[Node, tuple[int, ...], bool], Node]] = {
