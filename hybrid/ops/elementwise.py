@@ -201,7 +201,7 @@ def _np_binary(name: str, fn: str) -> None:
     def lower(x1: Node, x2: Node, a: Attrs) -> Node:
         both = x1.dtype == x2.dtype == dt.bool_
         if both and fn == "pow":                            # 0 to the power 1 alone is 0
-            return ir.cast(ir.map("logical_or", x1, ir.map("logical_not", x2)), dt.int8)
+            return ir.cast(ir.map("logical_or", x1, ir.map("logical_not", x2)), dt.int64)
         if both and fn in ("shl", "shr"):
             x1, x2 = ir.cast(x1, dt.int64), ir.cast(x2, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
