@@ -74,8 +74,8 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
             else _merge(e, root, block, row))
     pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
-    lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"long *out = {names[root]} + r * {n}{memory};", *body, "}"]
-    return "\n".join([head, *lines, "}"]), 0 if few else root.size * 8
+    loop = [f"for (long r = 0; r < {rows}; r++) {{", f"long *out = {names[root]} + r * {n}{memory};", *body, "}"]
+    return "\n".join([head, *pragma, *loop, "}"]), 0 if few else root.size * 8
 
 
 def _is_few(k: Kernel, n: int) -> bool:
