@@ -282,7 +282,10 @@ class BatchInLanes(Conversion):
             return None if any(x is None for x in args) else make("map", tuple(args),  # type: ignore[arg-type]
                                                                   **a)
         x = self.blocks.get(n.args[0])
-        if n.prim != "concat" and (x is None or n.args[0].shape[0] != self.batch):
+        if n.prim == "concat":
+            return relaid(n, [self.block(v) for v in n.args],
+                          range(n.ndim)) if a["axis"] and all(v.shape[0] == self.batch for v in n.args) else None
+        if x is None or n.args[0].shape[0] != self.batch:
             return None
         if n.prim == "reshape":
             return ir.reshape(x, (self.count, *n.shape[1:], self.lanes))
@@ -292,9 +295,8 @@ class BatchInLanes(Conversion):
             return ir.expand(x, (self.count, *n.shape[1:], self.lanes))
         apart = (n.prim == "cast" or n.prim == "pad" and not a["lo"][0] and not a["hi"][0]
                  or n.prim == "slice" and a["size"][0] == self.batch and a["step"][0] == 1
-                 or n.prim == "reduce" and 0 not in a["axes"]
-                 or n.prim == "concat" and a["axis"] and all(v.shape[0] == self.batch for v in n.args))
-        return relaid(n, [self.block(v) for v in n.args], range(n.args[0].ndim)) if apart else None
+                 or n.prim == "reduce" and 0 not in a["axes"])
+        return relaid(n, (x,), range(n.args[0].ndim)) if apart else None
 
     def _operand(self, x: Node, n: Node) -> Node | None:
         """An argument of a function as blocks of its result's shape."""

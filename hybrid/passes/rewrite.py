@@ -18,7 +18,8 @@ def rebuild(n: Node, args: Sequence[Node]) -> Node:
 
 
 # attributes with an entry for each axis, and the entry of one that is left alone (None: its whole length)
-_OF_EACH = {"pad": {"lo": 0, "hi": 0}, "slice": {"begin": 0, "size": None, "step": 1}}
+_OF_EACH: dict[str, dict[str, int | None]] = {"pad": {"lo": 0, "hi": 0},
+                                             "slice": {"begin": 0, "size": None, "step": 1}}
 
 
 def relaid(n: Node, args: Sequence[Node], to: Sequence[int]) -> Node:
