@@ -187,6 +187,8 @@ class Entry:
         outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
         if outputs is None:
             outputs = self._run(inputs)
+        if self.watches or self.assigned:
+            SCOPE.effects += 1
         if self.watches:
             self._show(outputs[self.watched:], arguments)
         if self.demands:
