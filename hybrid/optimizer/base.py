@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
-from ..base.device import array_module, zeros
+from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program

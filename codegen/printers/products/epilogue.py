@@ -33,7 +33,7 @@ class Epilogue:
     V: str
     begin: dict[Var | None, str]
     vectors: bool
-    outside: list[str]                  # statements of the last epilogue that no loop changes: the kernel begins with them
+    outside: list[str]                  # statements of the last epilogue that no loop changes, for the kernel's begin
 
     def _span_loop(self, v: Var, spans: Spans, body: list[str], last: bool) -> list[str]:
         if v not in spans:
@@ -71,6 +71,8 @@ class Epilogue:
                         *("  " + s for s in head + body), "}"]
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
+        if same(self.dot.size, 1):                         # it depends on no loop either
+            return [*outside.lines, *body]
         self.outside = outside.lines
         return body
 
@@ -140,8 +142,8 @@ class Epilogue:
                 if (step := coefficient(at, row))]
 
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
-        """The results of a tile along its columns: statements outside of all loops, of the tile's, in those of its rows,
-        lines and vectors."""
+        """The results of a tile along its columns: statements outside of all loops and of the tile's, in those of its
+        rows, lines and vectors."""
         q, first = Var("q_", t.c), Var("x0", greater(x.extent, 2))     # type: ignore[arg-type]
         e = self._emitter(q)
         outside = Block(None, frozenset())

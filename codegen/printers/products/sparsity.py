@@ -79,7 +79,7 @@ class Skipping:
     factors: tuple[Int, Int]
     packs: bool
     part: float
-    after: list[str]                   # what follows the sums of a row, or of all rows where the depth goes by in blocks
+    after: list[str]                   # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[str]                 # what of it no loop changes
     prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
 
@@ -232,7 +232,8 @@ class Zeros(Dots):
     def _after(self) -> list[str]:
         """What follows the sums of rows from m_first on, which are in acc: of one row, while the sums of the next one
         begin, or of m_rows where the depth goes by in blocks. Nothing where it cannot be vectors along the columns."""
-        return self._vector_epilogue(self.m, replace(self.tile, mr=_own() if self.blocked else 1), self.x, None, self.width)
+        tile = replace(self.tile, mr=_own() if self.blocked else 1)
+        return self._vector_epilogue(self.m, tile, self.x, None, self.width)
 
     def _blocks(self, s: Skipping) -> list[str]:
         """Threads take blocks of rows: their bits, then one panel after another."""
