@@ -118,18 +118,29 @@ def _same(source: str, p: program.CudaProgram) -> bool:
 
 
 def _bytes(report: str, names: Sequence[str]) -> list[int]:
-    """Bytes that each launch reads and writes, as the report says."""
+    """Bytes that each launch reads and writes, as the report says. Where a kernel has two, the first reads its arrays
+    and the second writes its results, both with the program's working memory at most."""
     item = 2 if "float16" in report else 4
-    sums: dict[str, int] = {}
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
     current = ""
     for line in report.splitlines():
         head, arrays = re.match(r"  (k\d+) \[(\w+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
         if head:
             current = head[1]
         elif arrays and current:
-            sums[current] = item * sum(int(np.prod([int(d) for d in x.split(",") if d.strip()] or [1]))
-                                       for x in re.findall(r"\w+\[([\d, ]*)\]", f"{arrays[1]} {arrays[2]}"))
-    return [sums.get(n.removesuffix("_parts"), 0) for n in names]
+            reads[current], writes[current] = (
+                item * sum(int(np.prod([int(d) for d in x.split(",") if d.strip()] or [1]))
+                           for x in re.findall(r"\w+\[([\d, ]*)\]", text)) for text in arrays.groups())
+    beside = re.search(r"working memory beyond (\d+)", report)
+    left = int(beside[1]) if beside else 0
+
+    def of(name: str) -> int:
+        whole = name.removesuffix("_parts")
+        if f"{whole}_parts" not in names:
+            return reads.get(name, 0) + writes.get(name, 0)
+        return left + (writes if whole == name else reads).get(whole, 0)
+    return [of(n) for n in names]
 
 
 # ---- programs
@@ -149,6 +160,11 @@ def encoder(length: int, width: int, heads: int, dtype: str = "float32") -> Call
         nets.LENGTH, nets.WIDTH, nets.HEADS = length, width, heads
         return inference(nets.encoder(), (8, length, width), dtype=dtype)()
     return call
+
+
+def token(heads: int, queries: int, keys: int, dtype: str = "float32") -> Callable[[], Any]:
+    """Attention of a few queries over stored keys and values, 64 deep."""
+    return lambda: inference(nets.Attention(), (heads, queries, 64), *((heads, keys, 64),) * 2, dtype=dtype)()
 
 
 def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32") -> Callable[[], Any]:
@@ -198,6 +214,9 @@ def programs() -> dict[str, Callable[[], Any]]:
         "encoder 4 x 256, length 128": encoder(128, 256, 4),
         "encoder 4 x 512, length 1024": encoder(1024, 512, 8),
         "encoder 4 x 512, length 1024, bfloat16": encoder(1024, 512, 8, "bfloat16"),
+        "token over 4096 keys, 8 x 16 heads": token(8 * 16, 1, 4096),
+        "token over 4096 keys, 16 heads, float16": token(16, 1, 4096, "float16"),
+        "64 queries over 4096 keys, 16 heads": token(16, 64, 4096),
         "ResNet-18, batch 1": lambda: inference(resnet(), (1, 3, 224, 224))(),
         "ResNet-18, batch 32": lambda: inference(resnet(), (32, 3, 224, 224))(),
         "ResNet-18, batch 32, float16": lambda: inference(resnet(), (32, 3, 224, 224), dtype="float16")(),

@@ -16,8 +16,10 @@ from hybrid.passes.differentiate import cotangents
 from hybrid.passes.horizontal_fusion import Joining
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import driver_api, nvrtc
+from hybrid.runtime.cuda.program import JOINING
 
 from .cuda_tools import run_cuda
+from .programs import softmax
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 
@@ -92,6 +94,15 @@ def gradients(arch: str) -> str:
     return printer.print_program(planned.groups, [], arch).source
 
 
+def token(arch: str) -> str:
+    """Attention of a token over many keys, printed for a GPU."""
+    q, k, v = (ir.input(i, (4, n, 64), "float16") for i, n in enumerate((1, 2048, 2048)))
+    weights = ir.cast(softmax(ir.cast(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))), "float32")), "float16")
+    with printer.printing_for(arch):
+        planned = plan(ir.Program((q, k, v), (ir.dot(weights, v, ((2,), (1,)), ((0,), (0,))),)), JOINING)
+    return printer.print_program(planned.groups, [], arch).source
+
+
 @needs_nvrtc
 def test_kernels_compile_for_every_gpu() -> None:
     """From T4 (sm_75), whose tensor cores know fewer products, to the newest."""
@@ -105,6 +116,8 @@ def test_kernels_compile_for_every_gpu() -> None:
             assert own.count("tile_memory[]") == 3 and "ra[" not in own and "rb[" not in own
             found = nvrtc.compile(own, f"sm_{arch}").resources.values()
             assert len(found) >= 5 and not any(r.spill_stores for r in found)
+            parts = nvrtc.compile(token(f"sm_{arch}"), f"sm_{arch}").resources
+            assert set(parts) == {"k0_parts", "k0"} and not any(r.spill_stores for r in parts.values())
 
 
 BF16 = ('#include "hybrid_async.cuh"\nextern "C" __global__ void bf16(float *to, const unsigned *a, const unsigned *b) '

@@ -75,7 +75,7 @@ static void deliver_to(uint64_t *barrier) {
 }
 
 static AsyncCopy *new_copy(Fiber *me) {
-    if (me->copies == MAX_ASYNC) return fail(BAD_ASYNC_COPY, "over 64 cp.async in flight (emulator limit)"), nullptr;
+    if (me->copies == MAX_ASYNC) return fail(BAD_ASYNC_COPY, "over 256 cp.async in flight (emulator limit)"), nullptr;
     return &me->copy[me->copies++];
 }
 

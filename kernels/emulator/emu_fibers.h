@@ -12,7 +12,7 @@ namespace emu {
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED, BAD_MBARRIER };
 
-const int MAX_ASYNC = 64;                       // copies of a thread under way
+const int MAX_ASYNC = 256;                      // copies of a thread under way
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 

@@ -14,13 +14,14 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import Launch, PrintedCuda, decode, emitter, function, index_type, names_of
+from .pieces import SCRATCH, Launch, PrintedCuda, decode, emitter, function, index_type, names_of
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
 
-QUERIES, WARPS = 64, 4          # lines of a block
+LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
+QUERIES = LINES * WARPS
 MOST = 128                      # elements of a query or value: registers
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
 
@@ -64,15 +65,18 @@ class Tile:
 class Tiled:
     """A kernel over pairs of a row, which the block has, and a key, of which tiles come one after the other."""
 
-    def __init__(self, k: Kernel, name: str, dtype: np.dtype, places: tuple[tuple[Var, ...], Var, Var], keys: int):
-        """places: the loops of the batch, the row and the key; keys: those of a tile."""
+    def __init__(self, k: Kernel, name: str, dtype: np.dtype, places: tuple[tuple[Var, ...], Var, Var], keys: int,
+                 warps: int = WARPS, parts: int = 1):
+        """places: the loops of the batch, the row and the key; keys: those of a tile; parts: into which keys are split,
+        each a block's."""
         self.k, self.name, self.dtype, self.keys = k, name, dtype, keys
         self.args, self.names = names_of(k)
         self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
         self.kind, self.half, self.item = index_type(k), is_half(dtype), dtype.itemsize
         self.batch, self.row, self.key = places
-        self.tiles = -(-self.row.extent // QUERIES)
-        self.turns = -(-self.key.extent // keys)
+        self.warps, self.lines, self.parts = warps, LINES * warps, parts
+        self.tiles = -(-self.row.extent // self.lines)
+        self.turns = -(-self.key.extent // (keys * parts))      # of a part
         self.nk = keys // 8                             # fragments of a warp along keys
         self.shared = 0                                 # bytes of the tiles
 
@@ -89,7 +93,7 @@ class Tiled:
     def tile(self, o: Operand, line: Var, along: Var) -> Tile:
         """The next tile in shared memory: a block's rows once, keys in two stages."""
         own = line == self.row
-        made = Tile(o, line, along, QUERIES if own else self.keys, self.item, self.shared)
+        made = Tile(o, line, along, self.lines if own else self.keys, self.item, self.shared)
         self.shared += made.bytes if own else 2 * made.bytes
         return made
 
@@ -97,10 +101,10 @@ class Tiled:
         """Statements that begin to bring a tile whose first line is ``first`` to ``to`` (bytes); zeros outside."""
         across = t.padded // t.each if t.whole else t.padded
         count, v, a = t.lines * across, t.line_var, t.along
-        rounds = -(-count // (32 * WARPS))
+        rounds = -(-count // (32 * self.warps))
         head = ["#pragma unroll" if t.whole else "#pragma unroll 4", f"for (int i = 0; i < {rounds}; i++) {{",
-                f"  const int e = (int)threadIdx.x + i * {32 * WARPS};",
-                *([f"  if (e >= {count}) break;"] if count % (32 * WARPS) else []),
+                f"  const int e = (int)threadIdx.x + i * {32 * self.warps};",
+                *([f"  if (e >= {count}) break;"] if count % (32 * self.warps) else []),
                 f"  const int line = e / {across}, piece = e % {across};",
                 f"  const {self.kind} {v.name}_ = {first} + line;", f"  const bool inside = {v.name}_ < {v.extent} && "
                 f"piece < {a.extent // t.each if t.whole else a.extent};",
@@ -224,23 +228,29 @@ class Tiled:
     # ---- the kernel
     def kernel(self, before: Sequence[str], own: Sequence[Tile], staged: Sequence[Tile], turn: Sequence[str],
                after: Sequence[str]) -> PrintedCuda:
-        """A block has some rows of a batch. own: their tiles, brought once; staged: those of keys, the next under way
-        while ``turn`` is done with one."""
-        batch, kind = list(self.batch), self.kind
+        """A block has some rows of a batch, and all keys or a part of them. own: the rows' tiles, brought once; staged:
+        those of keys, the next under way while ``turn`` is done with one. With parts, ``after`` leaves what is computed
+        in working memory."""
+        batch, kind, split = list(self.batch), self.kind, self.parts > 1
+        first = [f"const {kind} part = ({kind})(blockIdx.x / {self.tiles}u % {self.parts}u), low = part * "
+                 f"{self.turns * self.keys};"] if split else []
+        low = "low + " if split else ""
         ahead = [s for t in staged for s in self.bring(t, "next", f"{t.at} + turn % 2 * {t.bytes}")]
         body = ["extern __shared__ __align__(128) unsigned char tile_memory[];",
                 "const hy_shared base = hy_shared_of(tile_memory);",
                 "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-                f"const {kind} u = ({kind})(blockIdx.x / {self.tiles}u), q0 = ({kind})(blockIdx.x % {self.tiles}u) * "
-                f"{QUERIES};",
+                f"const {kind} u = ({kind})(blockIdx.x / {self.tiles * self.parts}u), q0 = ({kind})(blockIdx.x % "
+                f"{self.tiles}u) * {self.lines};", *first,
                 "HY_ASSUME(u >= 0 && q0 >= 0);", *decode("u", batch, kind), *before,
                 *(s for t in own for s in self.bring(t, "q0", str(t.at))), "#pragma unroll 1",
                 f"for (int turn = 0; turn <= {self.turns}; turn++) {{",
-                f"  if (turn < {self.turns}) {{", f"    const {kind} next = ({kind})turn * {self.keys};",
+                f"  if (turn < {self.turns}) {{", f"    const {kind} next = {low}({kind})turn * {self.keys};",
                 *("    " + s for s in ahead), "  }", "  hy_commit();", "  if (turn == 0) continue;",
-                "  hy_wait<1>();", "  __syncthreads();", f"  const {kind} k0 = ({kind})(turn - 1) * {self.keys};",
+                "  hy_wait<1>();", "  __syncthreads();", f"  const {kind} k0 = {low}({kind})(turn - 1) * {self.keys};",
                 "  const int stage = (turn - 1) % 2;", *("  " + s for s in turn), "  __syncthreads();", "}",
                 "hy_wait<0>();", *after]
-        count = math.prod(v.extent for v in batch) * self.tiles
-        return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, 32 * WARPS, alone=True),
-                           [Launch(self.name, count, 32 * WARPS, self.args, self.shared)])
+        count, threads = math.prod(v.extent for v in batch) * self.tiles * self.parts, 32 * self.warps
+        name, args = (f"{self.name}_parts", [*self.args, SCRATCH]) if split else (self.name, self.args)
+        text_of = function(name, self.args, 0 if split else len(self.k.stores), body, threads,
+                           "float" if split else "", alone=True)
+        return PrintedCuda(text_of, [Launch(name, count, threads, args, self.shared)])

@@ -78,7 +78,7 @@ class SinusoidalPositions(HybridBlock):
         self.dropout = Dropout(dropout) if dropout else None
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
-        angles = _angles(F, F.contrib.arange_like(x, axis=1), self._units, self._base)
+        angles = _angles(F, x, F.contrib.arange_like(x, axis=1), self._units, self._base)
         table = F.concat(F.sin(angles), F.cos(angles), dim=1)
         x = F.broadcast_add(x, F.expand_dims(table, axis=0))
         return x if self.dropout is None else self.dropout(x)
@@ -96,7 +96,7 @@ class RotaryPositions(HybridBlock):
         positions = F.contrib.arange_like(x, axis=2)
         if offset is not None:
             positions = F.broadcast_add(positions, offset)
-        angles = _angles(F, positions, self._depth, self._base)
+        angles = _angles(F, x, positions, self._depth, self._base)
         sin, cos = (F.expand_dims(F.expand_dims(a, axis=0), axis=0) for a in (F.sin(angles), F.cos(angles)))
         first, second = F.split(x, num_outputs=2, axis=-1)
         return F.concat(F.broadcast_mul(first, cos) - F.broadcast_mul(second, sin),
@@ -109,9 +109,10 @@ def _even(layer: str, name: str, n: int) -> int:
     return n
 
 
-def _angles(F: Any, positions: Any, depth: int, base: float) -> Any:
-    """Positions times the frequencies base^(-2 i / depth): (length, depth / 2)."""
-    steps = F.exp(F.arange(depth // 2) * (-2 * math.log(base) / depth))
+def _angles(F: Any, x: Any, positions: Any, depth: int, base: float) -> Any:
+    """Positions times the frequencies base^(-2 i / depth), for x (…, depth): (length, depth / 2)."""
+    places = F.contrib.arange_like(F.slice_axis(x, axis=-1, begin=0, end=depth // 2), axis=-1)     # on x's device
+    steps = F.exp(F.cast(places, dtype="float32") * (-2 * math.log(base) / depth))
     return F.broadcast_mul(F.reshape(positions, (-1, 1)), F.reshape(steps, (1, -1)))
 
 

@@ -19,7 +19,7 @@ from ...ir.stmt import text_of
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
-from ..report import Report, make_report, note_in_place
+from ..report import Report, make_report, note_forms, note_in_place
 from . import driver as current_driver
 from .bound import Bound, bind
 from .interface import Launch
@@ -66,6 +66,7 @@ class CudaProgram:
         self._layout()
         text = printer.print_program(planned.groups, [] if self._swaps else self._moves, self.driver.arch,
                                      list(self._placed))
+        note_forms(self.report, planned)
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
