@@ -19,6 +19,7 @@ from hybrid.codegen.nest import statements
 from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
+from hybrid.codegen.vector_forms import one_plus
 
 
 class Anchored:
@@ -42,7 +43,8 @@ class Anchored:
     def emitter(self, lane: Var) -> VectorEmitter:
         """What computes the kernel's root from a vector of sums, which is named ``sum@``."""
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane},
+                          one_plus=one_plus(self.k))
         e.kind["sum@"] = "v"
         return e
 

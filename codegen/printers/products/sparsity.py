@@ -18,15 +18,15 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, coefficient
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
+from hybrid.ir.stmt import Stmt
 from hybrid.passes.fold import constant
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
-from .gemv import Dots
 from .epilogue import FAR
 from hybrid.codegen.lanes import F32
 from .operand import Matmul, matmul
-from .packing import threads, up
+from .packing import Panels, threads, up
 from .prefetch import Prefetch
 from .tiles import places
 from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
@@ -80,7 +80,7 @@ class Skipping:
     factors: tuple[Int, Int]
     packs: bool
     part: float
-    after: list[str]                   # what follows the sums of some rows
+    after: list[Stmt]                  # what follows the sums of some rows
     prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
 
 
@@ -156,7 +156,7 @@ def parts(least: Int | str, most: Int) -> str:
             f"hy_threads : {most};")
 
 
-class Zeros(Dots):
+class Zeros(Panels):
     """What a Contraction prints where an operand is often zero."""
 
     def _plans(self) -> list[Matmul]:
@@ -205,36 +205,35 @@ class Zeros(Dots):
         return nv > 1 or fixed(m.columns[0].extent) and m.columns[0].extent % self.lanes == 0
 
     # ---- the kernel
-    def _either(self, dense: Callable[[], str], s: Skipping) -> str:
+    def _either(self, dense: Callable[[], list[Stmt]], s: Skipping) -> list[Stmt]:
         """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
         name, self.name = self.name, f"{self.name}_dense"
         full, self.name = dense(), name
         self.lay(s.m, Tile(TOGETHER, s.nv, 1, s.nv * self.lanes), STEPS)
         m, (rows, columns, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if same(s.factors[0], 1) else ((rows, depth), s.factors[0])
-        arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
         fits = [f"{n} >= {least}" for n, least in ((rows, LEAST_ROWS), (columns, self.lanes), (depth, self.lanes))
                 if not fixed(n)] + ([] if fixed(depth) else [f"{depth} <= {_most_depth(m)}"])
         when = " && ".join([*fits, looks("A", s.part, count, run, step)])
         body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};",
-                f"if (!({when})) {{", f"  {name}_dense({arguments}{more_passed()});", "  return;", "}",
+                f"if (!({when})) {{", f"  {name}_dense({self.passed}, scratch{more_passed()});", "  return;", "}",
                 *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
         row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked,
                    s.prefetches, longs, before)
-        return "\n".join([full, row, self._head(), *body, "}"])
+        return [*full, row, self.head(), *body, "}"]
 
     def _line(self, s: Skipping) -> Int:
         """Elements from a line of a panel to the next."""
         return self.width if s.packs else s.m.b.stride(s.m.depth[0])           # type: ignore[return-value]
 
-    def _after(self) -> list[str]:
+    def _after(self) -> list[Stmt]:
         """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors
         along the columns."""
         return self._vector_epilogue(self.m, replace(self.tile, mr=_own()), self.x, None, self.width)
 
-    def _blocks(self, s: Skipping) -> list[str]:
+    def _blocks(self, s: Skipping) -> list[Stmt]:
         """Threads take blocks of rows: their bits, then one panel after another."""
         (rows, columns, depth), L = s.m.sizes, self.lanes
         transposed = not same(s.factors[1], 1)
@@ -245,7 +244,7 @@ class Zeros(Dots):
         least: Int = smaller(up(rows, most), quotient(rows, L))
         block = -(-rows // least) if fixed(rows) else most + L
         apart: Int = padded if transposed else s.factors[0]
-        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
+        body: list[Stmt] = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
                 local.array("unsigned long", "some", block * words, 8)]
         if transposed:
             body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
@@ -262,7 +261,7 @@ class Zeros(Dots):
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
                 "for (long part = 0; part < parts; part++) {", *body, "}"]
 
-    def _panel(self, s: Skipping, apart: Int, words: int) -> list[str]:
+    def _panel(self, s: Skipping, apart: Int, words: int) -> list[Stmt]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
         n = self.steps_at_once
         more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked,
