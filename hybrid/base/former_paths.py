@@ -16,7 +16,7 @@ from typing import Any, Sequence
 FORMER: dict[str, str] = dict(row.split("=") for row in """
     array=buffers.array callback=mxnet.callback checkpoint=mxnet.checkpoint codec=base.codec
     codegen.across=codegen.printers.rows.strided_access codegen.anchored=codegen.printers.anchored
-    codegen.attention=codegen.printers.products.attention codegen.attention_few=codegen.printers.products.attention_few
+    codegen.attention=codegen.printers.products.attention codegen.attention_few=codegen.printers.products.attention
     codegen.block_loop=codegen.program.block_loop codegen.blocked=codegen.printers.convolutions.blocked
     codegen.channels_in_lanes=codegen.printers.convolutions.channels_in_lanes codegen.choose=codegen.schedule.choose
     codegen.concat=codegen.printers.rows.concat codegen.contraction=codegen.printers.products.contraction

@@ -19,7 +19,6 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Assign, Let, Name, Scope, Stmt, When
 from hybrid.passes.attention import Attention
 
-from .attention_few import ROWS, in_place, score_function
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Block, Emitter, loop_nest
@@ -28,9 +27,11 @@ from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
 from .operand import Operand, operand, root_index
+from .tiles import DotFunction, together
 from hybrid.codegen.lanes import F32, Refused, iterations, masked, unmasked
 from hybrid.codegen.vector import VectorEmitter
 
+ROWS = 4                        # queries up to which a packed key would be read too seldom: scores are dot products
 KEYS = 128                      # of a block
 BYTES = 1 << 17                 # of a block of keys or values
 GROUP = 1 << 18                 # bytes of the sums of a group of tiles
@@ -39,6 +40,12 @@ UNITS = 8                       # pieces of work for threads, where there are ti
 
 def _up(n: int, to: int) -> int:
     return -(-n // to) * to
+
+
+def _in_place(o: Operand, along: Var, across: Var) -> int | None:
+    """Elements from one key to the next of an operand that can be read where it is, else None. across: the variable of
+    neighbours."""
+    return None if o.base is None or o.base.dtype != F32 or o.stride(across) != 1 else o.stride(along)
 
 
 def print_attention(k: Kernel, name: str, target: Target) -> Printed:
@@ -80,9 +87,9 @@ class _Attention(Anchored):
     def _places(self) -> None:
         """Which keys and values are read where they are: those of few queries."""
         keys, values = self._operand(1), self._operand(2)
-        self.key_step = in_place(keys, self.key, self.depth) if not self.any and self.row.extent <= ROWS else None
+        self.key_step = _in_place(keys, self.key, self.depth) if not self.any and self.row.extent <= ROWS else None
         vectors, rest = divmod(self.column.extent, self.lanes)
-        self.value_step = in_place(values, self.key, self.column) if (
+        self.value_step = _in_place(values, self.key, self.column) if (
             not self.any and self.tiles == 1 and vectors and not rest) else None
         if self.key_step is not None:
             self.nk = 1
@@ -332,8 +339,9 @@ class _Attention(Anchored):
         pack, place, a_row, a_depth = self._queries()
         micros = [*(self._micros("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False)
                     if self.key_step is None else
-                    score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step,
-                                   self.block)),
+                    [DotFunction(F32, self.lanes, self.mr, together(self.mr, self.lanes, self.depth.extent),
+                                 {"sm": a_row, "sn": self.key_step, "apart": self.block, "n": self.depth.extent,
+                                  "more": 0}).text(f"{self.name}_qk")]),
                   *self._micros("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
                                not self.one)]
         batch = list(self.found.batch)

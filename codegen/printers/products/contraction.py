@@ -150,7 +150,7 @@ class Contraction(Zeros):
         copied = m.a.stride(m.depth[0]) != 1
         if copied and rows * depth * self.d.itemsize > MOST_COPIED or self.target.accumulators <= 12 and rows > 6:
             return None
-        together = min(tiles.together(rows, self.lanes), columns)
+        together = min(tiles.together(rows, self.lanes, depth), columns)
         step = max(rows * together / 2, (rows + together) / 2, 4)
         return -(-columns // together) * (-(-depth // self.lanes) * step
                                           + rows * together * FINISH) + (rows * depth if copied else 0)
@@ -358,10 +358,10 @@ class Contraction(Zeros):
     def _dot_function(self, rows: int, constants: dict[str, int]) -> tiles.DotFunction:
         """The function of a tile of dot products. Columns that do not stay in the second cache are fetched ahead."""
         item, step, depth = self.d.itemsize, constants["sn"], self.m.sizes[2]
-        together = tiles.together(rows, self.lanes)
+        together = tiles.together(rows, self.lanes, depth)
         far = rows > 1 and self.x.extent * depth * item > FAR_COLUMNS
         ahead = max(together * step, AHEAD // item if step == depth else 0) if far else 0
-        return tiles.DotFunction(self.d, self.lanes, rows, constants, ahead)
+        return tiles.DotFunction(self.d, self.lanes, rows, together, constants, ahead)
 
     def _fetched(self, constants: Mapping[str, int]) -> bool:
         """Whether a tile asks for the rows of the next one."""

@@ -22,6 +22,7 @@ ROWS = {28: {1: 14, 2: 14, 4: 7}, 12: {1: 6, 2: 6, 4: 3}}      # of a tile, by a
 POINTERS = 4                    # rows that one pointer and multiples of the stride reach
 DOTS = {28: 8, 12: 4}           # rows of a tile of dot products, by accumulators
 LEAST = 4                       # elements of vectors that dot products are worth
+SHORT = 16                      # vectors of a depth beside which adding up the lanes of a sum takes long
 STEPS = 256                     # of the depth in a block of a longer one
 AHEAD = 16                      # steps of the depth that columns are fetched before they are multiplied
 APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
@@ -52,7 +53,8 @@ def support(d: np.dtype, target: Target, used: AbstractSet[str]) -> str:
     families: list[tuple[str, Sequence[TileFunction | DotFunction]]] = [
         (name(d, lanes, v), [TileFunction(d, lanes, r, v, sure=v // 2) for r in range(1, most_rows(target, v) + 1)])
         for v in ROWS[target.accumulators]]
-    families.append((dots(d, lanes), [DotFunction(d, lanes, r) for r in range(1, DOTS[target.accumulators] + 1)]))
+    families.append((dots(d, lanes), [DotFunction(d, lanes, r, together(r, lanes, 0))
+                                           for r in range(1, DOTS[target.accumulators] + 1)]))
     for called, family in families:
         if called in used:
             parameters = family[0].parameters()
@@ -70,11 +72,13 @@ class DotFunction:
     it reads what stands before the first step. As many columns at once as make a vector of sums, then the others one
     by one. The last vector of a depth overlaps the one before it, whose part counts as zero.
 
-    constants: as of TileFunction. ahead: elements of the columns that are fetched before they are multiplied; 0: none.
+    constants: as of TileFunction. together: columns at once, at most. ahead: elements of the columns that are fetched
+    before they are multiplied; 0: none.
     """
     d: np.dtype
     lanes: int
     rows: int
+    together: int
     constants: Mapping[str, int] = field(default_factory=dict)
     ahead: int = 0
 
@@ -86,7 +90,7 @@ class DotFunction:
         """Its text."""
         L, M, known = self.lanes, f"m{C.storage(self.d)}{self.lanes}", self.constants
         columns, n = known.get("columns"), known.get("n")
-        most = min(together(self.rows, L), columns or L)
+        most = min(self.together, columns or L)
         lanes, same = ", ".join(map(str, range(L))), ", ".join(["q"] * L)
         body: list[Stmt] = [*_constants(known), f"const long whole = n / {L} * {L}; long j = 0;"]
         if n is None or n % L:
@@ -129,9 +133,9 @@ class DotFunction:
                          f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(self.rows))} }}" for j in range(columns))]
 
 
-def together(rows: int, lanes: int) -> int:
-    """Columns of dot products that are done together: as many as make a vector of sums, fewer for one row."""
-    return 4 if rows == 1 else lanes // rows or 8 // rows or 1
+def together(rows: int, lanes: int, depth: int) -> int:
+    """Columns of dot products that are done together: as many as make a vector of sums, fewer for one long row."""
+    return 4 if rows == 1 and depth > SHORT * lanes else lanes // rows or 8 // rows or 1
 
 
 def _parameters(d: np.dtype, longs: Sequence[str], constants: Mapping[str, int]) -> list[str]:
