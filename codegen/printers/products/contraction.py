@@ -77,7 +77,9 @@ def _cycles(dot: Node, target: Target) -> float | None:
     k = Kernel(dot, 0, (), dot=dot)
     if not supported(k) or not all(map(fixed, dot.shape)):
         return None
-    return Contraction(k, "", target).form()[0]
+    p = Contraction(k, "", target)
+    p.reads = {n: "p" for n in dot.args}
+    return p.form()[0]
 
 
 class Contraction(Zeros):
