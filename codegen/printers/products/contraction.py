@@ -32,7 +32,7 @@ from . import tiles
 from .epilogue import FAR
 from .operand import Matmul, any_size, sum_dtype
 from .packing import NEAR as NEAR_TILES, threads
-from .prefetch import Prefetch
+from .tiles import Prefetch
 from .sparsity import Zeros
 
 FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows

@@ -16,7 +16,7 @@ from hybrid.codegen.nest import count
 from hybrid.codegen.printers.anchored import Anchored
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
-from .prefetch import Prefetch
+from .tiles import Prefetch
 from hybrid.codegen.lanes import F32, Refused
 
 Spans = dict[Var, tuple[Int, str]]      # of loops over a part of an axis: how many iterations, and from where

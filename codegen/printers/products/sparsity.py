@@ -27,8 +27,7 @@ from .epilogue import FAR
 from hybrid.codegen.lanes import F32
 from .operand import Matmul, matmul
 from .packing import Panels, threads, up
-from .prefetch import Prefetch
-from .tiles import places
+from .tiles import Prefetch, places
 from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
