@@ -35,6 +35,7 @@ class Anchored:
                                   n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
+        self.outside: list[Stmt] | None = None             # where results leave what no loop changes
 
     def head(self) -> str:
         """The head of the kernel's function."""
@@ -59,7 +60,7 @@ class Anchored:
         ``within_levels``, for the loops around those of the lane variable; sums: the C expression of a vector."""
         e = self.emitter(lane)
         vectors: Level = [lane], lambda body: iterations(lane, [f"const hy_v sum@ = {sums};", *body], self.lanes, 1)
-        return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block))
+        return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block), self.outside)
 
     def printed(self, code: Sequence[Stmt], kind: str = "convolution") -> Printed:
         """The kernel of these statements, or lines of text."""

@@ -32,7 +32,7 @@ from . import tiles
 from .epilogue import FAR
 from .operand import Matmul, any_size, sum_dtype
 from .packing import NEAR as NEAR_TILES, threads
-from .prefetch import Prefetch
+from .tiles import Prefetch
 from .sparsity import Zeros
 
 FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
@@ -230,7 +230,7 @@ class Contraction(Zeros):
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                      "const long full_ = rows_ - tiles_ * (each_ - 1);"]
         loops = self._rows_loop()
-        return [*self.functions, self.head(), *head, *loops, "}"]
+        return [*self.functions, self.head(), *head, *(self.outside or []), *loops, "}"]
 
     def _height(self) -> list[Stmt]:
         """Rows of the highest tile, which are fewer in tiles of dot products."""

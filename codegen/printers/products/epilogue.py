@@ -16,7 +16,7 @@ from hybrid.codegen.nest import count
 from hybrid.codegen.printers.anchored import Anchored
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
-from .prefetch import Prefetch
+from .tiles import Prefetch
 from hybrid.codegen.lanes import F32, Refused
 
 Spans = dict[Var, tuple[Int, str]]      # of loops over a part of an axis: how many iterations, and from where
@@ -50,7 +50,8 @@ class Epilogue(Anchored):
         at, last = root_index(self.k, m.dot_index), list(spans)[-1]
         return within_levels({*m.batch, *m.columns} - spans.keys(),
                              [self._rows(m, rows), *(self._span(v, spans, v is last) for v in spans)],
-                             lambda block: self.store_root(e, at, block))
+                             lambda block: self.store_root(e, at, block),
+                             None if same(self.dot.size, 1) else self.outside)    # it depends on no loop either
 
     def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[Stmt]:
         """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in

@@ -15,7 +15,6 @@ from hybrid.ir.stmt import Assign, For, Let, Literal, Name, Op, Scope, Stmt, Whe
 from hybrid.codegen.dialect import C
 from hybrid.codegen.nest import Arithmetic, Sums, function, within
 from hybrid.codegen.schedule.tiling import Target
-from .prefetch import Prefetch
 
 BUSY = 8                        # sums that keep the multipliers busy: fewer are summed in parts
 ROWS = {28: {1: 14, 2: 14, 4: 7}, 12: {1: 6, 2: 6, 4: 3}}      # of a tile, by accumulators and vectors of columns
@@ -155,6 +154,19 @@ def places(vectors: int, lanes: int, last: int | None = None, sure: int = 1) -> 
     at = [str(j * lanes) if j < max(sure, 1) else f"o{j}" for j in range(vectors - 1)]
     return [*at, "last"], [f"const long {o} = {j * lanes} < last ? {j * lanes} : last;"
                            for j, o in enumerate(at) if o.startswith("o")]
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """Rows of an array. start: address of the first one, in C; step: elements from row to row; written: whether they
+    are only written: then the cache line is fetched to be owned by this core."""
+    start: str
+    step: int
+    written: bool = False
+
+    def line(self, address: str) -> str:
+        """The statement that fetches the cache line at an address."""
+        return f"__builtin_prefetch({address}{', 1' if self.written else ''});"
 
 
 @dataclass(frozen=True)
