@@ -21,7 +21,8 @@ from hybrid.passes.attention import Attention
 
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.block import nested, within_levels
+from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
 from hybrid.codegen.printers.anchored import Anchored
@@ -186,15 +187,12 @@ class _Attention(Anchored):
                 "for (long i = 0; i < last - first; i++) {", *body,
                 "}"], f"Qs + (q0 - first) * {self.depth.extent}l", self.depth.extent, 1
 
-    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var],
-                 head: "list[str] | None" = None) -> list[str]:
+    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var]) -> list[Stmt]:
         """Loops that store an operand's elements; of ``loops``, those not ``inside`` are open already."""
         e = Emitter(C, self.reads, count=1000)
-        outer = Block(None, frozenset(self.found.batch) | (frozenset(loops) - frozenset(inside)))
-        inner = outer.child(inside)
-        value = e.value(o.node, o.index, inner)
-        nest = loop_nest(inside, [*inner.lines, f"{cell} = {value};"], "#pragma omp simd")
-        return [*outer.lines, *(head or []), *nest]
+        return within_levels({*self.found.batch, *loops} - {*inside},
+                             [(inside, lambda body: nested(inside, body, "#pragma omp simd"))],
+                             lambda b: b.body.append(f"{cell} = {e.value(o.node, o.index, b)};"))
 
     def _keys(self) -> list[str]:
         """The block's keys in panels (depth, keys)."""
