@@ -68,8 +68,3 @@ def within_levels(known: Iterable[Var | Val], levels: Sequence[Level],
     if outside is not None and top is not None:
         outside += top.body
     return body
-
-
-def loop_nest(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: str = "long") -> list[str]:
-    """The text of ``nested``."""
-    return lines(nested(loops, body, pragma, index))

@@ -14,7 +14,7 @@ from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var, variables
 from hybrid.ir.scalar import SCALARS, Scalar
 from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
-from .block import Block, Key, loop_nest
+from .block import Block, Key
 from .dialect import Dialect
 from hybrid.codegen.schedule.one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
@@ -236,5 +236,5 @@ class Emitter:
         return Store(Name(pointer), self.offset(n.shape, idx), value)
 
 
-__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction",
+__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "plan_reduction",
            "serial_reduce", "try_merged"]

@@ -88,7 +88,8 @@ class _Attention(Anchored):
     def _places(self) -> None:
         """Which keys and values are read where they are: those of few queries."""
         keys, values = self._operand(1), self._operand(2)
-        self.key_step = _in_place(keys, self.key, self.depth) if not self.any and self.row.extent <= ROWS else None
+        few = not self.any and self.row.extent <= ROWS and self.depth.extent >= self.lanes    # dot products of vectors
+        self.key_step = _in_place(keys, self.key, self.depth) if few else None
         vectors, rest = divmod(self.column.extent, self.lanes)
         self.value_step = _in_place(values, self.key, self.column) if (
             not self.any and self.tiles == 1 and vectors and not rest) else None
@@ -172,7 +173,7 @@ class _Attention(Anchored):
                          *sums.write("C", to)])
 
     # ---- packing
-    def _queries(self) -> tuple[list[str], str, int, int]:
+    def _queries(self) -> tuple[list[Stmt], str, int, int]:
         """Statements for a group, the address of a tile, and its strides: read in place where that can be."""
         o = self._operand(0)
         strides = o.stride(self.row), o.stride(self.depth)
@@ -181,7 +182,7 @@ class _Attention(Anchored):
             return [], f"{self._base(o, self.row, self.depth)} + q0 * {literal(strides[0])}", strides[0], strides[
                     1]          # type: ignore[return-value]
         rows = self.together * self.mr if self.any else min(self.together * self.mr, self.row.extent)
-        body = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
+        body: list[Stmt] = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
                                                               f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
         return [f"float Qs[{rows * self.depth.extent}] __attribute__((aligned(64)));",
                 "for (long i = 0; i < last - first; i++) {", *body,
@@ -194,7 +195,7 @@ class _Attention(Anchored):
                              [(inside, lambda body: nested(inside, body, "#pragma omp simd"))],
                              lambda b: b.body.append(f"{cell} = {e.value(o.node, o.index, b)};"))
 
-    def _keys(self) -> list[str]:
+    def _keys(self) -> list[Stmt]:
         """The block's keys in panels (depth, keys)."""
         if self.key_step is not None:
             return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {literal(self.key_step)};"]
@@ -204,8 +205,8 @@ class _Attention(Anchored):
                 f"{W} * {W * D} + z * {W} + c] = 0;"]
         if o.base is None or o.base.dtype != F32 or stride is None or o.stride(self.depth) != 1:
             cell = f"Kp[c / {W} * {W * D} + depth * {W} + c % {W}]"
-            body = ["const long key = begin + c;", *self._element(o, (self.key, self.depth), cell, [self.depth])]
-            return [*zero, "for (long c = 0; c < keys; c++) {", *body, "}"]
+            return [*zero, count("c", "keys", ["const long key = begin + c;", *self._element(
+                o, (self.key, self.depth), cell, [self.depth])])]
         to, vector = f"Kp + c / {W} * {W * D} + c % {W}", f"vfloat{L}"
         whole = D // L * L
         out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {literal(stride)};",
@@ -222,14 +223,14 @@ class _Attention(Anchored):
                 f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {literal(stride)} + "
                 f"d];"]
 
-    def _values(self) -> list[str]:
+    def _values(self) -> list[Stmt]:
         """The block's values in panels (keys, columns)."""
         if self.value_step is not None:
             return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {literal(self.value_step)};"]
         o, W, E, B = self._operand(2), self.across, self.column.extent, self.block
         zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) "
                                       f"Vp[{E // W * W * B} + c * {W} + z] = 0;"]
-        out = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
+        out: list[Stmt] = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
         for first in range(0, E, W):
             part = Var("z", min(W, E - first))
             moved = Operand(o.node, tuple(substitute(i, {self.column: var(part) + first}) for i in o.index), None, None)
@@ -357,12 +358,12 @@ class _Attention(Anchored):
                 count("unit", batches * self.groups, ["long u = unit;", *body]), "}"]
         return Printed(self.name, statements(code), self.args, "attention", vectors=True)
 
-    def _unit(self, pack: list[str], place: str) -> list[Stmt]:
+    def _unit(self, pack: list[Stmt], place: str) -> list[Stmt]:
         """Tiles t0 ... t1 - 1 of a batch over all blocks of keys, then their results."""
         mr, rows, keys, n = self.mr, self.row.extent, self.key.extent, self.together * self.mr
         outer, softmax = self._softmax()
         cut = Cut(rows, mr, self.tiles)
-        span = [f"const long first = {cut.first('t0')}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"
+        span: list[Stmt] = [f"const long first = {cut.first('t0')}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"
                 ] if pack and not self.any else []
         if self.any:
             span = [f"const long height = ({rows} + {self.tiles} - 1) / {self.tiles};",
