@@ -79,34 +79,16 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
 #endif
 
 // sums of the first 1, 2, … elements of a vector, and its last element everywhere
-#ifdef __clang__
-HY_FN hy_v hyv_running(hy_v v) { for (int i = 1; i < HYV_LANES; i++) v[i] += v[i - 1]; return v; }
-HY_FN hy_v hyv_last(hy_v v) { return HYV_B(v[HYV_LANES - 1]); }
-#else
 HY_FN hy_v hyv_running(hy_v v) {
-    for (int s = 1; s < HYV_LANES; s *= 2) v += __builtin_shuffle(v, HYV_B(-0.0f), (HYV_COUNT - s) & (2 * HYV_LANES - 1));
+    for (int s = 1; s < HYV_LANES; s *= 2) v += HYV_SHUFFLE(v, HYV_B(-0.0f), (HYV_COUNT - s) & (2 * HYV_LANES - 1));
     return v;
 }
-HY_FN hy_v hyv_last(hy_v v) { return __builtin_shuffle(v, HYV_IB(HYV_LANES - 1)); }
-#endif
-
-// every second element of two vectors
-#ifdef __clang__
-HY_FN hy_v HYV_EVEN(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i]; o[i + HYV_LANES / 2] = b[2 * i]; } return o; }
-#else
-#define HYV_EVEN(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2)
-#endif
-// the other elements, and two vectors as pairs
-#ifdef __clang__
-HY_FN hy_v HYV_ODD(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i + 1]; o[i + HYV_LANES / 2] = b[2 * i + 1]; } return o; }
-HY_FN hy_v HYV_MIXED(hy_v a, hy_v b, int from) { hy_v o; for (int i = 0; i < HYV_LANES; i++) o[i] = i % 2 ? b[from + i / 2] : a[from + i / 2]; return o; }
-#define HYV_ZIP(a, b) HYV_MIXED(a, b, 0)
-#define HYV_ZAP(a, b) HYV_MIXED(a, b, HYV_LANES / 2)
-#else
-#define HYV_ODD(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2 + 1)
-#define HYV_ZIP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES)
-#define HYV_ZAP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES + HYV_LANES / 2)
-#endif
+HY_FN hy_v hyv_last(hy_v v) { return HYV_SHUFFLE(v, v, HYV_IB(HYV_LANES - 1)); }
+// every second element of two vectors, the others, and two vectors as pairs
+#define HYV_EVEN(a, b) HYV_SHUFFLE(a, b, HYV_COUNT * 2)
+#define HYV_ODD(a, b) HYV_SHUFFLE(a, b, HYV_COUNT * 2 + 1)
+#define HYV_ZIP(a, b) HYV_SHUFFLE(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES)
+#define HYV_ZAP(a, b) HYV_SHUFFLE(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES + HYV_LANES / 2)
 #define HYV_PAIR_FIRST(p) HYV_LOAD(p)
 #define HYV_PAIR_LAST(p) HYV_LOAD((p) + HYV_LANES)
 #define HYV_PAIR_STORE(p, a, b) do { HYV_STORE(p, HYV_ZIP(a, b)); HYV_STORE((p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)

@@ -88,20 +88,24 @@ HY_FN hy_v hyv_total(hy_v sum, hy_v total, hy_v lost) {
     const hy_v y = total + lost;
     return HYV_SELECT(HYV_NAN(y, y), total, y);
 }
-// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+// the elements of two vectors with the numbers ``at``, those of the second after those of the first
 #ifdef __clang__
-#define HYV_FOLD(f, last) union { hy_v v; HYV_REAL f_[HYV_LANES]; } u; u.v = v; \
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f_[i] = last(u.f_[i], u.f_[i + h]); \
-    return u.f_[0];
+HY_FN hy_v HYV_SHUFFLE(hy_v a, hy_v b, hy_vi at) {
+    hy_v o;
+    for (int i = 0; i < HYV_LANES; i++) o[i] = at[i] < HYV_LANES ? a[at[i]] : b[at[i] - HYV_LANES];
+    return o;
+}
 #else
-#define HYV_FOLD(f, last) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, __builtin_shuffle(v, HYV_COUNT ^ h)); return v[0];
+#define HYV_SHUFFLE __builtin_shuffle
 #endif
+// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+#define HYV_FOLD(f) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, HYV_SHUFFLE(v, v, HYV_COUNT ^ h)); return v[0];
 #define HYV_PLUS(a, b) ((a) + (b))
 #define HYV_TIMES(a, b) ((a) * (b))
-HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
-HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
-HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
-HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
+HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS) }
+HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES) }
+HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX) }
+HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN) }
 // The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
 HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
     hy_m old = HYV_NAN(*best, *best), fresh = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
