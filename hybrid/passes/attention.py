@@ -14,9 +14,9 @@ import numpy as np
 from ..ir.size import fixed, same
 from ..base.dtype import is_half
 from ..ir import Node
-from ..ir.access import ELEMENTWISE, Index, free_axes, pull
+from ..ir.access import ELEMENTWISE, Index, depth_of, free_axes, pull
+from ..ir.pattern import SOFTMAX, constant, matched
 from ..ir.index import Var, var, variables
-from .fold import constant
 
 MOST_DEPTH = 1024               # elements of a query, key or value: their tiles lie on the stack
 
@@ -52,42 +52,28 @@ class Refused(Exception):
     """This is something else."""
 
 
-def _broadcast(n: Node, op: str, axis: int) -> Node:
-    """x of a reduction over one axis that is spread over that axis again."""
-    inner = n.args[0] if n.prim == "expand" else n
-    if inner.prim != "reshape" or inner.args[0].prim != "reduce":
-        raise Refused
-    r = inner.args[0]
-    if r.attrs["op"] != op or r.attrs["axes"] != (axis,) or inner.shape != (*r.shape[:axis], 1, *r.shape[axis:]):
-        raise Refused
-    return r.args[0]
-
-
-def _step(n: Node, fn: str) -> tuple[Node, ...]:
-    if n.prim != "map" or n.attrs["fn"] != fn:
-        raise Refused
-    return n.args
-
-
 def _weights(n: Node, at: Index) -> tuple[Node, Index]:
     """The softmax below multiplications and zeros, with its index."""
     if n.prim in ("reshape", "permute"):
         return _weights(n.args[0], pull(n, at)[0])
     if n.prim == "cast" and is_half(n.dtype):              # softmax of halves is computed in float32
         return _weights(n.args[0], at)
-    if n.prim != "map":
-        raise Refused
-    if n.attrs["fn"] == "div":
+    if n.fn == "div":
         return n, at
-    if n.attrs["fn"] == "mul":
+    if n.fn == "mul":
         for a in n.args:
             try:
                 return _weights(a, at)
             except Refused:
                 pass
-    if n.attrs["fn"] == "where" and (other := constant(n.args[2])) is not None and float(other) == 0:
+    if n.fn == "where" and (other := constant(n.args[2])) is not None and float(other) == 0:
         return _weights(n.args[1], at)
     raise Refused
+
+
+def inner_product(n: Node) -> bool:
+    """A product with one free axis of each argument, summed over one axis."""
+    return n.prim == "dot" and all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n)))
 
 
 def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
@@ -97,9 +83,8 @@ def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
         return None
     seen[n] = at
     if n.prim == "dot":
-        good = all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n))) and n.dtype == dtype
         ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
-        return (n, at) if good and ends in ((var(row), var(place)),
+        return (n, at) if inner_product(n) and n.dtype == dtype and ends in ((var(row), var(place)),
                                             (var(place), var(row))) and not rest & {row, place} else None
     if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
         return None
@@ -156,19 +141,16 @@ def _match(dot: Node) -> Attention:
     names = {**dict(zip(ba, batch)), free[0]: row, ca[0]: place}
     at: Index = tuple(var(names[x]) for x in range(a.ndim))
     weights, weights_at = _weights(a, at)
-    axis = _axis(weights_at, place)
-    exp, total = weights.args
-    logits, shift = _step(_step(exp, "exp")[0], "sub")
-    if _broadcast(total, "sum", axis) is not exp or _broadcast(shift, "max", axis) is not logits:
+    parts, axes = matched(weights, SOFTMAX), (_axis(weights_at, place),)
+    if parts is None or any(parts[r].attrs["axes"] != axes for r in ("total", "greatest")):
         raise Refused
+    logits = parts["x"]
     found = _scores(logits, weights_at, row, place, dot.dtype, {})
     if found is None:
         raise Refused
     scores, scores_at = found
     query = 0 if scores_at[-2] == var(row) else 1
-    if not fixed(scores.args[0].shape[scores.attrs["contract"][0][0]]):
-        raise Refused
-    if not 1 <= scores.args[0].shape[scores.attrs["contract"][0][0]] <= MOST_DEPTH:
+    if not fixed(depth_of(scores)) or not 1 <= depth_of(scores) <= MOST_DEPTH:
         raise Refused
     inner = {**ways(logits, weights_at, {scores})[1], **dict.fromkeys(_softmax(logits, weights)),
              **ways(a, at, {weights})[1]}

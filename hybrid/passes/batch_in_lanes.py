@@ -128,8 +128,8 @@ class BatchInLanes(Conversion):
         while at not in self.windows:
             chain.append(at)
             below = [a for a in at.args if not self._filterwise(a)]
-            if users.get(at) != 1 or at.prim != "map" or not (SCALARS[at.attrs["fn"]].monotone
-                                                              or at.attrs["fn"] == "add") or len(below) != 1:
+            if (users.get(at) != 1 or len(below) != 1 or at.prim != "map"
+                    or not (SCALARS[at.fn].monotone or at.fn == "add")):
                 return
             at = below[0]
         if users.get(at) == users.get(win) == 1:

@@ -17,7 +17,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes
 from ..ir.index import Var, var, variables
 from ..ir.node import users as users_of
 from ..ir.size import fixed, hint, same
-from .attention import CHAIN, Refused, ways
+from .attention import CHAIN, Refused, inner_product, ways
 from .bits import compared
 from .rewrite import rewrite
 
@@ -55,7 +55,7 @@ def without_scores(order: Sequence[Node], users: dict[Node, list[Node]], stored:
         if n.prim == "dot" and _of_a_head(n) >= LEAST and not any(n in r.inner for r in found.values()):
             readers = over_scores(n, order, users, stored)
             again = {x for r in readers.values() for x in r.inner}
-            softmax = any(x.prim == "map" and x.attrs["fn"] == "exp" for x in again)
+            softmax = any(x.fn == "exp" for x in again)
             if softmax and not any(x in once for x in again) and all(takes(r, reader) for reader, r in readers.items()):
                 found.update(readers)
     return found
@@ -87,7 +87,7 @@ def over_scores(scores: Node, order: Sequence[Node], users: dict[Node, list[Node
                 stored: set[Node]) -> dict[Node, OverScores]:
     """What reads the scores that some product gives, each as a kernel of its own; nothing where anything else reads
     them. order: the graph, operands first; stored: what has to be in memory."""
-    if not _inner_product(scores) or not all(fixed(d) for d in scores.shape):
+    if not inner_product(scores) or not all(fixed(d) for d in scores.shape):
         return {}
     region = _region(scores, order)
     try:
@@ -97,11 +97,6 @@ def over_scores(scores: Node, order: Sequence[Node], users: dict[Node, list[Node
         return {u: _reader(u, region) for u in readers}
     except Refused:
         return {}
-
-
-def _inner_product(n: Node) -> bool:
-    """A product with one free axis of each argument, summed over one axis."""
-    return n.prim == "dot" and all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n)))
 
 
 def _region(scores: Node, order: Iterable[Node]) -> set[Node]:
@@ -128,7 +123,7 @@ def _products_below(n: Node, size: object) -> set[Node]:
         if not same(x.size, size):
             continue
         if x.prim == "dot":
-            if _inner_product(x):
+            if inner_product(x):
                 found.add(x)
         elif x.prim in CHAIN:
             todo += [a for a in x.args if a not in seen]
@@ -142,7 +137,7 @@ def _reader(n: Node, region: set[Node]) -> OverScores:
     if len(inside) != 1:
         raise Refused
     x, (side,) = n.args[inside[0]], inside
-    if _inner_product(n):
+    if inner_product(n):
         batch, (place,) = n.attrs["batch"][side], n.attrs["contract"][side]
         (row,) = free_axes(n)[side]
     elif n.prim == "reduce" and n.attrs["op"] in ("sum", "max") and len(n.attrs["axes"]) == 1 and n.ndim:
