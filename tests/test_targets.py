@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hybrid.codegen import targets
+from hybrid.kernels import text as kernel_text
 
 ROOT = Path(__file__).resolve().parent.parent
 
