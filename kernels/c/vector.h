@@ -20,56 +20,18 @@ HY_FN float hy_scale(float d) {
 // an integer as a 32-bit one that compares with 0 … 2147483646 the same way
 HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (int)i; }
 
-#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
-typedef unsigned short hy_m;
-#define HYV_ALL ((unsigned short)-1)
-#define HYV_CMP(a, b, p) __builtin_ia32_cmpps512_mask(a, b, p, HYV_ALL, 4)
-#define HYV_SELECT(m, a, b) __builtin_ia32_blendmps_512_mask(b, a, m)
-#define HYV_IEQ(a, b) __builtin_ia32_cmpd512_mask(a, b, 0, HYV_ALL)
-#define HYV_ILT(a, b) __builtin_ia32_cmpd512_mask(a, b, 1, HYV_ALL)
-#define HYV_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
-#define HYV_MIN(a, b) __builtin_ia32_minps512_mask(a, b, (hy_v){}, HYV_ALL, 4)
-#define HYV_SQRT(a) __builtin_ia32_sqrtps512_mask(a, (hy_v){}, HYV_ALL, 4)
-#define HYV_ROUND(a, how) __builtin_ia32_rndscaleps_mask(a, how, (hy_v){}, HYV_ALL, 4)
-#define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
-#define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
+#define HYV_I(before, after) __builtin_ia32_##before##ps##after            // an instruction of x86
+#define HYV_MASK unsigned short
+#define HYV_WHOLES(a, b, p) __builtin_ia32_cmpd512_mask(a, b, p, HYV_ALL)
+#if HYV_BYTES == 32 && defined(__AVX2__)
+#define HYV_LOADM(m, p) __builtin_ia32_maskloadps256((const hy_v *)(p), m)
+#endif
+#include "vector_either.h"
+
+#ifdef HYV_CMP
 #define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)      // the old elements elsewhere
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
-typedef hy_vi hy_m;
-#if HYV_BYTES == 32 && defined(__AVX2__)
-#define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
-#define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
-#define HYV_LOADM(m, p) __builtin_ia32_maskloadps256((const hy_v *)(p), m)
-#define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
-#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
-#define HYV_SQRT(a) __builtin_elementwise_sqrt(a)
-#else
-#define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
-#endif
-#define HYV_ROUND(a, how) __builtin_ia32_roundps256(a, how)
-#endif
-#endif
-
-// a store past the caches
-#if defined(__AVX512F__) && HYV_BYTES == 64
-#define HYV_PAST(p, v) __builtin_ia32_movntps512(p, v)
-#elif defined(__AVX__) && HYV_BYTES == 32
-#define HYV_PAST(p, v) __builtin_ia32_movntps256(p, v)
-#elif defined(__SSE__) && HYV_BYTES == 16
-#define HYV_PAST(p, v) __builtin_ia32_movntps(p, v)
-#else
-#define HYV_PAST(p, v) HYV_STORE(p, v)
-#endif
-#ifdef __SSE__
-#define HYV_STREAMED __builtin_ia32_sfence()
-#else
-#define HYV_STREAMED
-#endif
-
-#include "vector_either.h"
-
-#ifndef HYV_CMP
 #define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
 // p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
 HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {

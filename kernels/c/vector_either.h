@@ -1,5 +1,48 @@
-// What vectors of all processors have. What stands before may define SELECT, MAX, MIN, SQRT, ROUND, LOADM and STOREM for
-// one; CMP where masks are bits.
+// What vectors of both types have, with the instructions of x86 where there are some (HYV_I), else by GCC's operators. CMP is
+// there where masks are bits.
+#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+typedef HYV_MASK hy_m;
+#define HYV_ALL ((HYV_MASK)-1)
+#define HYV_CMP(a, b, p) HYV_I(cmp, 512_mask)(a, b, p, HYV_ALL, 4)
+#define HYV_SELECT(m, a, b) HYV_I(blendm, _512_mask)(b, a, m)
+#define HYV_IEQ(a, b) HYV_WHOLES(a, b, 0)
+#define HYV_ILT(a, b) HYV_WHOLES(a, b, 1)
+#define HYV_MAX(a, b) HYV_I(max, 512_mask)(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
+#define HYV_MIN(a, b) HYV_I(min, 512_mask)(a, b, (hy_v){}, HYV_ALL, 4)
+#define HYV_SQRT(a) HYV_I(sqrt, 512_mask)(a, (hy_v){}, HYV_ALL, 4)
+#define HYV_ROUND(a, how) HYV_I(rndscale, _mask)(a, how, (hy_v){}, HYV_ALL, 4)
+#define HYV_LOADM(m, p) HYV_I(loadu, 512_mask)((const HYV_REAL *)(p), (hy_v){}, m)
+#define HYV_STOREM(m, p, v) HYV_I(storeu, 512_mask)((HYV_REAL *)(p), v, m)
+#else
+typedef hy_vi hy_m;
+#if HYV_BYTES == 32 && defined(__AVX2__)
+#define HYV_SELECT(m, a, b) ((hy_v)HYV_I(blendv, 256)(b, a, (hy_v)(m)))
+#define HYV_MAX(a, b) HYV_I(max, 256)(a, b)
+#define HYV_MIN(a, b) HYV_I(min, 256)(a, b)
+#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
+#define HYV_SQRT(a) __builtin_elementwise_sqrt(a)
+#else
+#define HYV_SQRT(a) HYV_I(sqrt, 256)(a)
+#endif
+#define HYV_ROUND(a, how) HYV_I(round, 256)(a, how)
+#endif
+#endif
+// a store past the caches
+#if defined(__AVX512F__) && HYV_BYTES == 64
+#define HYV_PAST(p, v) HYV_I(movnt, 512)(p, v)
+#elif defined(__AVX__) && HYV_BYTES == 32
+#define HYV_PAST(p, v) HYV_I(movnt, 256)(p, v)
+#elif defined(__SSE2__) && HYV_BYTES == 16
+#define HYV_PAST(p, v) HYV_I(movnt, )(p, v)
+#else
+#define HYV_PAST(p, v) HYV_STORE(p, v)
+#endif
+#ifdef __SSE__
+#define HYV_STREAMED __builtin_ia32_sfence()
+#else
+#define HYV_STREAMED
+#endif
+
 #define HYV_LOAD(p) (*(const hy_vu *)(p))
 #define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
 #define HYV_BITS(v) ((hy_vi)(v))
