@@ -12,10 +12,11 @@ from .attributes import Attrs
 from .registry import Axes, Bool, Enum, Int, Shape, op
 
 
-def normal_axis(axis: int, ndim: int) -> int:
-    """An axis counted from the front; ShapeError when there is none such."""
+def normal_axis(axis: int, ndim: int, who: str = "") -> int:
+    """An axis counted from the front; ShapeError, which begins with who asks, when there is none such."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"axis {axis} is out of range for an array of {ndim} axes: use {-ndim} to {ndim - 1}")
+        raise ShapeError(f"{who}{': ' if who else ''}axis {axis} is out of range for an array of {ndim} axes: use "
+                         f"{-ndim} to {ndim - 1}")
     return axis % ndim
 
 
@@ -340,7 +341,8 @@ def np_tile(data: Node, a: Attrs) -> Node:
                       [r * d for r, d in zip(reps, shape)])
 
 
-@op("repeat", "data", np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
+@op("repeat", "data", eager=lambda xp, arrays, a: [xp.repeat(arrays[0], a.repeats, a.axis)] if a.repeats >= 0 else None,
+    np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
 def repeat(data: Node, a: Attrs) -> Node:
     """Each element repeated along an axis (the flattened array when none is given)."""
     if a.repeats < 0:
