@@ -36,6 +36,14 @@ def below_pad(n: Node, axes: Sequence[int], order: Callable[[Node], Node]) -> No
     return make("pad", (order(n.args[0]),), lo=lo, hi=hi, value=n.attrs["value"])
 
 
+def unbordered(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
+    """A value without the zeros around it, and how many stand before it along some axes; itself and none where there
+    are others."""
+    around = x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(
+        x.attrs[k][a] for k in ("lo", "hi") for a in range(x.ndim) if a not in axes)
+    return (x.args[0], tuple(x.attrs["lo"][a] for a in axes)) if around else (x, (0,) * len(axes))
+
+
 def same_axis(shape: Sequence[int], other: Sequence[int], axis: int) -> int | None:
     """The axis of another shape of the same numbers that has the same elements, or None."""
     before = math.prod(shape[:axis])

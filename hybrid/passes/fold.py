@@ -17,6 +17,7 @@ from ..ir.scalar import SCALARS
 from ..ir.scan import Body
 from ..ir.size import fixed
 from . import adjoint
+from .axis_orders import unbordered
 from .rewrite import Rule, rewrite
 
 
@@ -89,9 +90,9 @@ def one_window(n: Node) -> Node | None:
     x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
     if x is None or x.shape[1:] != w.shape[1:] or not x.size:
         return None
-    if (x.prim == "pad" and x.args[0].size and float(x.attrs["value"]) == 0
-        and not any(x.attrs["lo"][:2] + x.attrs["hi"][:2])):
-        w, x = ir.slice(w, (0, 0, *x.attrs["lo"][2:]), (*w.shape[:2], *x.args[0].shape[2:])), x.args[0]
+    inside, pads = unbordered(x, (2, 3))
+    if inside is not x and inside.size:
+        w, x = ir.slice(w, (0, 0, *pads), (*w.shape[:2], *inside.shape[2:])), inside
     k = math.prod(x.shape[1:])
     return ir.reshape(ir.dot(ir.reshape(x, (x.shape[0], k)), ir.reshape(w, (w.shape[0], k)), ((1,), (1,))), n.shape)
 

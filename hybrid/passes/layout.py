@@ -27,7 +27,7 @@ from ..ir.pattern import matched
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Frozen, Layout, apart
 from .low_precision import in_words, words
-from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line
+from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line, unbordered
 from .rewrite import rebuild, relaid
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
@@ -123,11 +123,7 @@ class Conversion:
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
-        x, rank = win.args[0], len(shape) - 2
-        pads: tuple[int, ...] = (0,) * rank
-        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs[k][a] for k in ("lo", "hi")
-                                                                        for a in (0, *range(1 + rank, x.ndim))):
-            x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
+        x, pads = unbordered(win.args[0], range(1, len(shape) - 1))
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
         work = hint(math.prod(shape)) * math.prod(w.shape[1:])

@@ -60,6 +60,7 @@ typedef hy_vi hy_m;
 #define HYV_NOT(m) ((hy_m)~(m))
 #define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
 #define HYV_ANY(m) (m)
+#define HYV_HAS(m, i) ((m) >> (i) & 1)
 #else
 #define HYV_EQ(a, b) ((hy_m)((a) == (b)))
 #define HYV_LT(a, b) ((hy_m)((a) < (b)))
@@ -69,6 +70,7 @@ typedef hy_vi hy_m;
 #define HYV_IEQ(a, b) ((hy_m)((a) == (b)))
 #define HYV_ILT(a, b) ((hy_m)((a) < (b)))
 #define HYV_NOT(m) (~(m))
+#define HYV_HAS(m, i) ((m)[i])
 #ifndef HYV_SELECT
 #define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
 HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
