@@ -36,6 +36,7 @@ STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
 VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
+LIKELY = 64                     # of a size that only the call tells
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH, MOST_ANY = 1024, 256       # of a product; of one whose depth only the call tells
 # cycles, as measured on processors that load two vectors and multiply two in a cycle
@@ -82,6 +83,12 @@ class Skipping:
     after: list[str]                   # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[str]                 # what of it no loop changes
     prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
+
+
+def likely(n: Int) -> int:
+    """The size by which a form is judged: of one that only the call tells not the first call's, which may have been
+    small. The kernel looks at the size, too."""
+    return hint(n) if fixed(n) else max(hint(n), LIKELY)
 
 
 def widest(target: Target, depth: int) -> int:
@@ -173,7 +180,7 @@ class Zeros(Dots):
                      and (s := self._skipped(m)) is not None), None)
 
     def _skipped(self, m: Matmul) -> Skipping | None:
-        rows, columns, depth = map(hint, m.sizes)
+        rows, columns, depth = map(likely, m.sizes)
         if (m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS
             or not self.lanes <= depth <= _most_depth(m) or columns < self.lanes):
             return None
