@@ -35,7 +35,7 @@ def takes_mma(p: Product) -> bool:
 def multiplies(d: np.dtype) -> bool:
     """Whether tensor cores multiply a type, and faster than other units do."""
     gpu = current()
-    return is_half(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
+    return gpu.halves(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
 
 
 def terms(p: Product) -> int:
