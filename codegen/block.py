@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterable
+from typing import Callable, Iterable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
@@ -41,6 +41,30 @@ def nested(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: 
     for depth, v in enumerate(reversed(list(loops))):
         out = [loop(v, out, "" if depth else pragma, index)]
     return out
+
+
+# variables of some loops, and what makes these loops around statements
+Level = tuple[Sequence[Var], Callable[[list[Stmt]], list[Stmt]]]
+
+
+def level(v: Var | None, pragma: str = "") -> Level:
+    """A plain loop; None: no loop."""
+    loops = [] if v is None else [v]
+    return loops, lambda body: nested(loops, body, pragma)
+
+
+def within_levels(known: Iterable[Var | Val], levels: Sequence[Level],
+                  emit: Callable[[Block], object]) -> list[Stmt]:
+    """Loops, the outermost first, around what ``emit`` puts into the block of the innermost one and those around it.
+    known: variables of the loops around all of them."""
+    blocks = [Block(None, frozenset(known))]
+    for loops, _ in levels:
+        blocks.append(blocks[-1].child(loops))
+    emit(blocks[-1])
+    body = blocks[-1].body
+    for (_, around), outer in reversed(list(zip(levels, blocks))):
+        body = [*outer.body, *around(body)]
+    return body
 
 
 def loop_nest(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: str = "long") -> list[str]:

@@ -73,7 +73,7 @@ def signature(name: str, args: Sequence[Node], written: int, *more: str) -> str:
 
 def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]) -> str:
     """The text of a kernel's function."""
-    return "\n".join([signature(name, args, written), *("  " + line for line in lines(body)), "}"])
+    return "\n".join([signature(name, args, written), *lines(body), "}"])
 
 
 def merged_axes(extents: Sequence[int], probe: Callable[[list[list[int]]], bool], barrier: int = 0) -> list[list[int]]:

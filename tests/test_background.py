@@ -133,7 +133,7 @@ def test_the_program_whose_calls_take_most_is_next(in_background: None, monkeypa
     monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
     q = background.Queue()
     jobs = [q.submit(background.Job(f"{i}", lambda: (None, ""), frozenset())) for i in range(3)]
-    jobs[1].calls, jobs[2].seconds = 5, 0.5
+    jobs[0].calls, jobs[1].calls, jobs[2].calls, jobs[2].seconds = 2, 5, 2, 0.5
     assert q.take() is jobs[2] and q.take() is jobs[1] and q.take() is jobs[0]
 
 

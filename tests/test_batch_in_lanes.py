@@ -49,6 +49,8 @@ CASES: dict[str, tuple[Any, ...]] = {
                  ("conv", 4, (1, 3), (1, 1), (1, 1), (0, 0)), ("dense", 2)),
     "one_pixel": (33, 5, 5, 6, ("conv", 37, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",),
                   ("conv", 26, (1, 1), (1, 1), (1, 1), (0, 0)), ("dense", 1)),
+    "turned_round": (16, 2, 9, 8, ("conv", 6, (3, 3), (1, 1), (1, 1), (1, 1)), ("reversed",), ("relu",),
+                     ("conv", 3, (3, 3), (1, 1), (1, 1), (1, 1)), ("dense", 2)),
     "narrow": (16, 3, 9, 2, ("conv", 5, (3, 2), (1, 1), (1, 1), (1, 0)), ("relu",), ("max", (3, 1), (3, 1), 0),
                ("conv", 2, (3, 3), (1, 1), (1, 1), (1, 1))),
 }
@@ -74,6 +76,8 @@ def layer(y: Node, what: tuple[Any, ...], weight: Any) -> Node:
     if kind == "dense":
         y = ir.reshape(y, (y.shape[0], int(np.prod(y.shape[1:]))))
         return ir.dot(y, weight(what[1], y.shape[1]), ((1,), (1,))) + ir.reshape(weight(what[1]), (1, what[1]))
+    if kind == "reversed":                               # the images
+        return ir.slice(y, (y.shape[0] - 1, 0, 0, 0), y.shape, (-1, 1, 1, 1))
     if kind == "norm":
         return (y - ir.reshape(weight(y.shape[1]), (1, -1, 1, 1))) * ir.reshape(weight(y.shape[1]), (1, -1, 1, 1))
     return ir.map(kind, y)

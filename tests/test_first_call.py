@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, nd
+from hybrid import autograd, gluon, nd
 from hybrid.base import collector, config
 from hybrid.gluon import nn
 from hybrid.jit import first_call, trace
-from hybrid.runtime import cpu, launcher, plans, toolchain
+from hybrid.runtime import background, cpu, launcher, plans, toolchain
 
 from .test_background import hold, in_background  # noqa: F401  a fixture
 
@@ -208,3 +208,44 @@ def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -
         return x * (2 if sys._getframe(1).f_code.co_name == "test" else 3)
     with pytest.raises(mx.HybridError, match="looks at the code that called it"):
         f(nd.ones((2,)))
+
+
+def test_a_program_that_only_the_first_call_used_comes_last(in_background: None,  # noqa: F811
+                                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training step's first call is plain Python, and its optimizer's update a program of its own, which the compiled
+    step has no use for."""
+    jobs: dict[str, background.Job] = {}
+    net = gluon.nn.Dense(3, in_units=4)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    real = background.Queue.submit
+    monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
+    monkeypatch.setattr(background.Queue, "submit", lambda self, job: jobs.setdefault(job.name, real(self, job)))
+
+    @mx.hybridize
+    def step(x):
+        with autograd.record():
+            loss = (net(x) ** 2).sum()
+        loss.backward()
+        trainer.step(1)
+        return loss
+    for _ in range(2):
+        step(nd.ones((2, 4)))
+    first, *_, last = jobs.values()
+    first.seconds = 1.0
+    monkeypatch.setattr(background.Job, "is_silent", lambda self: False)
+    assert len(jobs) > 1 and not first.is_ripe() and last.is_ripe() and background.queue().take() is last
+
+
+def test_nothing_is_silent_while_code_is_traced_or_runs_plainly(in_background: None,  # noqa: F811
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    running = []
+    monkeypatch.setattr(background._Compiler, "start", lambda self: None)
+
+    @mx.hybridize
+    def f(x):
+        running.append(background.CALLS.running)
+        return nd.tanh(x) * 22
+    for _ in range(2):
+        f(nd.ones((2, 2)))
+    assert running == [1, 1] and not background.CALLS.running and background.queue().has_compilers()

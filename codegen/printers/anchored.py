@@ -2,17 +2,18 @@
 and what follows the sums."""
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Var
+from hybrid.ir.index import Val, Var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Name, Stmt
 
+from hybrid.codegen.block import Level, within_levels
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter
-from hybrid.codegen.lanes import F32
+from hybrid.codegen.lanes import F32, iterations
 from hybrid.codegen.loops import Printed, pointer_names
 from hybrid.codegen.nest import statements
 from hybrid.codegen.program.size_parameters import more_declared
@@ -49,6 +50,14 @@ class Anchored:
         """Computes the root at an index, and stores it, in a block and those around it."""
         value = e.value(self.k.root, at, block)
         block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+
+    def results(self, at: Index, levels: Sequence[Level], lane: Var, sums: str,
+                known: Iterable[Var | Val]) -> list[Stmt]:
+        """Loops that compute the root at an index from vectors of sums and store it. levels, known: as of
+        ``within_levels``, for the loops around those of the lane variable; sums: the C expression of a vector."""
+        e = self.emitter(lane)
+        vectors: Level = [lane], lambda body: iterations(lane, [f"const hy_v sum@ = {sums};", *body], self.lanes, 1)
+        return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block))
 
     def printed(self, code: Sequence[Stmt], kind: str = "convolution") -> Printed:
         """The kernel of these statements, or lines of text."""

@@ -44,6 +44,14 @@ def _end() -> None:
         _waiting[0] = max(_waiting[0] - 1, 0)
 
 
+def goes_on() -> None:
+    """Have it run again, if it waits and ran before, for the code that is being traced can ask whether it does."""
+    with _lock:
+        if _waiting[0] and _waiting[1]:
+            gc.enable()
+            _waiting[1] = False                                  # whatever that code does to it stays
+
+
 def _forget() -> None:
     """In a forked process the others' functions do not go on."""
     if _waiting[0] and _waiting[1]:

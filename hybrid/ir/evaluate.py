@@ -68,13 +68,14 @@ def _plan(program: Program, xp: Any) -> Plan:
     for n in order:
         for a in args[n]:
             readers[a].append(n)
-    known = numbers(n for n in order if n not in program.roots) if host else {}
+    roots = set(program.roots)
+    known = numbers(n for n in order if n not in roots) if host else {}
     args.update({n: () for n in known})
     order = _live(program.roots, args, order)
     known = {n: known[n] for n in order if n in known}
     register = {n: i for i, n in enumerate(order)}
     last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
-    kept = {register[r] for r in program.roots} | {register[n] for n in known}
+    kept = {register[r] for r in roots} | {register[n] for n in known}
     # whose memory nobody else sees
     alone = {n for n in ufuncs if n in register and all(r in ufuncs or r.prim in _FRESH for r in readers[n])}
     steps = []

@@ -5,11 +5,13 @@ Each is a place of the guard (hybrid/jit/free_variables.py) whose value is what 
 """
 from __future__ import annotations
 
+import ctypes
 import gc
 import io
 import logging
 import sys
 import weakref
+from contextvars import Context
 from functools import lru_cache, partial
 from typing import Any, Callable, Iterator
 
@@ -17,7 +19,7 @@ import numpy as np
 
 from ..base.names import module_of
 from ..base.pytree import ById
-from .free_variables import Contents, guard_value
+from .free_variables import GONE, Contents, guard_value
 
 # attributes and properties of this library's objects that code reads as numbers
 OF_OURS = frozenset({"learning_rate", "lr", "lr_mult", "wd_mult", "grad_req", "wd", "num_update"})
@@ -26,14 +28,9 @@ OPAQUE = frozenset({"_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", 
                     "sqlite3",
                     "_queue", "zlib", "_bz2", "_lzma", "select", "_socket", "_ssl"})
 MEMO = type(lru_cache(abs))
-# functions of libraries, (module, name), whose answer is a setting or a state that code may depend on
-_SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("numpy", "get_printoptions"),
-                       ("numpy", "geterr"), ("threading", "active_count"), ("threading", "get_ident"),
-                       ("threading", "current_thread"), ("posix", "getpid"), ("gc", "isenabled"),
-                       ("gc", "get_threshold"),
-                       ("locale", "getlocale"), ("decimal", "getcontext")})
 BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_POINTERS: Any = (ctypes._Pointer, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes.py_object)
 _STREAMS = (io.StringIO, io.BytesIO)
 SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__",
           "__annotations__")
@@ -68,19 +65,6 @@ class Answer(Contents):
         return partial(self._holds, value), None, None
 
 
-def setting(function: Any, name: str) -> Answer | None:
-    """The place for a function of a library that tells a setting, None for other functions."""
-    module = getattr(function, "__module__", None)
-    if (module, name) == ("threading", "current_thread"):
-        return Answer(function, name, lambda: function().name)
-    if (module, name) in _SETTINGS:
-        return Answer(function, name, lambda: repr(function()))
-    if module == "decimal" and name in ("Decimal", "getcontext"):
-        asked = sys.modules["decimal"].getcontext
-        return Answer(asked, name, lambda: repr(asked()))
-    return None
-
-
 def state_of(value: Any) -> Answer | None:
     """The place for an object of a library whose state its attributes do not show, None for other objects."""
     if isinstance(value, _STREAMS):
@@ -88,9 +72,31 @@ def state_of(value: Any) -> Answer | None:
                                                                                               value.tell()))
     if isinstance(value, weakref.ref):
         return Answer(value, "referent", lambda: guard_value(value()))
+    if isinstance(value, Context):
+        return Answer(value, "variables", lambda: tuple((ById(k), guard_value(v)) for k, v in value.items()))
+    if isinstance(value, np.void):
+        return Answer(value, "memory", value.tobytes)
+    if isinstance(value, np.dtype):
+        return Answer(value, "names", lambda: value.names)
     if isinstance(value, np.ma.MaskedArray):
         return Answer(value, "mask", lambda: np.ma.getmaskarray(value).tobytes())
     return _buffer(value)
+
+
+def number_of(value: Any, name: str) -> Answer | None:
+    """The place for a number or text that a property of an object of a library gives; None for others."""
+    def ask() -> Any:
+        try:
+            return getattr(value, name)
+        except Exception:  # noqa: BLE001  what the property raises
+            return GONE
+    return Answer(value, ("property", name), lambda: guard_value(ask())) if isinstance(
+        ask(), (int, float, complex, str, bytes, type(None))) else None
+
+
+def kind_of(module: Any, name: str) -> Answer:
+    """The place for the class of what a module of a library has under a name: of a stream, a lock or None."""
+    return Answer(module, ("kind", name), lambda: guard_value(type(vars(module).get(name))))
 
 
 def _buffer(value: Any) -> Answer | None:
@@ -103,6 +109,13 @@ def _buffer(value: Any) -> Answer | None:
     except (TypeError, ValueError):
         return None
     return Answer(value, "memory", lambda: memoryview(value).tobytes())
+
+
+def points(value: Any) -> bool:
+    """Whether an object of ctypes or cffi refers to memory that nobody can compare."""
+    cls: Any = type(value)
+    return module_of(cls) == "_cffi_backend" or issubclass(cls, _POINTERS) or issubclass(cls, ctypes.Structure) and any(
+        issubclass(f[1], _POINTERS) for f in getattr(cls, "_fields_", ()))
 
 
 @lru_cache(1024)
@@ -126,7 +139,7 @@ def leads_to(value: Any) -> Any:
 def shows_state(cls: type) -> bool:
     """Whether all attributes of objects of a class of Python's library are state that code may read by its methods."""
     top = module_of(cls).split(".")[0]
-    return top in sys.stdlib_module_names and top not in _SERVICES
+    return top == "numpy" and not issubclass(cls, np.ndarray) or top in sys.stdlib_module_names and top not in _SERVICES
 
 
 def level_of(logger: logging.Logger) -> Answer:

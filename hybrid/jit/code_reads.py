@@ -58,9 +58,15 @@ def is_foreign_array(value: Any) -> bool:
         value, (np.ndarray, *_PLAIN)) and not module_of(cls).startswith("hybrid")
 
 
+def _has_names(value: Any) -> bool:
+    """Whether a value is a record of NumPy's, which is a view, or its dtype, whose names can change."""
+    return isinstance(value, np.void) or isinstance(value, np.dtype) and value.names is not None
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a value holds nothing that could change: a number or text, but not of a user's class with attributes."""
-    return isinstance(value, _PLAIN) and not (isinstance(value, _VALUES) and type(value) not in _EXACT
+    return isinstance(value, _PLAIN) and not (_has_names(value) or isinstance(value, _VALUES) and type(
+        value) not in _EXACT
                                               and not is_library(module_of(type(value)))
                                               and not isinstance(value, enum.Enum))
 
@@ -100,6 +106,44 @@ def _reads_any(code: CodeType) -> bool:
                 return True
             asking = False
     return False
+
+
+@functools.lru_cache(4096)
+def _climbs(code: CodeType) -> bool:
+    """Whether some code goes up the frames in a loop, as far as there are any."""
+    steps = list(dis.get_instructions(code))
+    inside = [(j.argval, j.offset) for j in steps if j.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD"))]
+    return any(i.argval == "f_back" and any(start <= i.offset <= stop for start, stop in inside) for i in steps)
+
+
+@functools.lru_cache(4096)
+def asks_what_is_handled(code: CodeType) -> bool:
+    """Whether some code asks which error is being handled: by name, or by ``raise`` outside of an ``except``."""
+    if "exc_info" in code.co_names or "__context__" in code.co_names or {"sys", "exception"} <= {*code.co_names}:
+        return True
+    for i in dis.get_instructions(code):
+        if i.opname == "PUSH_EXC_INFO":
+            return False
+        if i.opname == "RAISE_VARARGS" and i.argval == 0:
+            return True
+    return False
+
+
+_SHOWS = frozenset({"repr", "str", "format", "print", "copy", "deepcopy", "replace", "pformat"})
+
+
+@functools.lru_cache(4096)
+def _compares(code: CodeType) -> bool:
+    """Whether some code compares objects by what is in them, or makes texts or copies of them: ``a == b``, ``repr(a)``.
+    Comparisons of attributes and with constants are those of numbers."""
+    before = ""
+    for i in dis.get_instructions(code):
+        if i.opname == "FORMAT_VALUE" or i.opname == "COMPARE_OP" and i.argval in ("==", "!=") and before not in (
+                "LOAD_CONST", "LOAD_ATTR"):
+            return True
+        if i.opname != "CACHE":
+            before = i.opname
+    return not _SHOWS.isdisjoint(code.co_names)
 
 
 @functools.lru_cache(4096)

@@ -21,7 +21,7 @@ from ..base.names import module_of
 from ..base.pytree import unflatten
 from ..base.scope import SCOPE
 from ..buffers.array import NDArray, wrap
-from ..runtime import cache, warm_folder
+from ..runtime import background, cache, warm_folder
 from ..runtime.observers import OBSERVERS
 from .compile_policy import eagerly
 from .fingerprint import codes_of
@@ -56,7 +56,7 @@ class FirstCall:
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
         """Make it. Where it fails, the next call is the first."""
-        with eagerly():
+        with eagerly(), background.CALLS.any():
             out = call()
         self._over = self._was_plain = True
         if self._note is not None:
@@ -69,8 +69,11 @@ class FirstCall:
     def later(self) -> Iterator[None]:
         """Scope of a later call: compilers may begin, for the first answer was given."""
         before, SCOPE.answered = SCOPE.answered, self._was_plain
+        if self._kind is not None:                       # the second one: it is traced now, and compiled
+            background.queue().expect()
         try:
-            yield
+            with background.CALLS.any():
+                yield
         finally:
             SCOPE.answered, self._kind = before, None
 

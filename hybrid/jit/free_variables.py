@@ -114,7 +114,10 @@ class Contents:
         if isinstance(where, (set, frozenset)):
             return frozenset(map(guard_value, where))
         if isinstance(where, (bytearray, memoryview, Buffer)):
-            return bytes(where)
+            try:
+                return bytes(where)
+            except ValueError:                             # a view that was released
+                return GONE
         if isinstance(where, ContextVar):
             return guard_value(where.get(GONE))
         if isinstance(where, os._Environ):

@@ -14,27 +14,26 @@ import weakref
 from array import array as Buffer
 from collections import deque
 from contextvars import ContextVar
-from types import (BuiltinFunctionType, CodeType, FunctionType, GeneratorType, GetSetDescriptorType,
+from types import (BuiltinFunctionType, FunctionType, GeneratorType, GetSetDescriptorType,
                    MappingProxyType, MemberDescriptorType, MethodType,
-                   ModuleType, WrapperDescriptorType)
-from typing import Any, Callable, Iterable
+                   ModuleType, SimpleNamespace, WrapperDescriptorType)
+from typing import Any
 
 import numpy as np
 
 from ..base.names import module_of
-from ..buffers.array import NDArray
 from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, guard_value
-from ..graph.symbol import Symbol
 from . import answers
-from .replaced import LibraryClass, of_library
-from .undoing import undoing
+from .found_places import FoundPlaces
+from .in_c import places_of, told
+from .settings import setting
 from .code_reads import _VALUES, _is_plain, _keeps_place, _moved, is_foreign_array, is_library
 
-_ALWAYS = frozenset({"forward", "hybrid_forward", "__call__"})       # of blocks: this library calls them
 _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffer, MappingProxyType, np.ndarray,
           ContextVar, os._Environ)
-_NOTED = (dict, list, tuple, set, frozenset, deque, bytearray, Buffer, np.ndarray)     # what changes.py puts back
 _STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
+_RANDOM = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator)
+_OF_ERRORS = frozenset({"__cause__", "__context__", "__suppress_context__", "__traceback__"})
 _KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
 _KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
@@ -58,60 +57,8 @@ def _of_library(cls: type, name: str) -> bool:
     return next((is_library(module_of(b)) for b in cls.__mro__ if name in b.__dict__), True)
 
 
-class Reachable:
+class Reachable(FoundPlaces):
     """The places that can be reached from values by the names that code was seen to use."""
-
-    def __init__(self, note_array: Callable[[NDArray, Place], Any]):
-        # told of each array and where it is, before the code reads it
-        self._note_array = note_array
-        self.names: set[str] = set(_ALWAYS)
-        self._of_forwards: set[str] = set()                    # functions of nd that hybrid_forward names
-        self.asked: set[str] = set()                           # names given to getattr
-        self.every = False                                     # whether code reads attributes that no name tells of
-        self.tells_apart = False                               # whether code asks which object a variable is
-        self.places: dict[Any, Any] = {}
-        self._undo: dict[Any, Any] = {}                        # what puts back the state of some of them
-        self.values: dict[Any, Any] = {}                       # what they held when they were found
-        self._codes: dict[int, CodeType] = {}                  # of the user's that ran
-        self._others: dict[int, CodeType] = {}
-        self._functions: dict[int, list[FunctionType]] = {}    # found, by their code
-        self._fresh: dict[int, Any] = {}                       # objects that the code itself makes
-        self._done: dict[int, Any] = {}
-        self._roots: list[Any] = []
-        self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
-        self.drew: list[str] = []                              # generators of random numbers that code drew from
-        # (line, variable, how) of traced values of which code asks what they are
-        self.types: list[tuple[str, str, str]] = []
-        self.weak = False                                      # whether code looks through a weak reference
-        self.callers = ""                                      # the line that looks at what called the function
-        self.outside: dict[str, str] = {}                      # what of the machine it read: where
-        self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
-        self._resumable: dict[int, GeneratorType[Any, Any, Any]] = {}     # generators among them, by their frames' id
-        self._resumed: dict[int, str] = {}                     # those that ran on, and their lines
-        self._at = ""
-        self._opaque: dict[int, Any] = {}                      # objects whose state nothing shows
-        self._memos: list[Any] = []                            # functions with a cache
-        self._finished = False
-
-    # ---- places
-    def library(self, classes: Iterable[type]) -> None:
-        """Note the classes of this library that some classes are or come from, in which methods may be replaced."""
-        for cls in classes:
-            ours = of_library(cls)
-            if ours is not None:
-                place = LibraryClass(ours)
-                if place.key not in self.places:
-                    self.places[place.key], self.values[place.key] = place, place.get()
-
-    def _put(self, place: Any) -> Any:
-        value = place.get()
-        if place.key not in self.places and not isinstance(value, Symbol):
-            self.places[place.key], self.values[place.key] = place, value
-            if isinstance(place, Contents) and not self._finished and not isinstance(place.where, _NOTED):
-                self._undo[place.key] = undoing(place.where)
-            if isinstance(value, NDArray) and value._ag is None:
-                self._note_array(value, place)
-        return value
 
     def _space(self, space: dict[str, Any], names: Any) -> None:
         """Variables of a module."""
@@ -134,8 +81,12 @@ class Reachable:
         elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
             self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
             self.names |= self.asked
-        elif isinstance(value, BaseException) and "args" in self.names:
-            self._put(answers.Answer(value, "args", lambda: guard_value(value.args)))
+        elif isinstance(value, BaseException):
+            for name in {"args"} | self.names & _OF_ERRORS:
+                self._put(answers.Answer(value, name, functools.partial(_property_value, value, name)))
+        elif isinstance(value, super):
+            for base in type(value.__self__).__mro__:            # type: ignore[attr-defined]
+                self.walk(base)
 
     def _function(self, fn: FunctionType) -> None:
         """A function that ran: variables of the enclosing function, default values."""
@@ -164,23 +115,19 @@ class Reachable:
         elif isinstance(value, answers.MEMO):
             self._memo(value)
         elif isinstance(value, (MethodType, BuiltinFunctionType)):
-            self._ask(answers.setting(value, value.__name__))
+            self._ask(setting(value, value.__name__))
             self.walk(getattr(value, "__func__", None))
             if not isinstance(value.__self__, ModuleType):
                 self.walk(value.__self__)
         elif isinstance(value, functools.partial):
-            for part in (value.func, value.args, value.keywords):
-                self.walk(part)
+            self._state(value)
             for name in self.names:
                 self.walk(self._put(Place(value, name)))
-        elif isinstance(value, (staticmethod, classmethod)):
-            self.walk(value.__func__)
-        elif isinstance(value, property):
-            for f in (value.fget, value.fset):
-                self.walk(f)
+        elif isinstance(value, (staticmethod, classmethod, property)):
+            self._state(value)
         elif _keeps_place(value):
-            if self.names & _STATES and isinstance(value, (random.Random, np.random.RandomState, np.random.Generator)):
-                self._put(answers.Answer(value, "state", functools.partial(_moved, value)))
+            if self.names & _STATES or not isinstance(value, _RANDOM):
+                self._put(answers.Answer(value, "state", lambda: told(_moved(value))))
             if all(s is not value for s, _ in self._stood):
                 self._stood.append((value, _moved(value)))
                 if isinstance(value, GeneratorType) and value.gi_frame is not None:
@@ -209,9 +156,12 @@ class Reachable:
                 self._put(Place(vars(module), name))
             elif isinstance(value, ModuleType):
                 self.walk(value)
-            elif type(value) is list and module is sys:         # arguments of the process, folders of modules
-                self.walk(self._put(Place(vars(module), name)))
-            self._ask(answers.setting(value, name))
+            elif type(value) in (list, dict, set) and len(value) < _KEPT and value is not sys.modules:
+                self.walk(self._put(Place(vars(module), name)))  # arguments of the process, filters of warnings
+            else:
+                self._ask(answers.kind_of(module, name))
+                self.walk(value)
+            self._ask(setting(value, name))
         if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
             kept = vars(module).get("_kept")
             made = kept.among(self.names) if kept is not None else []
@@ -228,10 +178,6 @@ class Reachable:
                 self._put(Place(sys.modules, name))
             self.walk(module)
 
-    def _ask(self, place: Any) -> None:
-        if place is not None:
-            self._put(place)
-
     def _memo(self, memo: Any) -> None:
         """A function with a cache: what it keeps, which may change inside, and whether it forgets."""
         if is_library(module_of(memo)):
@@ -246,7 +192,7 @@ class Reachable:
 
     def _of_function(self, fn: FunctionType) -> None:
         if is_library(module_of(fn)):
-            self._ask(answers.setting(fn, fn.__name__))
+            self._ask(setting(fn, fn.__name__))
             return
         self._shape(fn, FunctionType)
         self._functions.setdefault(id(fn.__code__), []).append(fn)
@@ -280,10 +226,22 @@ class Reachable:
             self.walk(value.get(None))
         if type(value) not in (dict, list, tuple, set, frozenset, deque):
             self._object(value) if attributes(value) else self._class(type(value))
+        if isinstance(value, (dict, deque)):
+            self._state(value)
+
+    def _state(self, value: Any) -> None:
+        """What an object of a class in C shows, and what that leads to."""
+        places, parts, known = places_of(value)
+        for place in places:
+            self._put(place)
+        for part in parts:
+            self.walk(part)
+        if not known:
+            self._opaque[id(value)] = value
 
     def _class(self, cls: type) -> None:
         if is_library(module_of(cls)):
-            self._ask(answers.setting(cls, cls.__name__))
+            self._ask(setting(cls, cls.__name__))
             return
         self._shape(cls, type)
         if not is_library(module_of(type(cls))):
@@ -365,14 +323,18 @@ class Reachable:
             for hook in ("__getattr__", "__getattribute__") if self.asked else ():
                 self.walk(self._put(Place(cls, hook)))
         self._ask(answers.state_of(value))
+        self._state(value)
+        if answers.points(value):
+            self.outside.setdefault(f"memory behind a {cls.__name__}", self.line())
         if isinstance(value, (weakref.ref, *weakref.ProxyTypes)):
             self.weak = True
         self.walk(answers.leads_to(value))
         self._of_library(value, cls)
         if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:
             self._put(answers.level_of(value))
-        every = self.every or any(map(answers.shows_state, cls.__mro__[:-1]))      # UserDict, Queue, WeakSet
-        if self.every and own:
+        every = self.every or any(map(answers.shows_state, cls.__mro__[:-1])) or (      # UserDict, Queue, WeakSet
+            self.compares and issubclass(cls, SimpleNamespace))
+        if every and cls.__dictoffset__:
             self._put(answers.Answer(value, "names", lambda: tuple(n for n in attributes(value)
                                                                    if not str(n).startswith("_hybrid_"))))
         for name in [n for n in own if every or n in self.names]:
@@ -382,7 +344,9 @@ class Reachable:
             if name in own:
                 continue
             found = on_class(cls, name)
-            if isinstance(found, MemberDescriptorType):
+            if isinstance(found, property) and _of_library(cls, name):
+                self._ask(answers.number_of(value, name))
+            elif isinstance(found, MemberDescriptorType):
                 self.walk(self._put(Place(value, found)))
             elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
                 plain = isinstance(cls.__getattribute__, WrapperDescriptorType) and hasattr(value, "__dict__")

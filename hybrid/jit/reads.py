@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, Callable
 
+import numpy as np
+
 from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..base.errors import TraceError, given_symbols
@@ -26,15 +28,18 @@ from ..ir.size import Specialised
 from . import answers
 from ..graph.traced_number import TracedNumber
 from .machine_reads import READERS, kind_of, line_of
-from .code_reads import (_globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any, _tells_apart,
-                         _types_asked, is_foreign_array, is_library, is_numeric)
+from .code_reads import (_climbs, _compares, _globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any,
+                         _tells_apart, _types_asked, asks_what_is_handled, is_foreign_array, is_library, is_numeric)
 from .reachable import Reachable, _BOXES
+from .settings import KEEPERS, handled, setting, sets
 from .replaced import SHOWN, LibraryClass, foreign
 
 _CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
 _ALL = frozenset({"vars", "dir", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
 _ASKS = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
 _NAMED_BY_TEXT = frozenset({"globals", "vars", "modules", "import_module", "__dict__"})     # code that names globals so
+_GIVEN_OUT = 256                        # results of libraries' functions that are looked at
+_FRESH = sys.getrefcount([object()].pop()) + 1          # of an object that one variable holds
 _UNLOCKING = frozenset({"acquire", "release", "__enter__", "__exit__", "acquire_lock", "release_lock"})
 
 
@@ -60,9 +65,13 @@ class Reader(Reachable):
             self._stack(frame)
         elif event == "c_call" and arg is warnings.warn and not is_library(frame.f_globals.get("__name__") or ""):
             self._put(answers.Answer(warnings, "filters", lambda: answers.raises_warnings(warnings.filters)))
+        elif event == "c_call" and arg.__module__ in KEEPERS:
+            self._of_settings(frame, arg)
         elif event == "call" and self._resumable and id(frame) in self._resumable:
             self._resumed[id(frame)] = f"{code.co_filename}:{code.co_firstlineno}"
         if id(code) in self._others:
+            if event != "c_call" and frame.f_back is not None and id(frame.f_back.f_code) in self._codes:
+                self._by_library(frame, event, arg)
             return
         if event == "return" and _types_asked(code):
             self._types(frame)
@@ -70,6 +79,7 @@ class Reader(Reachable):
             if id(code) not in self._codes:
                 if is_library(frame.f_globals.get("__name__") or ""):
                     self._others[id(code)] = code
+                    self._hook(frame, event, arg)
                     return
                 self._enter(code, frame.f_globals, frame.f_locals)
                 self._named(code, frame.f_locals)
@@ -93,6 +103,34 @@ class Reader(Reachable):
             if line:
                 self.outside.setdefault(kind, line)
 
+    def _of_settings(self, frame: FrameType, function: Any) -> None:
+        """A built-in function is called of a module that holds settings: by the user's code, or by a function of a
+        library that it calls."""
+        mine = next((f for f in (frame, frame.f_back) if f is not None and id(f.f_code) in self._codes), None)
+        if mine is None:
+            return
+        line = f"{mine.f_code.co_filename}:{mine.f_lineno}"
+        if function in (sys.getprofile, sys.setprofile):
+            self.profiler = self.profiler or line
+        elif sets(function):
+            self.outside.setdefault(f"settings of Python ({function.__name__})", line)
+        elif mine is frame:
+            self._ask(setting(function, function.__name__))
+
+    def _by_library(self, frame: FrameType, event: str, result: Any) -> None:
+        """A function of a library that the user's code calls: what it reads, and objects that it keeps and gives."""
+        module = frame.f_globals.get("__name__") or ""
+        if event == "return":
+            if not _is_plain(result) and len(self._given_out) < _GIVEN_OUT:
+                self._given_out.append(result)
+        elif module.endswith(".arrayprint"):
+            self._ask(setting(np.get_printoptions, "get_printoptions"))
+        elif module == "logging" and frame.f_code.co_name == "isEnabledFor":
+            self._put(answers.level_of(frame.f_locals["self"]))
+        elif module == "traceback" and frame.f_code.co_name in ("extract_stack", "walk_stack", "format_stack"):
+            above: Any = frame.f_back
+            self.callers = self.callers or f"{above.f_code.co_filename}:{above.f_lineno}"
+
     def _stack(self, frame: FrameType) -> None:
         """Code asks for a frame: one beyond the function that is compiled belongs to whoever calls it."""
         asks = frame.f_back if frame.f_globals.get("__name__") == "inspect" else frame
@@ -100,7 +138,8 @@ class Reader(Reachable):
         if (asks and above and not is_library(asks.f_globals.get("__name__") or "")
             and (above.f_globals.get("__name__") or "").startswith("hybrid.")
                 and (answers.BEYOND & {*asks.f_code.co_names}
-                     or asks is frame and any(type(c) is int and c > 0 for c in asks.f_code.co_consts))):
+                     or asks is frame and any(type(c) is int and c > 0 for c in asks.f_code.co_consts))
+            or asks is not None and id(asks.f_code) in self._codes and _climbs(asks.f_code)):
             self.callers = self.callers or f"{asks.f_code.co_filename}:{asks.f_lineno}"
 
     def _types(self, frame: FrameType) -> None:
@@ -130,7 +169,12 @@ class Reader(Reachable):
             self._of_forwards |= {*functions["_kept"].among(named), *(named & functions.keys())}
             for name in self._of_forwards:
                 self._put(Place(functions, name))
+        if asks_what_is_handled(code):
+            self._put(handled())
+            if sys.exc_info()[0] is not None and self._called_in_error:
+                self.outside.setdefault("the error that is being handled", f"{code.co_filename}:{code.co_firstlineno}")
         self.every = self.every or bool(named & _ALL) or _reads_any(code)
+        self.compares = self.compares or _compares(code)
         self.tells_apart = self.tells_apart or _tells_apart(code)
         for module in _imports_of(code):
             self._imported(module)
@@ -174,6 +218,7 @@ class Reader(Reachable):
     # ---- roots
     def start(self, fn: Any, args: Any) -> None:
         """Look at the function that is called, and at its arguments."""
+        self._called_in_error = sys.exc_info()[0] is not None
         self._roots.append(fn)
         self._done[id(fn)] = fn
         self._call(fn)
@@ -215,6 +260,10 @@ class Reader(Reachable):
         self._finished = True
         for memo in self._memos:
             self._memo(memo)
+        while self._given_out:
+            kept = self._given_out.pop()
+            if sys.getrefcount(kept) > _FRESH:                   # others hold it
+                self.walk(kept)
         for code in list(self._codes):
             for fn in self._functions.get(code, ()):
                 self._function(fn)
@@ -268,10 +317,6 @@ class Reader(Reachable):
             place.where, NDArray) for _, n, _ in self.values[k]}
         used = {n for n in every - SHOWN if n in self.names or n.startswith("__")}
         return ", ".join(sorted(used | foreign(_functions(), self._of_forwards)))
-
-    def line(self) -> str:
-        """Where the code begins."""
-        return next((f"{c.co_filename}:{c.co_firstlineno}" for c in self._codes.values()), "<unknown>")
 
     def guard(self, fixed: Callable[[Any, NDArray], bool]) -> tuple[Guard, Any]:
         """The guard, and its stamp for what the places held when they were found. fixed: whether another array in a

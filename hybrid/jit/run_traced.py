@@ -106,6 +106,9 @@ def _refuse_reads(reader: Reader, name: str, line: str) -> None:
         raise PlainOnly(f"{line}: {name} runs where {reader.methods()} is not this library's any more, and a compiled "
                         "program has the library's own: such calls run as plain Python. Give what takes its place a "
                         "name of its own.")
+    if reader.profiler:
+        raise PlainAlways(f"{reader.profiler}: {name} looks at Python's profile hook, which this library uses while "
+                          "code is compiled: such calls run as plain Python.")
     if reader.weak and not reader.outside:
         raise PlainAlways(f"{line}: {name} looks through a weak reference, and a program that looks at an object keeps "
                           "it alive: such calls run as plain Python. Give the object itself.")

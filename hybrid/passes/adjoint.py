@@ -13,6 +13,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node
 from ..ir.access import beneath, free_axes
+from ..ir.contraction import with_windows
 
 PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
 
@@ -286,13 +287,10 @@ def plane_by_plane(n: Node) -> Node | None:
     each tap of the depth the sum over those planes that it meets, as of images. These have a form without gathered
     windows (codegen/printers/convolutions/weight_gradient.py).
     """
-    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+    side = with_windows(n, 3, (0, 2, 3, 4))
+    if side is None or n.args[side].args[0].prim != "pad":
         return None
     contract = n.attrs["contract"]
-    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3, 4)
-                 and set(contract[s]) == {0, 2, 3, 4}), None)
-    if side is None or n.args[side].args[0].prim != "pad" or n.args[side].ndim != 8:
-        return None
     win, grad = n.args[side], n.args[1 - side]
     border, at = win.args[0].attrs, contract[1 - side][contract[side].index(2)]
     if border["value"] or not (border["lo"][2] or border["hi"][2]) or min(*border["lo"], *border["hi"]) < 0:

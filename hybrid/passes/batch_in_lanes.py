@@ -18,11 +18,12 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
+from ..ir.contraction import convolution
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
 from .frozen import Layout
 from .layout import Blocking, Conversion
-from .rewrite import rebuild
+from .rewrite import rebuild, relaid
 
 LEAST_WORK = 1 << 16             # products of a net below which it stays as it is
 BLOCK_BYTES = 1 << 19            # of a value for one block of images: it should stay in the second cache
@@ -72,13 +73,11 @@ class Window:
 
 def window(n: Node) -> Window | None:
     """The convolution of which n, (N, filters, oh, ow), is the result."""
-    if n.prim != "permute" or n.ndim != 4 or n.attrs["axes"] != (1, 0, 2,
-                                                                 3) or n.args[0].prim != "dot" or n.dtype != np.float32:
+    c = convolution(n)
+    if c is None or c.order != (1, 0, 2, 3) or c.groups > 1 or c.w.dtype != np.float32 or n.dtype != np.float32:
         return None
-    d = n.args[0]
-    w, win = d.args
-    if (d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or win.prim != "window"
-        or win.attrs["axes"] != (2, 3) or w.dtype != np.float32):
+    w, win = c.w, c.windows
+    if win.prim != "window" or win.attrs["axes"] != (2, 3):
         return None
     x, pads = win.args[0], (0, 0)
     if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any((*x.attrs["lo"][:2], *x.attrs["hi"][:2])):
@@ -284,26 +283,20 @@ class BatchInLanes(Conversion):
                                                                   **a)
         x = self.blocks.get(n.args[0])
         if n.prim == "concat":
-            return make("concat", tuple(self.block(v) for v in n.args),
-                        axis=a["axis"]) if a["axis"] and all(v.shape[0] == self.batch for v in n.args) else None
+            return relaid(n, [self.block(v) for v in n.args],
+                          range(n.ndim)) if a["axis"] and all(v.shape[0] == self.batch for v in n.args) else None
         if x is None or n.args[0].shape[0] != self.batch:
             return None
-        if n.prim == "cast":
-            return make("cast", (x,), **a)
         if n.prim == "reshape":
             return ir.reshape(x, (self.count, *n.shape[1:], self.lanes))
         if n.prim == "permute":
             return ir.permute(x, (*a["axes"], n.ndim)) if a["axes"][0] == 0 else None
         if n.prim == "expand":
             return ir.expand(x, (self.count, *n.shape[1:], self.lanes))
-        if n.prim == "pad" and not a["lo"][0] and not a["hi"][0]:
-            return make("pad", (x,), lo=(*a["lo"], 0), hi=(*a["hi"], 0), value=a["value"])
-        if n.prim == "slice" and a["size"][0] == self.batch:
-            return make("slice", (x,), begin=(*a["begin"], 0), size=(self.count, *a["size"][1:], self.lanes),
-                        step=(*a["step"], 1))
-        if n.prim == "reduce" and 0 not in a["axes"]:
-            return make("reduce", (x,), **a)
-        return None
+        apart = (n.prim == "cast" or n.prim == "pad" and not a["lo"][0] and not a["hi"][0]
+                 or n.prim == "slice" and a["size"][0] == self.batch and a["step"][0] == 1
+                 or n.prim == "reduce" and 0 not in a["axes"])
+        return relaid(n, (x,), range(n.args[0].ndim)) if apart else None
 
     def _operand(self, x: Node, n: Node) -> Node | None:
         """An argument of a function as blocks of its result's shape."""

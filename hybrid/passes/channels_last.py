@@ -19,7 +19,7 @@ from ..ir.build import make
 from ..ir.size import fixed
 from .axis_orders import BACK, DEEP, FIRST, below_pad, last
 from .layout import Blocking, Conversion
-from .rewrite import rebuild
+from .rewrite import rebuild, relaid
 
 LEAST_PRODUCTS = 1 << 25        # of a convolution; below, another order costs more than it saves
 BETWEEN = 32                    # times fewer, where the data is in that order already
@@ -29,18 +29,15 @@ CHUNK = 16                      # bytes that are copied together
 
 class ChannelsLast(Conversion):
     """One run over a program. takes: of which types products read neighbours together."""
+    ranks = (2, 3)
 
     def __init__(self, program: Program, takes: Callable[[np.dtype], bool]):
         super().__init__(program, frozenset(), Blocking(1, lambda form, filters, pixels: 1, lambda filters, n: 1,
                                                         lambda n: True))
         self.takes, self.found = takes, 0
 
-    def _along_line(self, n: Node) -> Node | None:
-        """Convolutions over one axis stay as they are."""
-        return None
-
     def _dense(self, n: Node) -> Node | None:
-        """Products too."""
+        """Products with matrices stay as they are."""
         return None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
@@ -199,11 +196,8 @@ class ChannelsLast(Conversion):
         if n.prim in ("reshape", "expand") and n.shape[:rank] == n.args[0].shape[:rank]:
             tail = (*x.shape[:rank], *n.shape[rank:])
             return self._first(ir.reshape(x, tail) if n.prim == "reshape" else ir.expand(x, tail), back)
-        if n.prim == "argreduce" and n.attrs["axis"] >= rank:
-            return self._first(make("argreduce", (x,), **n.attrs), back)
-        if n.prim == "unwindow" and n.ndim == rank:
-            return self._first(make("unwindow", (x,), **{**n.attrs, "axes": tuple(back[a] for a in n.attrs["axes"]),
-                                                         "shape": tuple(n.shape[a] for a in BACK[back])}), back)
+        if n.prim == "argreduce" and n.attrs["axis"] >= rank or n.prim == "unwindow" and n.ndim == rank:
+            return self._first(relaid(n, (x,), (*back, *range(rank, x.ndim))), back)
         return None
 
 

@@ -12,6 +12,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.build import make
+from ..ir.contraction import convolution
 from ..ir.scalar import SCALARS
 from ..ir.scan import Body
 from ..ir.size import fixed
@@ -87,11 +88,10 @@ def one_window(n: Node) -> Node | None:
     """A convolution whose filters are as large as the image is a product of two matrices, (images, C h w) and
     (filters, C h w); what meets only zeros around the image is left out.
     """
-    d = n.args[0]
-    if (n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5))
-        or d.attrs["batch"] != ((), ()) or n.shape[2:] != (1, 1)):
+    c = convolution(n)
+    if c is None or c.order != (1, 0, 2, 3) or c.groups > 1 or n.shape[2:] != (1, 1):
         return None
-    w, win = d.args
+    w, win = c.w, c.windows
     x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
     if x is None or x.shape[1:] != w.shape[1:] or not x.size:
         return None

@@ -20,13 +20,14 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.build import make
+from ..ir.contraction import convolution
 from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Frozen, Layout, apart
 from .low_precision import in_words, words
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line
-from .rewrite import rebuild
+from .rewrite import rebuild, relaid
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
 # beyond a first cache, weights come twice as fast in the order in which they are read
@@ -65,6 +66,7 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
 
 class Conversion:
     """One run over a program."""
+    ranks: tuple[int, ...] = (1, 2, 3)                   # of convolutions: axes that their windows slide along
 
     def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str] = MappingProxyType({})):
@@ -79,69 +81,34 @@ class Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = (self._convolution(m) or self._along_line(m) or self._dense(m) or self._shuffled(m)
+            new[n] = (self._convolution(m) or self._dense(m) or self._shuffled(m)
                       or self._affine(self._moved(m) or m))
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
     def _convolution(self, n: Node) -> Node | None:
-        rank = n.ndim - 2
-        if n.prim not in ("permute", "reshape") or rank not in (2, 3) or n.args[0].prim not in ("dot", "permute"):
+        c = convolution(n)
+        if c is None or c.rank not in self.ranks:
             return None
-        taps = tuple(range(2 + rank, 2 + 2 * rank))                      # of windows (N, C, *out, *kernel)
-        if n.prim == "permute" and n.args[0].prim == "dot":
-            d = n.args[0]
-            if d.attrs["contract"] == ((1, *range(2, 2 + rank)), (1, *taps)) and d.attrs["batch"] == ((), ()):
-                filters, batch, *out = d.shape
-                y = self._pictures(d.args[0], d.args[1], (batch, filters, *out), 1)
-                return ir.permute(y, [(1 + rank, *range(1 + rank))[a]
-                                      for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
-        if n.prim == "reshape" and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1,
-                *range(3, 3 + rank)):
-            d = n.args[0].args[0]
-            if d.prim == "dot" and d.attrs["contract"] == (tuple(range(2, 3 + rank)),
-                                                           (2, *(a + 1
-                                                                 for a in taps))) and d.attrs["batch"] == ((0,), (1,)):
-                w, win = d.args
-                if win.prim == "reshape" and win.args[0].ndim == 2 + 2 * rank:
-                    y = self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n.shape,
-                                       w.shape[0])
-                    return self._first(y, FIRST if rank == 2 else DEEP) if y is not None else None
-        return None
+        (batch, filters, *out), rank, w = c.shape, c.rank, c.w
+        windows = self._unmoved_window(c.windows) if rank > 1 else self._windows_of_line(c.windows)
+        if rank == 1:
+            w, out = ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), [1, *out]
+        y = windows and self._packed(w, windows, (batch, filters, *out), c.groups,
+                                     self._permuted(c.windows) is not None)
+        if y is None:
+            return self._unpacked(n) if c.groups == 1 and rank > 1 else None
+        order = tuple((1 + rank, *range(1 + rank))[a] for a in c.order)
+        return self._first(ir.reshape(y, (batch, *out[-rank:], filters)), order)
 
-    def _pictures(self, w: Node, win: Node, shape: tuple[int, ...], groups: int) -> Node | None:
-        found = self._unmoved_window(win)
-        return self._packed(w, found, shape, groups, self._permuted(win) is not None) if found is not None else None
-
-    def _along_line(self, n: Node) -> Node | None:
-        """A convolution over one axis, as one of pictures of one line."""
-        if n.ndim != 3 or n.prim not in ("permute", "reshape"):
-            return None
-        d = n.args[0] if n.prim == "permute" else n.args[0].args[0] if n.args[0].prim == "permute" else n
-        if d.prim != "dot":
-            return None
-        w, win = d.args
-        form, axes = (d.attrs["contract"], d.attrs["batch"]), (n if n.prim == "permute" else n.args[0]).attrs["axes"]
-        groups, (batch, filters, width) = 1, n.shape
-        if (form, axes) == ((((2, 3), (2, 4)), ((0,), (1,))),
-                            (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
-            groups, w, win = w.shape[0], ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0]
-        elif form == (((1, 2), (1, 3)), ((), ())) and n.prim == "permute":
-            filters, batch, width = d.shape
-        else:
-            return None
+    def _windows_of_line(self, win: Node) -> Node | None:
+        """Windows (N, 1, W, C, 1, k) over pictures of one line, for windows (N, C, W, k) along one axis."""
         found = self._permuted(win)
         win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, LINE)
         if win.prim != "window" or win.attrs["axes"] != (axis,) or win.args[0].ndim != 3:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
-        windows = make("window", (line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
-        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (batch, filters, 1, width), groups,
-                         found is not None)
-        if y is None:
-            return None
-        y = ir.reshape(y, (batch, width, filters))
-        return self._first(y, LINE) if groups > 1 or axes == (1, 0, 2) else ir.permute(y, [(2, 0, 1)[a] for a in axes])
+        return make("window", (line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
 
     def _first(self, n: Node, order: tuple[int, ...] = FIRST) -> Node:
         """A channels-last value shown channels first."""
@@ -319,29 +286,17 @@ class Conversion:
     def _moved(self, n: Node) -> Node | None:
         if not n.args or (found := next((f for a in n.args if (f := self._permuted(a)) is not None), None)) is None:
             return None
-        (x, back), rank = found, len(found[1])
-        axes = (*back, *range(rank, n.ndim))
+        x, back = found
+        axes = (*back, *range(len(back), x.ndim))
+        every = all((f := self._permuted(a)) is not None and f[1] == back for a in n.args)
         if n.prim == "map":
             if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a)
                    for a in n.args):
                 return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
-        elif n.prim == "cast":
-            return self._first(make("cast", (x,), **n.attrs), back)
-        elif n.prim == "pad":
-            lo, hi = (tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("lo", "hi"))
-            return self._first(make("pad", (x,), lo=lo, hi=hi, value=n.attrs["value"]), back)
-        elif n.prim == "slice":
-            return self._first(make("slice", (x,),
-                                    **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim))
-                                       for k in ("begin", "size", "step")}), back)
-        elif n.prim == "window":
-            return self._first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}),
-                               back)
-        elif n.prim == "concat":
-            if all((f := self._permuted(a)) is not None and f[1] == back for a in n.args):
-                return self._first(make("concat", tuple(a.args[0] for a in n.args), axis=axes[n.attrs["axis"]]), back)
+        elif n.prim in ("cast", "pad", "slice", "window") or n.prim == "concat" and every:
+            return self._first(relaid(n, [a.args[0] for a in n.args], axes), back)
         elif n.prim == "reduce":
-            return self._reduced(n, x, (*back, *range(rank, x.ndim)))
+            return self._reduced(n, x, axes)
         return None
 
     def _shuffled(self, n: Node) -> Node | None:
@@ -363,10 +318,9 @@ class Conversion:
         return self._first(ir.reshape(y, x.shape), back)
 
     def _reduced(self, n: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
-        inner = tuple(sorted(axes[a] for a in n.attrs["axes"]))
-        out = make("reduce", (x,), op=n.attrs["op"], axes=inner)
-        left = [a for a in range(x.ndim) if a not in inner]                # axes of x in the order of the result
-        wanted = [axes[a] for a in range(n.args[0].ndim) if a not in n.attrs["axes"]]
+        out = relaid(n, (x,), axes)
+        left = [a for a in range(x.ndim) if a not in out.attrs["axes"]]    # axes of x in the order of the result
+        wanted = [axes[a] for a in range(x.ndim) if a not in n.attrs["axes"]]
         return ir.permute(out, [left.index(a) for a in wanted])
 
     def split(self, roots: list[Node]) -> Layout:

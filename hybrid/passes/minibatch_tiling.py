@@ -15,6 +15,7 @@ from ..ir.access import beneath, free_axes
 from ..ir.build import make
 from ..ir.node import made_from
 from .axis_orders import same_axis
+from .rewrite import relaid
 
 CACHE = 1 << 23                  # bytes of a layer's data and results that stay in the last cache
 MOVED = ("window", "pad", "reshape", "permute", "slice", "detach", "with_grad")
@@ -75,18 +76,15 @@ class Division:
         axis = next(self.axis[a] for a in n.args if a in self.axis)
         if n.prim == "concat" and n.attrs["axis"] == axis:
             raise Whole
-        return axis, make(n.prim, tuple(self.narrow(a, axis) for a in n.args), **n.attrs)
+        return axis, relaid(n, [self.narrow(a, axis) for a in n.args], range(n.ndim))
 
     def moved(self, n: Node) -> tuple[int, Node]:
         """Slices, borders and windows of other axes."""
-        axis, a = self.axis[n.args[0]], dict(n.attrs)
-        if n.prim == "window" and axis in a["axes"] or n.prim == "pad" and (a["lo"][axis] or a["hi"][axis]):
+        axis, a = self.axis[n.args[0]], n.attrs
+        if (n.prim == "window" and axis in a["axes"] or n.prim == "pad" and (a["lo"][axis] or a["hi"][axis])
+                or n.prim == "slice" and (a["size"][axis] != self.batch or a["step"][axis] != 1)):
             raise Whole
-        if n.prim == "slice":
-            if a["size"][axis] != self.batch or a["step"][axis] != 1:
-                raise Whole
-            a["size"] = self._resized(a["size"], axis)
-        return axis, make(n.prim, (self.new[n.args[0]],), **a)
+        return axis, relaid(n, (self.new[n.args[0]],), range(n.args[0].ndim))
 
     def marked(self, n: Node) -> tuple[int, Node]:
         """What speaks to gradients alone."""

@@ -17,6 +17,32 @@ def rebuild(n: Node, args: Sequence[Node]) -> Node:
     return n if all(a is b for a, b in zip(n.args, args)) else make(n.prim, tuple(args), **n.attrs)
 
 
+# attributes with an entry for each axis, and the entry of one that is left alone (None: its whole length)
+_OF_EACH: dict[str, dict[str, int | None]] = {"pad": {"lo": 0, "hi": 0},
+                                             "slice": {"begin": 0, "size": None, "step": 1}}
+
+
+def relaid(n: Node, args: Sequence[Node], to: Sequence[int]) -> Node:
+    """The node over arguments that have the axes of its own at ``to``, perhaps of other lengths, and more axes, which
+    are left alone. Of functions, borders, slices, windows, reductions and concatenations."""
+    x, old, attrs = args[0], n.args[0].shape, dict(n.attrs)
+    for key, neutral in _OF_EACH.get(n.prim, {}).items():
+        new = list(x.shape) if neutral is None else [neutral] * x.ndim
+        for a, v in enumerate(attrs[key]):
+            if neutral is not None or v != old[a]:
+                new[to[a]] = v
+        attrs[key] = tuple(new)
+    if "axis" in attrs:
+        attrs["axis"] = to[attrs["axis"]]
+    if n.prim == "unwindow":
+        given = {to[a]: n.shape[a] for a in attrs["axes"]}
+        attrs["shape"] = tuple(given.get(a, d) for a, d in enumerate(x.shape[:x.ndim - len(given)]))
+    if "axes" in attrs:
+        moved = [to[a] for a in attrs["axes"]]
+        attrs["axes"] = tuple(sorted(moved) if n.prim == "reduce" else moved)
+    return make(n.prim, tuple(args), **attrs)
+
+
 def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]], once: bool = False) -> list[Node]:
     """Roots with every rule applied to every node, arguments first; a rule's result is tried again a few times, unless
     ``once``."""

@@ -8,6 +8,7 @@ import math
 
 from .. import ir
 from ..ir import Node
+from ..ir.contraction import with_windows
 from ..ir.size import fixed
 from .frozen import Frozen
 from .rewrite import Rule
@@ -20,56 +21,38 @@ SHORT, MOST_PLACES, CHANNELS = 8, 512, 16
 def of_small_images(n: Node) -> Node | None:
     """The gradient of filters from few places of small images, which vectors of neighbouring pixels
     (codegen/printers/convolutions/weight_gradient.py) would leave half empty."""
-    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
-        return None
-    contract = n.attrs["contract"]
-    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3)
-                 and n.args[s].ndim == 6 and sorted(contract[s]) == [0, 2, 3]), None)
-    if side is None or n.ndim != 4:
-        return None
-    win, grad = n.args[side], n.args[1 - side]
-    if not all(fixed(d) for d in (*win.shape, *grad.shape)):
-        return None
-    places = math.prod(win.shape[a] for a in contract[side])
-    if win.shape[3] > SHORT or places > MOST_PLACES or win.shape[1] < CHANNELS:
-        return None
-    free = [a for a in range(grad.ndim) if a not in contract[1 - side]]
-    if len(free) != 1:
-        return None
-    columns = ir.reshape(ir.permute(win, (*contract[side], 1, 4, 5)), (places, win.size // places))
-    rows = ir.reshape(ir.permute(grad, (*contract[1 - side], *free)), (places, grad.shape[free[0]]))
-    y = ir.dot(rows, columns, ((0,), (0,))) if side else ir.dot(columns, rows, ((0,), (0,)))
-    return ir.reshape(y, n.shape)
+    side = with_windows(n, 2, (0, 2, 3))
+    return _as_matrices(n, side, False) if side is not None and n.args[side].shape[3] <= SHORT else None
 
 
 def over_small_images(lasts: Frozen) -> Rule:
     """A rule: convolutions with few output pixels in all and rows shorter than the kernel become matrix products.
     lasts: whether a value is frozen; frozen filters are packed, so their convolutions stay."""
     def over(n: Node) -> Node | None:
-        return _over(n, lasts)
+        side = with_windows(n, 2, (1, 4, 5))
+        if side is None or lasts(n.args[1 - side]):
+            return None
+        *_, rows, columns, _, width = n.args[side].shape
+        # a filter as large as the image has one place, and needs no windows at all
+        return _as_matrices(n, side, True) if columns < width and rows * columns != 1 else None
     return over
 
 
-def _over(n: Node, lasts: Frozen) -> Node | None:
-    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+def _as_matrices(n: Node, side: int, first: bool) -> Node | None:
+    """A product with windows (operand ``side``) as one of two matrices. first: whether what is not summed of the other
+    operand comes before what is."""
+    win, other = n.args[side], n.args[1 - side]
+    if n.ndim != 4 or not all(fixed(d) for d in (*win.shape, *other.shape)):
         return None
-    contract = n.attrs["contract"]
-    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3)
-                 and n.args[s].ndim == 6 and sorted(contract[s]) == [1, 4, 5]), None)
-    if side is None or n.ndim != 4:
+    own, summed = n.attrs["contract"][side], n.attrs["contract"][1 - side]
+    free = [a for a in range(other.ndim) if a not in summed]
+    if win.shape[0] * win.shape[2] * win.shape[3] > MOST_PLACES or win.shape[1] < CHANNELS or len(free) != 1:
         return None
-    win, filters = n.args[side], n.args[1 - side]
-    if lasts(filters) or not all(fixed(d) for d in (*win.shape, *filters.shape)):
-        return None
-    places = math.prod(win.shape[a] for a in (0, 2, 3))
-    # a filter as large as the image has one place, and needs no windows at all
-    if (win.shape[3] >= win.shape[5] or win.shape[2] * win.shape[3] == 1 or places > MOST_PLACES
-            or win.shape[1] < CHANNELS):
-        return None
-    free = [a for a in range(filters.ndim) if a not in contract[1 - side]]
-    if len(free) != 1:
-        return None
-    columns = ir.reshape(ir.permute(win, (*contract[side], 0, 2, 3)), (win.size // places, places))
-    rows = ir.reshape(ir.permute(filters, (*free, *contract[1 - side])), (filters.shape[free[0]], win.size // places))
-    y = ir.dot(rows, columns, ((1,), (0,))) if side else ir.dot(columns, rows, ((0,), (1,)))
+    depth = math.prod(win.shape[a] for a in own)
+    columns = ir.reshape(ir.permute(win, (*own, *(a for a in range(6) if a not in own))), (depth, win.size // depth))
+    order, shape = ((*free, *summed), (n.size // columns.shape[1], depth))
+    if not first:
+        order, shape = (*summed, *free), shape[::-1]
+    rows = ir.reshape(ir.permute(other, order), shape)
+    y = ir.dot(rows, columns, ((int(first),), (0,))) if side else ir.dot(columns, rows, ((0,), (int(first),)))
     return ir.reshape(y, n.shape)

@@ -16,6 +16,7 @@ from ..ir.build import make
 from ..ir.node import made_from
 from ..ir.scan import STEPS, item, scan
 from ..ir.vjp import GRADS, register_grad
+from .rewrite import relaid
 
 Value = tuple[Node, bool]                 # a node, and whether axis 0 of it is the batch
 Rule = Callable[[Node, Sequence[Node], Sequence[bool], int], Any]
@@ -72,9 +73,10 @@ def _rule(*prims: str) -> Callable[[Rule], Rule]:
     return add
 
 
-@_rule("map", "rows", "bitcast", "cast", "detach", "argsort")
+@_rule("map", "rows", "bitcast", "cast", "detach", "argsort", "slice", "pad", "concat", "window", "unwindow", "reduce",
+       "argreduce", "cumulate")
 def _same(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return make(n.prim, _all(args, flags, size), **n.attrs), True
+    return relaid(n, _all(args, flags, size), range(1, 1 + n.args[0].ndim)), True
 
 
 @_rule("reshape", "expand")
@@ -85,43 +87,6 @@ def _shaped(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> 
 @_rule("permute")
 def _permute(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
     return ir.permute(args[0], (0, *_moved(n.attrs["axes"]))), True
-
-
-@_rule("slice")
-def _slice(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    a = n.attrs
-    return ir.slice(args[0], (0, *a["begin"]), (size, *a["size"]), (1, *a["step"])), True
-
-
-@_rule("pad")
-def _pad(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return ir.pad(args[0], (0, *n.attrs["lo"]), (0, *n.attrs["hi"]), n.attrs["value"]), True
-
-
-@_rule("concat")
-def _concat(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return ir.concat(_all(args, flags, size), n.attrs["axis"] + 1), True
-
-
-@_rule("window")
-def _window(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return make("window", tuple(args), **{**n.attrs, "axes": _moved(n.attrs["axes"])}), True
-
-
-@_rule("unwindow")
-def _unwindow(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    changed = {"axes": _moved(n.attrs["axes"]), "shape": (size, *n.shape)}
-    return make("unwindow", tuple(args), **{**n.attrs, **changed}), True
-
-
-@_rule("reduce")
-def _reduce(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return ir.reduce(n.attrs["op"], args[0], _moved(n.attrs["axes"])), True
-
-
-@_rule("argreduce", "cumulate")
-def _along(n: Node, args: Sequence[Node], flags: Sequence[bool], size: int) -> Value:
-    return make(n.prim, tuple(args), **{**n.attrs, "axis": n.attrs["axis"] + 1}), True
 
 
 @_rule("random_bits")

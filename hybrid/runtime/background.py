@@ -38,19 +38,26 @@ class Calls:
         self.compilers = 0             # processes that compile now
 
     @contextlib.contextmanager
-    def one(self, job: "Job") -> Iterator[None]:
-        """Scope of a call."""
-        job.calls += 1
-        begin = time.monotonic()
+    def any(self) -> Iterator[None]:
+        """Scope of a call of code that may come to have programs, whatever it does: it is no silence."""
         with _lock:
             self.running += 1
         try:
-            with blas.one_thread() if self.compilers else contextlib.nullcontext():
-                yield
+            yield
         finally:
             with _lock:
                 self.running -= 1
             self.ended = time.monotonic()
+
+    @contextlib.contextmanager
+    def one(self, job: "Job") -> Iterator[None]:
+        """Scope of a call that does without a program."""
+        job.calls += 1
+        begin = time.monotonic()
+        try:
+            with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
+                yield
+        finally:
             job.seconds += self.ended - begin
 
     @contextlib.contextmanager
@@ -91,10 +98,10 @@ class Job:
         when that is over, as the second call of some program tells, or silence."""
         return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
 
-    def wanted(self) -> tuple[bool, float]:
-        """What is compiled first: what somebody waits for, then what took most time; of what took none, the one that
-        was called most."""
-        return self.hurry, self.seconds + 1e-4 * self.calls
+    def wanted(self) -> tuple[bool, bool, float]:
+        """What is compiled first: what somebody waits for, of the rest what may begin, then what took most time; of
+        what took none, the one that was called most."""
+        return self.hurry, self.is_ripe(), self.seconds + 1e-4 * self.calls
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -109,15 +116,18 @@ class Job:
 class _Compiler(threading.Thread):
     """A process that compiles one job after the other, and the thread that waits for it."""
 
-    def __init__(self, queue: "Queue"):
+    def __init__(self, queue: "Queue", at_once: bool):
         super().__init__(name="hybrid-compiler", daemon=True)
-        self.queue = queue
+        self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
         job = None
         try:
+            if self.at_once:
+                with CALLS.beside():
+                    self.process = _start()
             while self.queue.wait(self):
                 with CALLS.beside():
                     if self.process is None:
@@ -185,10 +195,19 @@ class Queue:
             self._waiting.append(job)
             self._changed.notify()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
-                compiler = _Compiler(self)
-                self._compilers.append(compiler)
-                compiler.start()
+                self._start(at_once=False)
         return job
+
+    def expect(self) -> None:
+        """Start a process, where there is none, for a job that is about to come."""
+        with self._changed:
+            if not self._compilers and not self._closed:
+                self._start(at_once=True)
+
+    def _start(self, at_once: bool) -> None:
+        compiler = _Compiler(self, at_once)
+        self._compilers.append(compiler)
+        compiler.start()
 
     def wait(self, compiler: _Compiler) -> bool:
         """Wait for a job that may begin; False after some time without one: the compiler ends."""

@@ -221,8 +221,8 @@ class Direct(Packed):
         at = f"(y * {self.sy * self.across} + x * {self.sx})"
         return [f"  for (long n = 0; n < {images}; n++) {{",
                 f"    const {self.how.number} *image = {self.x} + n * {literal(self.layers * plane)};",
-                *("    " + s for s in self._tiles(str(self.ty.count * self.tx.count), f"image + {at}",
-                                                  "x" if self.line else self._pixel(), plane=plane)), "  }"]
+                *self._tiles(str(self.ty.count * self.tx.count), f"image + {at}",
+                                                  "x" if self.line else self._pixel(), plane=plane), "  }"]
 
     def _pixel(self) -> str:
         """The number of a tile's first pixel."""
@@ -264,10 +264,10 @@ class Direct(Packed):
                 f"y0 = {self.ty.first('part')};",
                 f"    const long low = y0 * {self.sy}, high = ({self.ty.first('end')} - 1) * {self.sy} + {window};",
                 *([f"    {self.parallel}"] if self.parallel else []), f"    {each_line}",
-                *("      " + s for s in copy), "    }",
-                *("    " + s for s in self._tiles(f"((end - part) * {self.tx.count})",
+                *copy, "    }",
+                *self._tiles(f"((end - part) * {self.tx.count})",
                                                   f"from + ((y - y0) * {self.sy * self.across} + x * {self.sx})",
-                                                  self._pixel(), f"part * {self.tx.count} + ", held * wide)), "  }"]
+                                                  self._pixel(), f"part * {self.tx.count} + ", held * wide), "  }"]
 
     def _tiles(self, count: str, source: str, pixel: str, first: str = "", plane: int = 0) -> list[str]:
         """All panels of some tiles, from their data and the number of their first pixel; plane: numbers from plane to
@@ -289,7 +289,7 @@ class Direct(Packed):
                 *taps, f"  const {self.how.number} *X = {source} * "
                        f"{self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
-                f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *("  " + s for s in self.choice()), "}"])
+                f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *self.choice(), "}"])
 
     def shared(self, loop: list[str]) -> list[str]:
         """A loop that threads share where that pays."""
@@ -316,7 +316,7 @@ class Direct(Packed):
                 *([f"    {self.parallel}"] if self.parallel else []),
                 f"    for (long i = low; i < high; i++) __builtin_memcpy(from + (i - low) * {self.step}l, {self.x} + "
                 f"({at}) * {c}l, {c * 4});",
-                *("    " + s for s in self._tiles("(end - part)", "from + (x - low)", "x", "part + ")), "  }"]
+                *self._tiles("(end - part)", "from + (x - low)", "x", "part + "), "  }"]
 
     def given(self) -> list[str]:
         """What the function of a tile is called with."""

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from hybrid.ir.index import Ix, Var, substitute, unlinear, var
+from hybrid.ir.index import Ix, Var, substitute, text, unlinear, var
 from hybrid.ir.size import hint, may_exceed
-from hybrid.ir.stmt import Stmt
+from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
-from hybrid.codegen.schedule.tiling import counted, decode
+from hybrid.codegen.schedule.tiling import counted, decode, flat
 from .pixels_in_lanes import Direct
-from hybrid.codegen.block import Block, nested
-from hybrid.codegen.nest import Cut, Sums, count, function
+from hybrid.codegen.block import nested
+from hybrid.codegen.nest import Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
-from hybrid.codegen.lanes import Refused, lane_loop
+from hybrid.codegen.lanes import Refused
 
 PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the image
 
@@ -80,7 +81,7 @@ class Turned(Direct):
     def micro(self) -> Stmt:
         """The tile: sums of all pixels, read and written in memory when the depth goes in parts."""
         t, m, L = self.tile, self.m, self.lanes
-        lines, sx = (m.b.stride(self.y) or 0) if self.y else 0, m.b.stride(self.x) or 0
+        lines, sx = self.steps(m.b, self.y, self.x)
         sums = Sums([f"HYV_B(x[{p // t.c * lines + p % t.c * sx}])" for p in range(t.r * t.c)],
                     [f"HYV_LOAD(W + {j * L})" for j in range(t.nv)])
 
@@ -98,98 +99,74 @@ class Turned(Direct):
         """In how many parts the depth goes."""
         return -(-self.m.depth[0].extent // self.tile.part)
 
-    def tiles(self, parallel: bool) -> list[str]:
+    def tiles(self, parallel: bool) -> list[Stmt]:
         """Panels of filters, in each all tiles of pixels."""
-        t, m, L = self.tile, self.m, self.lanes
-        width, inner = t.nv * L, self.depth // m.depth[0].extent
-        xs, ys = Cut.overlapping(self.x.extent, t.c), Cut.overlapping(self.y.extent if self.y else 1, t.r)
-        xt, yt = xs.count, ys.count
-        panels = -(-self.rows.extent // width)
-        rest = math.prod(v.extent for v in self.rest)
-        split = 1 if hint(panels * rest) >= 4 or self.parts > 1 else min(yt, -(-4 // hint(panels * rest)))
-        out = [self.pays.format(PARALLEL)] if parallel and may_exceed(rest * panels * split, 1) else []
-        out += [f"for (long u = 0; u < {rest * panels * split}; u++) {{",
-                f"  const long panel = u / {split} % {panels}, part = u % {split};",
-                *(f"  {s}" for s in decode(f"(u / {panels * split})", counted(self.rest))),
-                f"  const long m0_ = panel * {width}, filters = {self.rows.extent} - m0_ < {width} ? "
-                f"{self.rows.extent} - m0_ : {width};",
-                "  " + local.array("float", "Bp", t.part * inner * width)]
-        space = L * width                                        # sums of a tile: as many rows as a square block has
-        if self.parts > 1:
-            out += ["  " + local.array("float", "sums", xt * yt * space),
-                    f"  for (long z = 0; z < {xt * yt * space}; z++) sums[z] = 0;",
-                    f"  for (long c_ = 0; c_ < {m.depth[0].extent}; c_ += {t.part}) {{",
-                    f"    const long some = {m.depth[0].extent} - c_ < {t.part} ? {m.depth[0].extent} - c_ : {t.part};"]
-        else:
-            out += ["  {", f"    const long c_ = 0, some = {m.depth[0].extent};"]
-        out += ["    " + s for s in self._pack(width, inner)]
-        zero = {v: Ix() for v in [*m.depth, self.x, self.rows, *([self.y] if self.y else [])]}
-        base = self.pixels(zero)
-        sx, sy, sc = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.b.stride(m.depth[0]) or 0
-        where = [f"const long yt = t / {xt}, xt = t % {xt}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};"]
-        sums = f"sums + t * {space}" if self.parts > 1 else "sums"
-        call = f"{self.name}_tile({base} + y0 * {sy}l + x0 * {sx}l + c_ * {sc}l, Bp, {sums}, some);"
-        over = f"for (long t = part * {yt} / {split} * {xt}; t < (part + 1) * {yt} / {split} * {xt}; t++) {{"
-        if self.parts > 1:
-            out += ["    " + s for s in [over, *("  " + s for s in where), f"  {call}", "}"]]
-            out += ["  }", *("  " + s for s in [over, *("  " + s for s in where),
-                                                *("  " + s for s in self._finish(sums)), "}"])]
-        else:
-            out += ["    " + s for s in [over, *("  " + s for s in where),
-                                         f"  float sums[{space}] __attribute__((aligned(64)));", f"  {call}",
-                                         *("  " + s for s in self._finish(sums)), "}"]]
-            out.append("  }")
-        return [*self.before, *out, "}"]
+        t, m = self.tile, self.m
+        width, whole, several = t.nv * self.lanes, m.depth[0].extent, self.parts > 1
+        ys, xs = self.cuts(t.r, t.c)
+        panels, rest = -(-self.rows.extent // width), math.prod(v.extent for v in self.rest)
+        split = 1 if hint(panels * rest) >= 4 or several else min(ys.count, -(-4 // hint(panels * rest)))
+        space = self.lanes * width                               # sums of a tile: as many rows as a square block has
+        sums = f"sums + t * {space}" if several else "sums"
+        sy, sx, sc = self.steps(m.b, self.y, self.x, m.depth[0])
+        call = f"{self.name}_tile({self.pixels()} + y0 * {sy}l + x0 * {sx}l + c_ * {sc}l, Bp, {sums}, some);"
 
-    def _pack(self, width: int, inner: int) -> list[str]:
+        def over(*body: Stmt) -> Stmt:
+            first, last = (f"{part} * {ys.count} / {split} * {xs.count}" for part in ("part", "(part + 1)"))
+            return count("t", last, [f"const long yt = t / {xs.count}, xt = t % {xs.count}, x0 = {xs.first('xt')}, "
+                                     f"y0 = {ys.first('yt')};", *body], first=first)
+        finish, pack = self._finish(sums), self._pack(width, self.depth // whole)
+        if several:
+            size = xs.count * ys.count * space
+            inner: list[Stmt] = [
+                local.array("float", "sums", size), count("z", size, ["sums[z] = 0;"]),
+                count("c_", whole, [f"const long some = {whole} - c_ < {t.part} ? {whole} - c_ : {t.part};", *pack,
+                                    over(call)], t.part), over(*finish)]
+        else:
+            inner = [Scope((f"const long c_ = 0, some = {whole};", *pack,
+                            over(f"float sums[{space}] __attribute__((aligned(64)));", call, *finish)))]
+        return [*self.before, For("u", Ix(), Ix(rest * panels * split), (
+            f"const long panel = u / {split} % {panels}, part = u % {split};",
+            *decode(f"(u / {panels * split})", counted(self.rest)),
+            f"const long m0_ = panel * {width}, left = {self.rows.extent} - m0_;",
+            f"const long filters = left < {width} ? left : {width};",
+            local.array("float", "Bp", t.part * (self.depth // whole) * width), *inner), 1,
+            self.pays.format(PARALLEL) if parallel and may_exceed(rest * panels * split, 1) else "")]
+
+    def _pack(self, width: int, inner: int) -> list[Stmt]:
         """The panel's filters: transposed in registers where the depth is contiguous in memory."""
         m, L = self.m, self.lanes
-        assert m.a.address is not None and m.a.base is not None
-        zero = {v: Ix() for v in [*m.depth, self.rows]}
-        sm = m.a.stride(self.rows) or 0
-        base = self.base(m.a.address, self.reads[m.a.base], zero)
-        strides, dense = [m.a.stride(v) or 0 for v in m.depth], 1
+        sm, *strides = self.steps(m.a, self.rows, *m.depth)
+        dense = 1
         for v, s in reversed(list(zip(m.depth, strides))):
             if v.extent > 1 and s != dense:
                 dense = 0
                 break
             dense *= v.extent
-        out = [f"const float *from = {base} + m0_ * {sm}l + c_ * {strides[0]}l;"]
+        out: list[Stmt] = [f"const float *from = {self.filters()} + m0_ * {sm}l + c_ * {strides[0]}l;"]
         if not dense:
-            names = [v.name for v in m.depth]
-            loops = "".join(f"for (long {v.name} = 0; {v.name} < {'some' if i == 0 else v.extent}; {v.name}++) " for i,
-                            v in enumerate(m.depth))
-            flat = names[0]
-            for v in m.depth[1:]:
-                flat = f"({flat}) * {v.extent} + {v.name}"
-            at = " + ".join(f"{n} * {s}l" for n, s in zip(names, strides))
-            return [*out,
-                    f"{loops}for (long f = 0; f < {width}; f++) Bp[({flat}) * {width} + f] = f < filters ? from[f * "
-                    f"{sm}l + {at}] : 0;"]
+            first, *rest = m.depth
+            at = " + ".join(f"{v.name} * {s}l" for v, s in zip(m.depth, strides))
+            cell = f"Bp[({text(flat(m.depth))}) * {width} + f] = f < filters ? from[f * {sm}l + {at}] : 0;"
+            return [*out, count(first.name, "some", nested(rest, [count("f", width, [cell])]))]
         return [*out, f"const long deep = some * {inner}, whole = filters == {width} ? deep / {L} * {L} : 0;",
-                f"for (long f = 0; f < {width}; f += {L}) for (long k = 0; k < whole; k += {L}) turn_vfloat{L}(Bp + k "
-                f"* {width} + f, {width}, from + f * {sm}l + k, {sm}l);",
-                f"for (long k = whole; k < deep; k++) for (long f = 0; f < {width}; f++) Bp[k * {width} + f] = f < "
-                f"filters ? from[f * {sm}l + k] : 0;"]
+                count("f", width, [count("k", "whole", [
+                    f"turn_vfloat{L}(Bp + k * {width} + f, {width}, from + f * {sm}l + k, {sm}l);"], L)], L),
+                count("k", "deep", [count("f", width, [
+                    f"Bp[k * {width} + f] = f < filters ? from[f * {sm}l + k] : 0;"])], first="whole")]
 
-    def _finish(self, sums: str) -> list[str]:
+    def _finish(self, sums: str) -> list[Stmt]:
         """The kernel's root from the sums of a tile."""
         t, L, m = self.tile, self.lanes, self.m
-        turned = [f"float acc[{t.nv * L * L}] __attribute__((aligned(64)));",
-                  f"for (long j = 0; j < {t.nv}; j++) turn_vfloat{L}(acc + j * {L * L}, {L}, {sums} + j * {L}, "
-                  f"{t.nv * L});"]
-        q = Var("q_", t.r * t.c)
-        x0, y0 = Var("x0", max(self.x.extent, 2)), Var("y0", max(self.y.extent if self.y else 1, 2))
+        height = self.y.extent if self.y else 1
+        q, x0, y0 = Var("q_", t.r * t.c), Var("x0", max(self.x.extent, 2)), Var("y0", max(height, 2))
+        names = {self.x: var(x0) + var(q)}
         if t.r > 1 and self.y is not None:                       # whole lines: pixels are numbered through
-            place = unlinear(var(q) + var(y0) * self.x.extent, [self.y.extent, self.x.extent])
-            names = {self.y: place[0], self.x: place[1]}
-        else:
-            names = {self.x: var(x0) + var(q), **({self.y: var(y0)} if self.y is not None and self.y.extent > 1
-                                                  else {})}
-        outer = Block(None, frozenset([*self.outer, *self.rest, x0, y0]))
-        filters = outer.child([self.rows])
-        last = filters.child([q])
+            names = dict(zip((self.y, self.x), unlinear(var(q) + var(y0) * self.x.extent, [height, self.x.extent])))
+        elif self.y is not None and height > 1:
+            names[self.y] = var(y0)
         at = root_index(self.k, tuple(substitute(i, names) for i in m.dot_index))
-        self.store_root(self.emitter(q), at, last)
-        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.body], L, 1)
-        return [*turned, *outer.lines, *self.filter_loop("filters", filters.body, last.body, body)]
+        turned = f"turn_vfloat{L}(acc + j * {L * L}, {L}, {sums} + j * {L}, {t.nv * L});"
+        return [f"float acc[{t.nv * L * L}] __attribute__((aligned(64)));", count("j", t.nv, [turned]),
+                *self.results(at, [([self.rows], partial(self.filter_loop, "filters"))], q,
+                              f"HYV_LOAD(acc + i_m * {L} + q_)", [*self.outer, *self.rest, x0, y0])]

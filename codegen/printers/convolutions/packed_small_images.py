@@ -94,4 +94,4 @@ class Images(Direct):
                 f"{self.deep * self.width}l;",
                 "      const long rows = i1 - i0, columns = j1 - j0;",
                 f"      const long px0_ = (x * {self.oh} + oy) * {self.ow} + ox, c0_ = {self.first_filter()};",
-                *("      " + s for s in self.choice()), "    }", "  }"]
+                *self.choice(), "    }", "  }"]

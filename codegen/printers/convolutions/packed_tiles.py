@@ -123,7 +123,7 @@ class Tiles(Words):
         """A loop that threads share where that pays, each with its shapes of tiles."""
         if not self.parallel:
             return ["HYT_CONFIGURE(shape);", *loop, "HYT_RELEASE();"]
-        return [self.threads(TEAM), "{", "  HYT_CONFIGURE(shape);", "  " + OF_TEAM, *("  " + s for s in loop),
+        return [self.threads(TEAM), "{", "  HYT_CONFIGURE(shape);", "  " + OF_TEAM, *loop,
                 "  HYT_RELEASE();", "}"]
 
     # ---- which part

@@ -205,9 +205,9 @@ class Winograd(Packed):
                 f"        s[a] = {inside}{self.inside()} ? {self.x} + ((b * "
                 f"{self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
                 f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
-                *("    " + s for s in self._runs()),
+                *self._runs(),
                 *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
-                *("      " + s for s in self._panel(place, longest)), "    }", "  }"]
+                *self._panel(place, longest), "    }", "  }"]
 
     def _first(self, tile: str, dilate: int) -> str:
         """The first line or column of a tile; with a dilation, of one of those that lie between each other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Mapping, Sequence, TypeVar
+from typing import Iterable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull
 from hybrid.ir.index import Ix, Val, Var, linear, var, variables
 from hybrid.ir.size import fixed
+from hybrid.ir.stmt import For, Stmt
 
+from hybrid.codegen.block import Level, level, loop, within_levels
 from hybrid.codegen.dialect import C
-from hybrid.codegen.emit import Block, Emitter, loop_nest
-from hybrid.codegen.lanes import Refused, lane_loop
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.lanes import Refused, iterations
 from hybrid.codegen.vector import VectorEmitter
 
 T = TypeVar("T")
@@ -88,52 +90,43 @@ def image(node: Node, at: Index, outer: frozenset[Var]) -> Image:
     return Image(node, tuple(a for a in range(first, node.ndim) if fixed(node.shape[a]) or not apart(a)), at)
 
 
-def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var],
-         pragma: str = "") -> tuple[list[str], list[str]]:
+def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: Iterable[Var],
+         pragma: str = "") -> tuple[list[Stmt], list[Stmt]]:
     """Statements that write the border once, and those that write the inside for one position of the outer loops."""
-    n = img.node
-    border: list[str] = []
-    source, lo = n, (0,) * n.ndim
+    n, source, lo = img.node, img.node, (0,) * img.node.ndim
+    border: list[Stmt] = []
     if n.prim == "pad" and n not in reads:                   # else its border lies in memory with it
         source, lo = n.args[0], n.attrs["lo"]
         value = C.literal(n.attrs["value"], n.dtype)
-        border = loop_nest([Var("z", max(math.prod(img.shape), 1))], [f"{name}[z] = {value};"], "#pragma omp simd")
+        border = [loop(Var("z", max(math.prod(img.shape), 1)), [f"{name}[z] = {value};"], "#pragma omp simd")]
     loops = [Var(f"f{a}", d) for a, d in enumerate(source.shape) if a in img.kept]
     inner = iter(loops)
     idx = tuple(var(next(inner)) if a in img.kept else i for a, i in enumerate(img.at))
-    try:
-        return border, _fill(img, name, reads, width, outer, loops, idx, lo, pragma, True)
-    except Refused:
-        return border, _fill(img, name, reads, width, outer, loops, idx, lo, pragma, False)
+    to = tuple(i + p for i, p in zip(img.own(idx), img.own(lo)))
+    return border, write(source, idx, loops, name, img.shape, to, reads, width, outer, pragma)
 
 
-def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var], loops: list[Var],
-          idx: Index, lo: tuple[int, ...],
-          pragma: str, vectors: bool) -> list[str]:
-    source = img.node.args[0] if img.node.prim == "pad" and img.node not in reads else img.node
-    last = loops[-1] if loops else None
-    vectors = vectors and last is not None and img.node.dtype == np.float32 and width >= 4 and (last.extent >= width
-            or width == 16)
-    e: Emitter = VectorEmitter(C, dict(reads), width=width, lanes={last},
-                               count=5000) if vectors and last else Emitter(C, dict(reads), count=5000)
-    top = Block(None, frozenset(outer))
-    blocks = [top]
-    for v in loops:
-        blocks.append(blocks[-1].child([v]))
-    value = e.value(source, idx, blocks[-1])
-    shape = img.shape
-    target = tuple(i + p for i, p in zip(img.own(idx), img.own(lo)))
-    # stands for the working memory: a store needs shape and dtype
-    cell = ir_input(0, shape, img.node.dtype)
-    blocks[-1].body.append(e.store(name, cell, target, value))
-    body = blocks[-1].lines
-    for depth in reversed(range(len(loops))):
-        v = loops[depth]
-        if depth == len(loops) - 1 and vectors:
-            body = lane_loop(v, body, width, 1)
-        else:
-            simd = (["#pragma omp simd"] if depth == len(loops) - 1 and v.extent >= 4
-                    and not any("for (" in s for s in body) else [])
-            body = [*([pragma] if pragma and depth == 0 else simd), *loop_nest([v], body)]
-        body = [*blocks[depth].lines, *body]
-    return body
+def write(source: Node, idx: Index, loops: Sequence[Var], name: str, shape: tuple[int, ...], to: Index,
+          reads: Mapping[Node, str], width: int, outer: Iterable[Var], pragma: str = "") -> list[Stmt]:
+    """Loops that write a value at an index to working memory of a shape, as vectors where they can be. outer: the loops
+    around them; pragma: of the first one."""
+    cell = ir_input(0, shape, source.dtype)                  # stands for the memory: a store needs shape and dtype
+
+    def made(e: Emitter, last: Sequence[Level]) -> list[Stmt]:
+        levels = [level(v, "" if i else pragma) for i, v in enumerate(loops[:len(loops) - len(last)])]
+        return within_levels(outer, [*levels, *last],
+                             lambda block: block.body.append(e.store(name, cell, to, e.value(source, idx, block))))
+    if not loops:
+        return made(Emitter(C, dict(reads), count=5000), [])
+    v = loops[-1]
+    if source.dtype == np.float32 and width >= 4 and (v.extent >= width or width == 16):
+        try:
+            return made(VectorEmitter(C, dict(reads), width=width, lanes={v}, count=5000),
+                        [([v], lambda body: iterations(v, body, width, 1))])
+        except Refused:
+            pass
+
+    def plain(body: list[Stmt]) -> list[Stmt]:
+        simd = "#pragma omp simd" if v.extent >= 4 and not any(isinstance(s, For) for s in body) else ""
+        return [loop(v, body, pragma if pragma and len(loops) == 1 else simd)]
+    return made(Emitter(C, dict(reads), count=5000), [([v], plain)])

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, Sequence
+from functools import partial
+from itertools import product, takewhile
+from typing import Any
 
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint, may_exceed, same
-from hybrid.ir.rewriting import expressions, parts, used
-from hybrid.ir.stmt import Let, Op, Scope, Stmt, lines
+from hybrid.ir.parse import used_words
+from hybrid.ir.rewriting import expressions, parts
+from hybrid.ir.stmt import For, Let, Op, Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program import local
@@ -24,11 +26,11 @@ from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode
 from hybrid.codegen.dialect import OF_TEAM, PARALLEL, TEAM
-from hybrid.codegen.block import Block, nested
+from hybrid.codegen.block import Level, loop, nested
 from hybrid.codegen.loops import Printed
-from hybrid.codegen.nest import Cut, Sums, function
-from hybrid.codegen.printers.products.operand import Matmul, matmul, root_index
-from hybrid.codegen.lanes import Refused, lane_loop
+from hybrid.codegen.nest import Cut, Sums, count, function
+from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
+from hybrid.codegen.lanes import Refused
 
 OWN_IMAGE = 1 << 18            # bytes of an image that each thread has for itself
 UNROLL = 32                     # depth up to which a filter is written out
@@ -50,7 +52,7 @@ class Direct(Anchored):
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
         self.tile: Any = None
-        self.before: list[str] = []
+        self.before: list[Stmt] = []
 
     def print(self) -> Printed:
         """The kernel; Refused where it is not of this form."""
@@ -163,7 +165,7 @@ class Direct(Anchored):
     def micro(self) -> Stmt:
         """The tile: sums of all its pixels, for its filters, into ``to``."""
         m, L = self.m, self.lanes
-        sa, sb = [m.a.stride(v) or 0 for v in m.depth], [m.b.stride(v) or 0 for v in m.depth]
+        sa, sb = (self.steps(o, *m.depth) for o in (m.a, m.b))
         if self.straight:
             at = [[sum(i * s for i, s in zip(place, strides)) for strides in (sa, sb)]
                   for place in product(*(range(v.extent) for v in m.depth))]
@@ -180,7 +182,7 @@ class Direct(Anchored):
     def _sums(self, a: str, b: str) -> Sums:
         """The sums of filters at an address and pixels at another."""
         t, L = self.tile, self.lanes
-        lines, sm = (self.m.b.stride(self.y) or 0) if self.y else 0, self.m.a.stride(self.rows) or 0
+        (lines,), (sm,) = self.steps(self.m.b, self.y), self.steps(self.m.a, self.rows)
 
         def pixels(line: int, j: int) -> str:
             at = f"{b} + {line * lines + j * L * self.step}"
@@ -190,117 +192,101 @@ class Direct(Anchored):
         return Sums([f"HYV_B(*({a} + {i * sm}))" for i in range(t.mr)],
                     [pixels(line, j) for line in range(t.r) for j in range(t.nv)])
 
-    def body(self) -> list[str]:
-        count = math.prod(v.extent for v in self.outer)
-        work = count * math.prod(v.extent
-                                 for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y
-                else 1) * self.depth
+    def body(self) -> list[Stmt]:
+        count, rest, y = (math.prod(v.extent for v in vs) for vs in (self.outer, self.rest, [self.y] if self.y else []))
+        work = count * rest * self.rows.extent * self.x.extent * y * self.depth
         self.pays = where_it_pays("{}", work, hint(work), PARALLEL_WORK)      # of a pragma: itself, when it pays
-        parallel = bool(self.pays)
+        parallel, several = bool(self.pays), may_exceed(count, 1)
         # each thread its own images
-        own = parallel and may_exceed(count, 1) and (self.image is None or self.image.nbytes <= OWN_IMAGE)
-        head = [self.head()]
-        loop, before = self._outer_loops(own)
-        filled: list[str] = []
+        own = parallel and several and (self.image is None or self.image.nbytes <= OWN_IMAGE)
+        before: list[Stmt] = []
+        filled: list[Stmt] = []
         if self.image is not None:
-            border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
-                                        self.pays.format(PARALLEL) if parallel and not own else "")
-            before, filled = self._memory(before, border), inside
-        inner = self.tiles(parallel and not own)
-        body = [*before, *loop, *("  " + s for s in [*filled, *inner])]
-        return [*head, *("  " + s for s in body), *["  }"] * self.closing, "}"]
+            border, filled = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
+                                                 self.pays.format(PARALLEL) if parallel and not own else "")
+            before = [self._memory(own or several and self.image.nbytes <= OWN_IMAGE), *border]
+        inner = [*filled, *self.tiles(parallel and not own)]
+        if several:
+            inner = [For("g", Ix(), Ix(count), (*decode("g", counted(self.outer)), *inner), 1, OF_TEAM if own else "")]
+        body = [*before, *inner]
+        return [self.head(), *([self.pays.format(TEAM), Scope(tuple(body))] if own else body), "}"]
 
-    def _outer_loops(self, parallel: bool) -> tuple[list[str], list[str]]:
-        """The loop over images and groups, and what stands before it."""
-        self.closing = 0
-        count = math.prod(v.extent for v in self.outer)
-        if not may_exceed(count, 1):
-            return [], []
-        self.closing = 1
-        out = [f"for (long g = 0; g < {count}; g++) {{",
-               *("  " + s for s in decode("g", counted(self.outer)))]
-        if parallel:
-            self.closing = 2
-            return [OF_TEAM, *out], [self.pays.format(TEAM), "{"]
-        return out, []
-
-    def _memory(self, before: list[str], border: list[str]) -> list[str]:
+    def _memory(self, own: bool) -> str:
         """Where the image is: a thread's own, where it is small and there are several, else in working memory."""
         assert self.image is not None
         size = self.image.nbytes
-        if before or may_exceed(math.prod(v.extent for v in self.outer), 1) and size <= OWN_IMAGE:
-            return [*before, local.array("float", "image", size // 4), *border]
+        if own:
+            return local.array("float", "image", size // 4)
         at, self.scratch = self.scratch, self.scratch + size
-        return [*before, f"float *image = (float *)((char *)scratch + {at});", *border]
+        return f"float *image = (float *)((char *)scratch + {at});"
 
-    def base(self, address: Ix, base: str, names: dict[Var, Ix]) -> str:
-        return f"({base} + ({text(substitute(address, names))}))"
-
-    def pixels(self, zero: dict[Var, Ix]) -> str:
+    def pixels(self) -> str:
         """Address of the first pixel of an image."""
-        img, m = self.image, self.m
-        assert m.b.address is not None and m.b.base is not None
-        return self.base(img.address, "image",
-                         zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
+        address, base = self.m.b.address, "image"
+        if self.image is not None:
+            address = self.image.address
+        elif self.m.b.base is not None:
+            base = self.reads[self.m.b.base]
+        assert address is not None
+        zero = {v: Ix() for v in (*self.m.depth, self.x, self.rows, *([self.y] if self.y else []))}
+        return f"({base} + ({text(substitute(address, zero))}))"
 
-    def tiles(self, parallel: bool) -> list[str]:
+    def filters(self) -> str:
+        """Address of the first filter."""
+        a = self.m.a
+        assert a.address is not None and a.base is not None
+        zero = {v: Ix() for v in (*self.m.depth, self.rows)}
+        return f"({self.reads[a.base]} + ({text(substitute(a.address, zero))}))"
+
+    def steps(self, o: Operand, *loops: Var | None) -> list[int]:
+        """Elements of an operand from iteration to iteration of some loops."""
+        return [(o.stride(v) or 0) if v is not None else 0 for v in loops]
+
+    def cuts(self, r: int, c: int) -> tuple[Cut, Cut]:
+        """Lines and columns of pixels, in tiles."""
+        return Cut.overlapping(self.y.extent if self.y else 1, r), Cut.overlapping(self.x.extent, c)
+
+    def tiles(self, parallel: bool) -> list[Stmt]:
         """All tiles of an image."""
-        m, t, L = self.m, self.tile, self.lanes
-        rows, xs = Cut.overlapping(self.rows.extent, t.mr), Cut.overlapping(self.x.extent, t.c)
-        ys = Cut.overlapping(self.y.extent if self.y else 1, t.r)
-        assert m.a.address is not None and m.b.address is not None and m.a.base is not None and m.b.base is not None
-        zero = {v: Ix() for v in [*m.depth, self.x, self.rows, *([self.y] if self.y else [])]}
-        a = self.base(m.a.address, self.reads[m.a.base], zero)
-        b = self.pixels(zero)
-        sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
+        t, (ys, xs) = self.tile, self.cuts(self.tile.r, self.tile.c)
+        rows = Cut.overlapping(self.rows.extent, t.mr)
+        (sy, sx), (sm,) = self.steps(self.m.b, self.y, self.x), self.steps(self.m.a, self.rows)
         each = rows.count * xs.count * ys.count
-        count = math.prod(v.extent for v in self.rest) * each
-        out = [self.pays.format(PARALLEL)] if parallel and may_exceed(count, 1) else []
-        out += [f"for (long u = 0; u < {count}; u++) {{",
-                f"  const long rt = u % {rows.count}, xt = u / {rows.count} % {xs.count}, yt = u / "
-                f"{rows.count * xs.count} % {ys.count};",
-                *(f"  {s}" for s in decode(f"(u / {each})", counted(self.rest))),
-                f"  const long m0_ = {rows.first('rt')}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};",
-                f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
-                f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
+        total = math.prod(v.extent for v in self.rest) * each
         epilogue = self._epilogue()
-        return [*self.before, *out, *("  " + s for s in epilogue), "}"]
+        return [*self.before, For("u", Ix(), Ix(total), (
+            f"const long rt = u % {rows.count}, xt = u / {rows.count} % {xs.count};",
+            f"const long yt = u / {rows.count * xs.count} % {ys.count};",
+            *decode(f"(u / {each})", counted(self.rest)),
+            f"const long m0_ = {rows.first('rt')}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};",
+            f"float acc[{t.mr * t.r * t.nv * self.lanes}] __attribute__((aligned(64)));",
+            f"{self.name}_tile({self.filters()} + m0_ * {sm}l, {self.pixels()} + y0 * {sy}l + x0 * {sx}l, acc);",
+            *epilogue), 1, self.pays.format(PARALLEL) if parallel and may_exceed(total, 1) else "")]
 
-    def _epilogue(self) -> list[str]:
+    def _epilogue(self) -> list[Stmt]:
         """The kernel's root from the sums of a tile."""
-        t, L, m = self.tile, self.lanes, self.m
-        q, x0, ym = Var("q_", t.c), Var("x0", max(self.x.extent, 2)), self.y
-        blocks = [Block(None, frozenset([*self.outer, *self.rest, x0]))]
-        for v in (self.rows, ym, q):
-            blocks.append(blocks[-1].child([v] if v else []))
-        outer, of_filter, of_line, last = blocks
-        at = root_index(self.k, tuple(substitute(i, {self.x: var(x0) + var(q)}) for i in m.dot_index))
-        self.store_root(self.emitter(q), at, last)
-        where = f"acc + (i_m * {t.r} + {'i_y' if ym else '0'}) * {t.nv * L} + q_"
-        body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.body], L, 1)
-        head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
-        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *of_line.lines, *body]),
-                "}"] if ym else [*of_line.lines, *body]
-        body = self.filter_loop(str(t.mr), of_filter.body, [*of_line.body, *last.body], body)
-        return [*outer.lines, *body]
+        t, q, x0, y = self.tile, Var("q_", self.tile.c), Var("x0", max(self.x.extent, 2)), self.y
+        at = root_index(self.k, tuple(substitute(i, {self.x: var(x0) + var(q)}) for i in self.m.dot_index))
+        where = f"acc + (i_m * {t.r} + {'i_y' if y else '0'}) * {t.nv * self.lanes} + q_"
 
-    def filter_loop(self, count: str, of_filter: Sequence[Stmt], inner: Sequence[Stmt], body: list[str]) -> list[str]:
-        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles.
+        def lines(body: list[Stmt]) -> list[Stmt]:
+            line = [f"const long {y.name} = y0 + i_y;"] if y and y.extent > 1 else []
+            return [count("i_y", t.r, [*line, *body])] if y else body
+        levels: list[Level] = [([self.rows], partial(self.filter_loop, str(t.mr))), ([y] if y else [], lines)]
+        return self.results(at, levels, q, f"HYV_LOAD({where})", [*self.outer, *self.rest, x0])
 
-        of_filter: statements of a filter; inner: those of its pixels, whose text is in ``body``."""
-        name = self.rows.name
-        head = [f"const long {name} = m0_ + i_m;"] if self.rows.extent > 1 else []
+    def filter_loop(self, last: str, body: list[Stmt]) -> list[Stmt]:
+        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles."""
+        v, of_filter = self.rows, list(takewhile(lambda s: not isinstance(s, (For, Scope)), body))
+        inner = body[len(of_filter):]
         made = [s.name for s in of_filter if isinstance(s, Let) and s.type == "float"]
-        written = lines(of_filter)
-        if any(map(_costly, of_filter)) and len(made) == len(of_filter) and not self.rest and self.rows.extent > 1:
-            read = set().union(*map(used, inner))
-            kept = [n for n in made if n in read]
-            self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in kept)};",
-                           f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{",
-                           *("  " + s for s in written),
-                           *(f"  {n}_of[{name}] = {n};" for n in kept), "}"]
-            written = [f"const float {n} = {n}_of[{name}];" for n in kept]
-        return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *written, *body]), "}"]
+        if any(map(_costly, of_filter)) and len(made) == len(of_filter) and not self.rest and v.extent > 1:
+            kept = [n for n in made if n in used_words(inner)]
+            self.before = [f"float {', '.join(f'{n}_of[{v.extent}]' for n in kept)};",
+                           loop(v, [*of_filter, *(f"{n}_of[{v.name}] = {n};" for n in kept)])]
+            of_filter = [f"const float {n} = {n}_of[{v.name}];" for n in kept]
+        head = [f"const long {v.name} = m0_ + i_m;"] if v.extent > 1 else []
+        return [count("i_m", last, [*head, *of_filter, *inner])]
 
 
 def _constant(step: int | None) -> bool:

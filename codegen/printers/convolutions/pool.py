@@ -12,19 +12,21 @@ from hybrid.ir.access import ELEMENTWISE
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, may_exceed
+from hybrid.ir.stmt import For, Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
-from hybrid.codegen.nest import Cut
+from hybrid.codegen.block import Level, nested
+from hybrid.codegen.nest import Cut, count
 from hybrid.codegen.schedule.tiling import Target, counted, decode
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
-from hybrid.codegen.emit import Block, identity
+from hybrid.codegen.emit import identity
 from hybrid.codegen.lane_reductions import vector_step
-from hybrid.codegen.loops import PARALLEL_WORK, Printed, signature, work_of
-from hybrid.codegen.lanes import F32, Refused, lane_loop
+from hybrid.codegen.loops import PARALLEL_WORK, Printed, function, work_of
+from hybrid.codegen.lanes import F32, Refused
 from hybrid.codegen.vector import VectorEmitter
 
 TAPS = 32                       # elements of a window up to which it is written out
@@ -82,36 +84,27 @@ class _Pool(Anchored):
 
     def print(self) -> Printed:
         """The kernel."""
-        count = math.prod(v.extent for v in self.outer)
-        border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer))
-        body = [OF_TEAM, f"for (long g = 0; g < {count}; g++) {{",
-                *("  " + s for s in decode("g", counted(self.outer))),
-                *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
+        images = math.prod(v.extent for v in self.outer)
+        border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, self.outer)
         own = local.array("float", "image", self.image.nbytes // 4)
+        loop = For("g", Ix(), Ix(images), (*decode("g", counted(self.outer)), *inside, *self._lines()), 1, OF_TEAM)
         work = math.prod(v.extent for v in (*self.loops, *self.taps))
-        team = where_it_pays(TEAM, work, work_of(self.k), PARALLEL_WORK) if may_exceed(count, 1) else ""
-        lines = [team or ONE, "{", *("  " + s for s in [own, *border, *body]), "}"]
-        source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in lines), "}"])
-        return Printed(self.name, source, self.args, self.k.kind, vectors=True)
+        team = where_it_pays(TEAM, work, work_of(self.k), PARALLEL_WORK) if may_exceed(images, 1) else ""
+        return Printed(self.name, function(self.name, self.args, 1, [team or ONE, Scope((own, *border, loop))]),
+                       self.args, self.k.kind, vectors=True)
 
-    def _lines(self) -> list[str]:
+    def _lines(self) -> list[Stmt]:
         """All lines of an image's results."""
         x = self.loops[-1]
-        c = min(x.extent, self.lanes)
-        q = Var("q_", c)
-        first = Var("x0", max(x.extent, 2))
-        outer = Block(None, frozenset(self.outer) | {first})
-        line = outer.child([v for v in self.inner if v is not x])
-        last = line.child([q])
+        q, first = Var("q_", min(x.extent, self.lanes)), Var("x0", max(x.extent, 2))
+        tiles = Cut.overlapping(x.extent, q.extent)
+
+        def along(body: list[Stmt]) -> list[Stmt]:
+            return [count("xt", tiles.count, [f"const long x0 = {tiles.first('xt')};", *self._sum(first), *body])]
+        lines = [v for v in self.inner if v is not x]
+        levels: list[Level] = [(lines, lambda body: nested(lines, body)), ([], along)]
         place = tuple(substitute(var(v), {x: var(first) + var(q)}) for v in self.loops)
-        self.store_root(self.emitter(q), place, last)
-        body = [*self._sum(first), *lane_loop(q, ["const hy_v sum@ = acc;", *last.body], self.lanes, 1)]
-        tiles = Cut.overlapping(x.extent, c)
-        body = [*line.lines, f"for (long xt = 0; xt < {tiles.count}; xt++) {{",
-                f"  const long x0 = {tiles.first('xt')};", *("  " + s for s in body), "}"]
-        for v in self.inner[:-1]:
-            body = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{", *("  " + s for s in body), "}"]
-        return [*outer.lines, *body]
+        return self.results(place, levels, q, "acc", [*self.outer, first])
 
     def _sum(self, first: Var) -> list[str]:
         """The reduced windows of one vector of results."""

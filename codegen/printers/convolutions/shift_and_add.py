@@ -10,19 +10,18 @@ import math
 from dataclasses import dataclass
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
 from hybrid.ir.size import hint, may_exceed
-from hybrid.ir.stmt import Scope, Stmt
+from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
-from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.dialect import PARALLEL
+from . import padded_operand
 from .pixels_in_lanes import OWN_IMAGE, Direct
-from hybrid.codegen.block import Block, loop_nest, nested
-from hybrid.codegen.emit import Emitter
-from hybrid.codegen.nest import Sums, function
+from hybrid.codegen.block import level, nested
+from hybrid.codegen.nest import Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
-from hybrid.codegen.lanes import Refused, lane_loop
-from hybrid.codegen.vector import VectorEmitter
+from hybrid.codegen.lanes import Refused
 
 
 @dataclass
@@ -158,67 +157,38 @@ class Spread(Direct):
         return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel  # type: ignore[misc]  # noqa: E501
                 for v in self.channels]
 
-    def _pixels(self) -> tuple[list[str], str]:
+    def _pixels(self) -> tuple[list[Stmt], str]:
         """Statements that put the image's pixels together, and where they are."""
-        at = self._in_place()
+        at, (sy, sx) = self._in_place(), (Var(f"s{n}", self.spatial[n].source) for n in "yx")
         if at is not None:
-            gone = {*self.channels, *(Var(f"s{n}", self.spatial[n].source) for n in "yx")}
-            base = Ix(at.const, tuple((v, c) for v, c in at.terms if v not in gone))
+            base = Ix(at.const, tuple((v, c) for v, c in at.terms if v not in {*self.channels, sy, sx}))
             return [], f"({self.reads[self.source]} + {text(base)})"
-        sizes, depth = [self.spatial[n].source for n in "yx"], math.prod(v.extent for v in self.channels)
-        out = [local.array("float", "panel", depth * self.panel)]
-        if math.prod(sizes) < self.panel:
-            out.append(f"for (long c = 0; c < {depth}; c++) for (long z = {math.prod(sizes)}; z < {self.panel}; z++) "
-                       f"panel[c * {self.panel} + z] = 0;")
-        sy, sx = (Var(f"s{n}", d) for n, d in zip("yx", sizes))
-        to = f"panel + {text(flat(self.channels) * self.panel + var(sy) * sizes[1] + var(sx))}"
-        try:
-            e: Emitter = VectorEmitter(C, self.reads, count=5000, width=self.lanes, lanes={sx})
-            if sx.extent < 4:
-                raise Refused("short lines")
-            blocks, value = self._read(e, sy, sx)
-            blocks[-1].body.append(f"HYV_STORE@({to}, {e.floats(value)});")            # type: ignore[attr-defined]
-            body = lane_loop(sx, blocks[-1].lines, self.lanes, 1)
-        except Refused:
-            e = Emitter(C, self.reads, count=5000)
-            blocks, value = self._read(e, sy, sx)
-            blocks[-1].body.append(f"*({to}) = {value};")
-            body = loop_nest([sx], blocks[-1].lines)
-        loops = [*self.channels, sy]
-        for depth_, v in reversed(list(enumerate(loops))):
-            body = [*blocks[depth_].lines, *loop_nest([v],
-                                                      [*(blocks[depth_ + 1].lines if depth_ == len(loops) - 1 else []),
-                                                       *body])]
-        return [*out, *body], "panel"
+        size, depth = sy.extent * sx.extent, math.prod(v.extent for v in self.channels)
+        zero = count("c", depth, [count("z", self.panel, [f"panel[c * {self.panel} + z] = 0;"], first=size)])
+        fill = padded_operand.write(
+            self.source, tuple(self.at), [*self.channels, sy, sx], "panel",
+            (*(v.extent for v in self.channels), self.panel), (*map(var, self.channels), var(sy) * sx.extent + var(sx)),
+            self.reads, self.lanes, self.around)
+        panel = local.array("float", "panel", depth * self.panel)
+        return [panel, *([zero] if size < self.panel else []), *fill], "panel"
 
-    def _read(self, e: Emitter, sy: Var, sx: Var) -> tuple[list[Block], str]:
-        blocks = [Block(None, frozenset(self.around))]
-        for v in (*self.channels, sy, sx):
-            blocks.append(blocks[-1].child([v]))
-        return blocks, e.value(self.source, tuple(self.at), blocks[-1])
-
-    def body(self) -> list[str]:
+    def body(self) -> list[Stmt]:
         """The loop over images, and within it filters, lines of the kernel, tiles of pixels."""
         t, x, y, rows = self.tile, self.spatial["x"], self.spatial["y"], self.rows.extent
-        count = math.prod(v.extent for v in self.around)
-        work = count * rows * x.taps * y.taps * x.source * y.source * math.prod(v.extent for v in self.channels)
+        images = math.prod(v.extent for v in self.around)
+        work = images * rows * x.taps * y.taps * x.source * y.source * math.prod(v.extent for v in self.channels)
         size = rows * y.results * self.line
         fill, pixels = self._pixels()
-        assert self.m.a.address is not None and self.m.a.base is not None
-        weights = self.base(self.m.a.address, self.reads[self.m.a.base], {v: Ix() for v in [*self.m.depth, self.rows]})
-        inner = [local.array("float", "sums", size), f"for (long z = 0; z < {size}; z++) sums[z] = 0;", *fill,
-                 f"for (long mb = 0; mb < {rows}; mb += {t.group}) for (long i = 0; i < {y.taps}; i++) {{",
-                 "  " + local.array("float", "acc", x.taps * t.group * self.panel),
-                 f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * "
-                 f"{self._stride(y.tap)}l;",
-                 f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, "
-                 f"acc + t);",
-                 *("  " + s for s in self._add()), "}", *self._root()]
-        pragma = where_it_pays(PARALLEL, work, hint(work), PARALLEL_WORK)
-        parallel = ["  " + pragma] if pragma and may_exceed(count, 1) else []
-        head = [self.head(), *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
-        return [*head, *("    " + s for s in [*decode("g", counted(self.around)), *inner]), "  }",
-                "}"]
+        taps: list[Stmt] = [
+                local.array("float", "acc", x.taps * t.group * self.panel),
+                f"const float *A = {self.filters()} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * "
+                f"{self._stride(y.tap)}l;",
+                count("t", self.panel, [f"{self.name}_tile(A, {pixels} + t, acc + t);"], t.nv * self.lanes),
+                *self._add()]
+        inner = [local.array("float", "sums", size), count("z", size, ["sums[z] = 0;"]), *fill,
+                 count("mb", rows, [count("i", y.taps, taps)], t.group), *self._root()]
+        pragma = where_it_pays(PARALLEL, work, hint(work), PARALLEL_WORK) if may_exceed(images, 1) else ""
+        return [self.head(), For("g", Ix(), Ix(images), (*decode("g", counted(self.around)), *inner), 1, pragma), "}"]
 
     def _add(self) -> list[str]:
         """The tile's sums, moved, added to the lines of the result."""
@@ -240,18 +210,10 @@ class Spread(Direct):
                 out.append(f"  {{ hy_v v = HYV_LOAD(to + {at}); {' '.join(parts)} HYV_STORE(to + {at}, v); }}")
         return [*out, "}"]
 
-    def _root(self) -> list[str]:
+    def _root(self) -> list[Stmt]:
         """The kernel's root from the whole sums."""
         x, y = self.spatial["x"].out, self.spatial["y"].out
         assert x is not None
-        blocks = [Block(None, frozenset(self.around))]
-        for v in (self.rows, y, x):
-            blocks.append(blocks[-1].child([v] if v else []))
-        at = root_index(self.k, self.m.dot_index)
-        self.store_root(self.emitter(x), at, blocks[-1])
         line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
-        body = [*blocks[2].lines,
-                *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});",
-                               *blocks[-1].body], self.lanes, 1)]
-        body = [*blocks[1].lines, *(loop_nest([y], body) if y else body)]
-        return [*blocks[0].lines, *loop_nest([self.rows], body)]
+        return self.results(root_index(self.k, self.m.dot_index), [level(self.rows), level(y)], x,
+                            f"HYV_LOAD(sums + ({line}) * {self.line} + {x.name})", self.around)

@@ -9,19 +9,21 @@ import math
 from dataclasses import dataclass
 
 from hybrid.ir import Node
+from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
-from hybrid.ir.stmt import Scope, Stmt
+from hybrid.ir.stmt import For, Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.block import level, nested, within_levels
+from hybrid.codegen.emit import Emitter
 from hybrid.codegen.loops import Printed
-from hybrid.codegen.nest import Cut, Sums, function, within
+from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
 
@@ -262,88 +264,75 @@ class Correlation(Anchored):
         self.scratch = self.count * self.tile * self.lanes * 4 + self.dot.size * 4
         return self.printed([self.micro(), *self.body()], "contraction")
 
-    def body(self) -> list[str]:
+    def body(self) -> list[Stmt]:
         """Blocks of images, tiles; then all sums of lanes; then the root."""
-        m, y, L = self.m, self.y, self.lanes
-        n = self.pictures[-1] if self.pictures else None
-        outer = self.pictures[:-1]
-        groups = math.prod(v.extent for v in outer)
-        blocks = -(-(n.extent if n else 1) // self.block)
-        work = self.dot.size * self.vectors * L * y.pixels * math.prod(v.extent for v in self.pictures)
+        n, tile, outer = self.pictures[-1] if self.pictures else None, self.tile * self.lanes, self.pictures[:-1]
+        images = n.extent if n else 1
+        blocks, groups = -(-images // self.block), math.prod(v.extent for v in outer)
+        work = self.dot.size * self.vectors * self.lanes * self.y.pixels * math.prod(v.extent for v in self.pictures)
         tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count
         team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
-        keep = {*self.around, *outer}
+        block: list[Stmt] = [
+            f"const long first = block % {blocks} * {self.block}, pictures = {images} - first < {self.block} ? "
+            f"{images} - first : {self.block};", *decode(f"(block / {blocks})", counted(outer)), OF_TEAM,
+            count("t", tiles, self._tile(n, {*self.around, *outer}))]
+        return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
+                count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
+                count("block", groups * blocks, block), *self._joined(), *self._root(), "}"]
+
+    def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
+        """Tile ``t`` of rows, for all channels and places of the kernel. keep: the loops around it."""
+        m, y, steps = self.m, self.y, self._steps
         assert m.a.address is not None and m.a.base is not None
         a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
         line = self.picture.shape[-1] if y.pixel is not None else 0
-        tile = self.tile * L
-        inner = [f"const long c = {self.channel_tiles.first('ct')};"]
+        inner: list[Stmt] = [f"const long c = {self.channel_tiles.first('ct')};"]
         for tap in range(y.taps):
-            first, last = y.range(tap)
-            move = (tap * y.dilation - y.border) * line
+            first, last = map(str, y.range(tap))
             if self.height < y.pixels:
-                first = f"low > {first} ? low : {first}"  # type: ignore[assignment]
-                last = f"high < {last} ? high : {last}"  # type: ignore[assignment]
-            to = f"sums + ((t * {self.channel_tiles.count} + ct) * {y.taps} + {tap}) * {tile}l"
-            at = f"c * {literal(self._steps(self.place, self.channel))} + ({move}l)"
+                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
+            to = f"sums + ((t * {self.channel_tiles.count} + ct) * {y.taps} + {tap}) * {self.tile * self.lanes}l"
+            at = f"c * {literal(steps(self.place, self.channel))} + ({(tap * y.dilation - y.border) * line}l)"
             inner.append(f"{self.name}_tile(pa, pb + {at}, {to}, pictures, {first}, {last}{more_passed()});")
-        channels = [f"for (long ct = 0; ct < {self.channel_tiles.count}; ct++) {{", *("  " + s for s in inner), "}"]
+        channels: Stmt = count("ct", self.channel_tiles.count, inner)
         if self.height < y.pixels:
-            channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
-                        f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
-        body = [OF_TEAM, f"for (long t = 0; t < {tiles}; t++) {{",
-                f"  const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-                *("  " + s for s in decode(f"(t / {self.row_tiles.count})", counted(self.around))),
-                f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
-                f"{literal(self._steps(m.a.address, self.row))} + first * {literal(self._steps(m.a.address, n))};",
-                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * "
-                f"{literal(self._steps(self.place, n))};",
-                *("  " + s for s in channels), "}"]
-        head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
-                f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
-                *decode(f"(block / {blocks})", counted(outer))]
-        return [self.head(),
-                f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
-                f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
-                f"  {team or ONE}",
-                f"  for (long block = 0; block < {groups * blocks}; block++) {{",
-                *("    " + s for s in [*head, *body]), "  }",
-                *("  " + s for s in [*self._joined(), *self._root()]), "}"]
+            channels = count("low", y.pixels, [f"const long high = low + {self.height};", channels], self.height)
+        return [f"const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
+                *decode(f"(t / {self.row_tiles.count})", counted(self.around)),
+                f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * {literal(steps(m.a.address, self.row))}"
+                f" + first * {literal(steps(m.a.address, n))};",
+                f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * "
+                f"{literal(steps(self.place, n))};",
+                channels]
 
-    def _joined(self) -> list[str]:
+    def _joined(self) -> list[Stmt]:
         """The lanes of all sums added up, into the contraction's own order."""
         y, x, r, c = self.y, self.x, self.row, self.channel
         loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
                  Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
-        names = {r: var(Var("row", max(r.extent, 2))) if r.extent > 1 else Ix(),
-                 c: var(Var("chan", max(c.extent, 2))) if c.extent > 1 else Ix()}
-        for axis, tap in ((y, "ky"), (x, "kx")):
-            if axis.tap is not None:
-                names[axis.tap] = var(Var(tap, axis.taps))
+        names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix() for v, name in ((r, "row"), (c, "chan"))}
+        names |= {axis.tap: var(Var(tap, axis.taps)) for axis, tap in ((y, "ky"), (x, "kx")) if axis.tap is not None}
         to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
-        return loop_nest(loops, [f"const long row = {self.row_tiles.first('rt')} + i;",
-                                 f"const long chan = {self.channel_tiles.first('ct')} + j;",
-                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * "
-                                 f"{self.lanes}));"])
+        return nested(loops, [f"const long row = {self.row_tiles.first('rt')} + i;",
+                              f"const long chan = {self.channel_tiles.first('ct')} + j;",
+                              f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])
 
-    def _root(self) -> list[str]:
+    def _root(self) -> list[Stmt]:
         """The kernel's root from the contraction."""
-        k, root = self.k, self.k.root
+        root = self.k.root
 
-        def build(loops: list[Var], idx: list[Ix]) -> tuple[Emitter, list[str]]:
-            e = Emitter(C, {**self.reads, self.dot: "whole"}, extra={n: self.names[n] for n in k.extra}, count=1000)
-            blocks = [Block(None, frozenset())]
-            for v in loops:
-                blocks.append(blocks[-1].child([v]))
-            blocks[-1].body.append(e.store(self.names[root], root, tuple(idx), e.value(root, tuple(idx), blocks[-1])))
-            body = blocks[-1].lines
-            for depth in reversed(range(len(loops))):
-                simd = ["#pragma omp simd"] if depth == len(loops) - 1 and not any("for (" in s for s in body) else []
-                body = [*blocks[depth].lines, *simd, *loop_nest([loops[depth]], body)]
-            return e, body
+        def build(loops: list[Var], idx: Index) -> tuple[Emitter, list[Stmt]]:
+            e = Emitter(C, {**self.reads, self.dot: "whole"}, extra={n: self.names[n] for n in self.k.extra},
+                        count=1000)
+
+            def last(body: list[Stmt]) -> list[Stmt]:
+                return nested(loops[-1:], body, "" if any(isinstance(s, For) for s in body) else "#pragma omp simd")
+            return e, within_levels((), [*map(level, loops[:-1]), (loops[-1:], last)],
+                                    lambda block: self.store_root(e, idx, block))
         one = Var("z", max(root.size, 2))
-        flat_one = build([one], unlinear(var(one), root.shape)) if root.ndim and root.size > 1 else None
-        if flat_one is not None and not flat_one[0].divisions:
-            return flat_one[1]
+        if root.ndim and root.size > 1:
+            e, body = build([one], tuple(unlinear(var(one), root.shape)))
+            if not e.divisions:
+                return body
         loops = [Var(f"z{a}", d) for a, d in enumerate(root.shape)]
-        return build(loops, [var(v) for v in loops])[1]
+        return build(loops, tuple(map(var, loops)))[1]

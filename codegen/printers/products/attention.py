@@ -176,7 +176,7 @@ class _Attention(Anchored):
         body = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
                                                               f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
         return [f"float Qs[{rows * self.depth.extent}] __attribute__((aligned(64)));",
-                "for (long i = 0; i < last - first; i++) {", *("  " + s for s in body),
+                "for (long i = 0; i < last - first; i++) {", *body,
                 "}"], f"Qs + (q0 - first) * {self.depth.extent}l", self.depth.extent, 1
 
     def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var],
@@ -200,7 +200,7 @@ class _Attention(Anchored):
         if o.base is None or o.base.dtype != F32 or stride is None or o.stride(self.depth) != 1:
             cell = f"Kp[c / {W} * {W * D} + depth * {W} + c % {W}]"
             body = ["const long key = begin + c;", *self._element(o, (self.key, self.depth), cell, [self.depth])]
-            return [*zero, "for (long c = 0; c < keys; c++) {", *("  " + s for s in body), "}"]
+            return [*zero, "for (long c = 0; c < keys; c++) {", *body, "}"]
         to, vector = f"Kp + c / {W} * {W * D} + c % {W}", f"vfloat{L}"
         whole = D // L * L
         out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {literal(stride)};",
@@ -229,7 +229,7 @@ class _Attention(Anchored):
             part = Var("z", min(W, E - first))
             moved = Operand(o.node, tuple(substitute(i, {self.column: var(part) + first}) for i in o.index), None, None)
             cell = f"Vp[{first * B} + c * {W} + {'z' if part.extent > 1 else '0'}]"
-            out += ["  {", *("    " + s for s in self._element(moved, (self.key, part), cell, [part])), "  }"]
+            out += ["  {", *self._element(moved, (self.key, part), cell, [part]), "  }"]
         return [*out, "}"]
 
     # ---- softmax of a block of scores

@@ -38,7 +38,7 @@ def score_function(name: str, rows: int, depth: int, lanes: int, a_row: int, str
     if rest:
         out += [f"      {{ const hy_m mk = HYV_FIRST({rest}); const hy_v q = HYV_LOADM(mk, a + {whole});",
                 *(f"        s{j} += q * HYV_LOADM(mk, k{j} + {whole});" for j in keys), "      }"]
-    return [*out, *("      " + s for s in _crosswise(lanes)), f"      HYV_STORE(S + i * {block}l + c, s0);", "    }",
+    return [*out, *_crosswise(lanes), f"      HYV_STORE(S + i * {block}l + c, s0);", "    }",
             "  }", "}"]
 
 

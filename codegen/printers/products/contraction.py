@@ -218,7 +218,7 @@ class Contraction(Zeros):
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                      "const long full_ = rows_ - tiles_ * (each_ - 1);"]
         loops = self._rows_loop()
-        return "\n".join([*self.functions, self._head(), *("  " + s for s in [*head, *loops]), "}"])
+        return "\n".join([*self.functions, self._head(), *head, *loops, "}"])
 
     def _height(self) -> list[str]:
         """Rows of the highest tile, which are fewer in tiles of dot products."""
@@ -259,7 +259,7 @@ class Contraction(Zeros):
         body = [f"const long re = rb + {together} < {count} ? rb + {together} : {count};",
                 f"const long r0 = {self.cut.first('rb')}, r1 = re < {count} ? {self.cut.first('re')} : {rows};", *lines,
                 *self._panels_loop(f"{start} + (m_first - r0) * {strides[0]}", strides, "rb", "re")]
-        return [f"for (long rb = 0; rb < {count}; rb += {together}) {{", *("  " + s for s in body), "}"]
+        return [f"for (long rb = 0; rb < {count}; rb += {together}) {{", *body, "}"]
 
     def _panels_loop(self, start: str, strides: tuple[Int, Int], begin: str, end: str) -> list[str]:
         """Threads take panels of columns, and parts of the rows where panels are few. start: a tile's rows."""
@@ -288,11 +288,11 @@ class Contraction(Zeros):
         if self.dots:
             columns_lines = self._unless_few(columns_lines)
         body += self._depth_blocks([*columns_lines, *self._tiles_loop(start, strides, kept)])
-        return [*out, "for (long t = 0; t < count_ * parts_; t++) {", *("  " + s for s in body), "}"]
+        return [*out, "for (long t = 0; t < count_ * parts_; t++) {", *body, "}"]
 
     def _unless_few(self, lines: list[str]) -> list[str]:
         """Columns are packed unless tiles are dot products, which read them where they are."""
-        return [*lines[:2], "if (!few_) {", *("  " + s for s in lines[2:]), "}"]
+        return [*lines[:2], "if (!few_) {", *lines[2:], "}"]
 
     def _tiles_loop(self, start: str, strides: tuple[Int, Int], kept: bool) -> list[str]:
         """The tiles of a panel: sums, and what follows from them."""
@@ -315,11 +315,11 @@ class Contraction(Zeros):
             to, apart = "to", "apart"
         body += self._sums_of_tile(at, {"sm": sm, "sk": sk, "ldb": self._ldb(), "apart": apart}, to)
         if self.plain and self.whole:
-            return ["for (long rt = t0; rt < t1; rt++) {", *("  " + s for s in body), "}"]
+            return ["for (long rt = t0; rt < t1; rt++) {", *body, "}"]
         stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
         if stop:
             body.append(f"if ({' || '.join(stop)}) continue;")
-        return ["for (long rt = t0; rt < t1; rt++) {", *("  " + s for s in body + self._finish()), "}"]
+        return ["for (long rt = t0; rt < t1; rt++) {", *(body + self._finish()), "}"]
 
     def _ldb(self) -> Int | str:
         """From step to step of the columns."""

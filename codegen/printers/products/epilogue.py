@@ -40,7 +40,7 @@ class Epilogue:
         extent, start = spans[v]
         pragma = ["#pragma omp simd"] if last and may_exceed(extent, 3) and not any("for (" in s for s in body) else []
         head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
-        return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
+        return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *body, "}"]
 
     def _epilogue(self, m: Matmul, flat_spans: Spans, cell: object,
                   rows: tuple[str, str] | None = None,
@@ -67,7 +67,7 @@ class Epilogue:
                 assert rows is not None
                 head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
                 body = [*blocks[i].lines, f"for (long i_m = 0; i_m < {rows[0]}; i_m++) {{",
-                        *("  " + s for s in head + body), "}"]
+                        *(head + body), "}"]
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
         return body
@@ -159,7 +159,7 @@ class Epilogue:
             body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
         head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
         return [*top.lines, f"for (long i_m = 0; i_m < {t.mr}; i_m++) {{",
-                *("  " + s for s in [*head, *rows.lines, *body]), "}"]
+                *head, *rows.lines, *body, "}"]
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
         q, first = Var("q_", t.mr), Var("m_first", greater(m.rows[0].extent, 2))     # type: ignore[arg-type]

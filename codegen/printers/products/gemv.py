@@ -65,9 +65,9 @@ class Dots(Panels):
                 *self._dot_body(m, row, n, rows, unroll, depth),
                 *self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: cell)]
         loop = [*self._dots_rows(m, row, rows, depth), *([share] if share and not few else []),
-                f"for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{", *("  " + s for s in body), "}"]
+                f"for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{", *body, "}"]
         nest = loop_nest(m.batch, loop, share if few else "")
-        return "\n".join([self._head(), *("  " + s for s in nest), "}"])
+        return "\n".join([self._head(), *nest, "}"])
 
     def _dots_rows(self, m: Matmul, row: Var, rows: int, depth: int) -> list[str]:
         """The rows: where they are, or copied."""
@@ -101,7 +101,7 @@ class Dots(Panels):
         if depth % L:
             some = ", ".join("0" if i < L - depth % L else "-1" for i in range(L))
             out += [f"{{ const long k = {depth - L}; const m{self.V[1:]} some = {{{some}}};",
-                    *("  " + line for line in self._dot_step(rows, unroll, sm, sn, "some")), "}"]
+                    *self._dot_step(rows, unroll, sm, sn, "some"), "}"]
         if deep:
             out += [self._total(f"s{i}_{j}", c) for c, (i, j) in enumerate(cells)]
         if len(cells) < L // 2:

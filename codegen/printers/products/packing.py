@@ -126,12 +126,12 @@ class Panels(Epilogue):
         share = threads(product(product(rows, depth), batch), PARALLEL_WORK // COPY)
         run, own = ["for (long r = r0; r < r1; r++) {"], ["  " + s for s in decode("r", m.rows)]
         if near:
-            inner = [*middle.lines, *simd, *run, *own, *("  " + s for s in inner), "}"]
+            inner = [*middle.lines, *simd, *run, *own, *inner, "}"]
             body = loop_nest(m.depth, inner, "" if m.batch else share)
         else:
             nest = loop_nest(m.depth, inner, "".join(simd))
             body = [*([share] if share and not m.batch else []), *run, *own,
-                    *("  " + s for s in [*middle.lines, *nest]), "}"]
+                    *middle.lines, *nest, "}"]
         nest = loop_nest(m.batch, [*outer.lines, *body], share) if m.batch else [*outer.lines, *body]
         return ([f"{self.T} *Ap = ({self.T} *)scratch;", *top.lines, *nest],
                 f"Ap + ({text(flat(m.batch) * each)})", (sm, sk))
@@ -154,7 +154,7 @@ class Panels(Epilogue):
         return [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
                 f"for (long kb = 0; kb < end_; kb += {self.block}) {{",
                 f"  const long kn = {self.depth} - kb < {self.block} ? {self.depth} - kb : {self.block};",
-                *("  " + s for s in body), "}"]
+                *body, "}"]
 
     # ---- columns
     def _in_reach(self, m: Matmul, x: Var) -> bool:
@@ -192,10 +192,10 @@ class Panels(Epilogue):
             copy = [f"if ({self.count} == {self.width}) {copy[0]}", f"else for (long k = 0; k < {n}; k++) {{",
                     f"  for (long j = 0; j < last; j += {L}) {copied('j')}", f"  {copied('last')}", "}"]
         if direct is None:
-            copy = [f"if (t1 - t0 <= {NEAR}) {{ B = from; ldb = {step}; }} else {{", *("  " + s for s in copy), "}"]
+            copy = [f"if (t1 - t0 <= {NEAR}) {{ B = from; ldb = {step}; }} else {{", *copy, "}"]
         if self.whole:
             return [*lines, *copy]
-        return [*lines, f"if ({self.count} < {L}) {{", *("  " + s for s in some), "} else {", *("  " + s for s in copy),
+        return [*lines, f"if ({self.count} < {L}) {{", *some, "} else {", *copy,
                 "}"]
 
     def _zeros(self) -> list[str]:
@@ -221,7 +221,7 @@ class Panels(Epilogue):
             body = [*(blocks[i + 1].lines if i else []), *self._span_loop(v, spans, body, v is x)]
         number = "long kk = kb + k;" if self.blocked else "long kk = k;"
         return [*blocks[0].lines, f"for (long k = 0; k < {self.steps_at_once}; k++) {{", f"  {number}",
-                *("  " + s for s in [*decode("kk", m.depth), *blocks[1].lines, *body]), *self._zeros(), "}"]
+                *decode("kk", m.depth), *blocks[1].lines, *body, *self._zeros(), "}"]
 
     def _turned_columns(self) -> list[str]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel. The last runs

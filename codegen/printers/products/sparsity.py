@@ -121,7 +121,7 @@ def sums(name: str, lanes: int, at: Sequence[int | str], to: Sequence[int | str]
     V, U = f"vfloat{lanes}", f"ufloat{lanes}"
     arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *(f"long {n}" for n in longs),
                  *["long more"] * more, *(f"const float *E{i}" for i in range(len(prefetches)))]
-    out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{", *("  " + s for s in before),
+    out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{", *before,
            *("  " + " ".join(p.line(f"E{i} + {v}") for v in range(0, len(at) * lanes, 16))
              for i, p in enumerate(prefetches)),
            "  " + " ".join(f"{V} c{j} = {{0}};" for j in range(len(at)))]
@@ -223,7 +223,7 @@ class Zeros(Dots):
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
         row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked,
                    s.prefetches, longs, before)
-        return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
+        return "\n".join([full, row, self._head(), *body, "}"])
 
     def _line(self, s: Skipping) -> Int:
         """Elements from a line of a panel to the next."""
@@ -257,10 +257,10 @@ class Zeros(Dots):
         if s.packs:
             body.append(local.array("float", "Bp", self.block * self.width))
         body += [f"for (long xt = 0; xt < {self.pieces}; xt++) {{",
-                 *("  " + line for line in ["long u = xt;", *self._place(), *self._panel(s, apart, words)]), "}"]
+                 "long u = xt;", *self._place(), *self._panel(s, apart, words), "}"]
         shared = threads(product(product(rows, columns), depth))
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
-                "for (long part = 0; part < parts; part++) {", *("  " + line for line in body), "}"]
+                "for (long part = 0; part < parts; part++) {", *body, "}"]
 
     def _panel(self, s: Skipping, apart: Int, words: int) -> list[str]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
@@ -279,7 +279,7 @@ class Zeros(Dots):
                 f"  const long m_first = rb + ib, {_own()} = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
                 f"  float acc[{TOGETHER * self.width}] __attribute__((aligned(64)));",
                 f"  for (long i = ib; i < ib + {_own()}; i++) {self.name}_sums({call});",
-                *("  " + line for line in s.after), "}"]
+                *s.after, "}"]
 
     def _turned(self, s: Skipping, padded: int) -> list[str]:
         """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends

@@ -25,7 +25,7 @@ PIECE = 1 << 18                # bytes that are copied at once where threads sha
 def print_concat(k: Kernel, name: str) -> Printed:
     """C of a concatenation."""
     p = _Concat(k)
-    source = "\n".join([signature(name, p.args, 1), *("  " + line for line in p.body()), "}"])
+    source = "\n".join([signature(name, p.args, 1), *p.body(), "}"])
     return Printed(name, source, p.args, "concat")
 
 
@@ -95,7 +95,7 @@ class _Concat:
         _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
         if self._run(part) == 1:
             return [s for b in blocks for s in b.lines]
-        return ["{", *("  " + s for s in lines(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0)))),
+        return ["{", *lines(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0))),
                 "}"]
 
     def _groups(self, part: Node, at: int, barrier: int) -> list[list[int]]:
@@ -132,4 +132,4 @@ class _Concat:
                     f"+ c, {left});"]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
         pragma = loop_pragma(loops, hint(part.size) * 2)
-        return ["{", *("  " + line for line in lines(close(blocks, loops, pragma))), "}"]
+        return ["{", *lines(close(blocks, loops, pragma)), "}"]

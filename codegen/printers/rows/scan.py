@@ -112,7 +112,7 @@ class _CLoop(Loop):
         head = signature(self.name, self.args, len(self.kernel.stores), "char *scratch")
         body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(),
                                                             *self._loop(calls), *self._end()]
-        return "\n".join([*(p.source for p in self.parts), head, *("  " + line for line in body), "}"])
+        return "\n".join([*(p.source for p in self.parts), head, *body, "}"])
 
     def _apart(self) -> bool:
         """Whether threads may do different steps: none needs another one, and there is enough to do in each."""
@@ -128,7 +128,7 @@ class _CLoop(Loop):
         return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", PARALLEL,
                 "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;",
                 "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
-                *("  " + line for line in loop), "}"]
+                *loop, "}"]
 
     # ---- statements
     def _steps(self) -> str:

@@ -66,18 +66,16 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
     block = Block(None, frozenset([row]))
     if vectors and rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
         body = _beside(e, root, block, row, k.first or n, names[root])
-        return "\n".join([head, *("  " + line for line in ([PARALLEL] if rows > 8 and root.size * 20 >= parallel
-                                                           else []) + body), "}"]), 0
+        pragma = [PARALLEL] if rows > 8 and root.size * 20 >= parallel else []
+        return "\n".join([head, *pragma, *body, "}"]), 0
     few = _is_few(k, n)
-    scratch = 0 if few else root.size * 8
-    body = _few(e, root, block, row, k.first or n) if few else _digits(e, root, block,
-                                                                       row) if root.args[
-            0].dtype.itemsize < 8 and n < 1 << 32 else _merge(e, root, block, row)
+    short = root.args[0].dtype.itemsize < 8 and n < 1 << 32
+    body = (_few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if short
+            else _merge(e, root, block, row))
     pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
-    lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"  long *out = {names[root]} + r * {n}{memory};",
-             *("  " + line for line in body), "}"]
-    return "\n".join([head, *("  " + line for line in lines), "}"]), scratch
+    loop = [f"for (long r = 0; r < {rows}; r++) {{", f"long *out = {names[root]} + r * {n}{memory};", *body, "}"]
+    return "\n".join([head, *pragma, *loop, "}"]), 0 if few else root.size * 8
 
 
 def _is_few(k: Kernel, n: int) -> bool:
@@ -98,7 +96,7 @@ def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str)
             "  hy_long_long *keys = (hy_long_long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
             "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
             f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{",
-            *("    " + line for line in block.lines), f"    keys{at}", "  }",
+            *block.lines, f"    keys{at}", "  }",
             f"  hy_sort_pairs(columns, columns + {n}, {n});" if wide else f"  hy_sort_rows(columns, {n});",
             f"  for (long r = b; r < end; r++) for (long i = 0; i < {first}; i++) {to}[r * {n} + i] = {place};", "}"]
 
@@ -107,7 +105,7 @@ def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str
     """The first of a row alone, each put in its place among those so far; what comes after them is not written."""
     x = sort_key(e, root, block, row, "u")
     return [f"unsigned long best[{first}];", "long have = 0;", f"for (long u = 0; u < {root.shape[-1]}; u++) {{",
-            *("  " + line for line in block.lines),
+            *block.lines,
             f"  const unsigned long key = {_ordered(root, x)};",
             f"  if (have == {first} && key >= best[{first - 1}]) continue;",
             f"  long j = have < {first} ? have++ : {first - 1};",
@@ -119,7 +117,7 @@ def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
     """Keys of up to 32 bits, each computed once."""
     n, x = root.shape[-1], sort_key(e, root, block, row, "u")
     return ["unsigned long *pairs = (unsigned long *)out;", f"for (long u = 0; u < {n}; u++) {{",
-            *("  " + line for line in block.lines),
+            *block.lines,
             f"  pairs[u] = ({_ordered(root, x)}) << 32 | (unsigned long)u;", "}",
             f"hy_sort(pairs, (unsigned long *)work, {n});",
             f"for (long i = 0; i < {n}; i++) out[i] = (long)(pairs[i] & 0xffffffffu);"]
@@ -139,7 +137,7 @@ def _merge(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
         "      int left = b >= end;",
         "      if (!left && a < mid) {",
         "        long u = from[a], v = from[b];",
-        *("        " + line for line in block.lines),
+        *block.lines,
         f"        left = {_first(root, x, y)};",
         "      }",
         "      to[j] = left ? from[a++] : from[b++];",

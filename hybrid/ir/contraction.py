@@ -1,0 +1,54 @@
+"""The roles of a contraction's axes: which products are convolutions, and which of their operands are windows."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Collection
+
+from .build import reshape
+from .node import Node
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Weights w (filters, C / groups, *kernel) over windows (N, C, *out, *kernel), for a result whose axes are those of
+    (filters, N, *out) in an ``order``."""
+    w: Node
+    windows: Node
+    groups: int
+    order: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        """How many axes windows slide along."""
+        return len(self.order) - 2
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, filters, *out)."""
+        return (self.windows.shape[0], self.w.shape[0], *self.windows.shape[2:2 + self.rank])
+
+
+def convolution(n: Node) -> Convolution | None:
+    """The convolution of which a value is the result, in whatever order of axes."""
+    grouped = n.prim == "reshape" and n.args[0].prim == "permute"
+    d, rank = n.args[0].args[0] if grouped else n.args[0] if n.prim == "permute" else n, n.ndim - 2
+    if d is n or d.prim != "dot" or rank < 1:
+        return None
+    (w, win), maps, taps = d.args, (d.attrs["contract"], d.attrs["batch"]), range(2 + rank, 2 + 2 * rank)
+    if not grouped and maps == (((1, *range(2, 2 + rank)), (1, *taps)), ((), ())):
+        return Convolution(w, win, 1, n.attrs["axes"])
+    if (not grouped or maps != ((tuple(range(2, 3 + rank)), (2, *(a + 1 for a in taps))), ((0,), (1,)))
+            or n.args[0].attrs["axes"] != (2, 0, 1, *range(3, 3 + rank)) or win.prim != "reshape"
+            or win.args[0].ndim != 2 + 2 * rank):
+        return None
+    return Convolution(reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], w.shape[0],
+                       (1, 0, *range(2, 2 + rank)))
+
+
+def with_windows(n: Node, rank: int, summed: Collection[int]) -> int | None:
+    """Which operand of a product without shared axes is windows (N, C, *out, *kernel), summed over these of their axes;
+    None for other products."""
+    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+        return None
+    return next((s for s, x in enumerate(n.args) if x.prim == "window" and x.ndim == 2 + 2 * rank
+                 and x.attrs["axes"] == tuple(range(2, 2 + rank)) and set(n.attrs["contract"][s]) == set(summed)), None)
