@@ -137,3 +137,22 @@ def test_no_share_is_above_all() -> None:
     """The limit is measured, too, and a kernel may be a little quicker than that."""
     k = KernelReport("k0", "contraction", ["dot"], [], ["dot"], "result", products=1030)
     assert "100 % of multiplying" in _row(k, 1.0, 1.0, Ceiling(bytes=1e12, products=1000.0), "a")
+
+
+def test_a_call_with_effects_is_made_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class Counting(nn.HybridBlock):
+        calls = 0
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            return mx.debug.print(x * 2, "twice") + 1
+
+    net = Counting()
+    net.hybridize()
+    seen: list[float] = []
+    net.register_forward_hook(lambda block, inputs, output: seen.append(float(output.asnumpy()[0])))
+    assert net(nd.ones((3,))) is not None and net.calls == 1
+    capsys.readouterr()
+    page = mx.explain(net, nd.ones((3,)))
+    assert net.calls == 2 and len(seen) == 2 and capsys.readouterr().out.count("twice") == 1
+    assert page.seconds == 0 and "A call from Python takes" not in page.html

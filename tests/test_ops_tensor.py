@@ -195,7 +195,7 @@ def test_errors(name: str, inputs: list[Any], attrs: dict[str, Any], error: type
     missing = [] if d.variadic else [None] * (len(d.inputs) - len(inputs))
     with pytest.raises(error) as caught:
         d.program([s for s, _ in inputs] + missing, [np.dtype(t) for _, t in inputs] + missing, d.parse(given))
-    for word in words:
+    for word in (d.shown if w == name else w for w in words):
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
 
 

@@ -1,7 +1,9 @@
 """An error that ends a program shows the user's frames and one of the library's, whatever was called."""
 from __future__ import annotations
 
+import dis
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +86,17 @@ CALLS: dict[str, Callable[[], Any]] = {
     "np.einsum": lambda: np.einsum("ij,jk", Y, Y),
     "np.random.normal": lambda: np.random.normal(0, -1, (2,)),
     "np.take": lambda: np.take(Y, np.array([10]), axis=7),
+    "np.take axis": lambda: np.take(Y, np.array([0]), axis=7),
+    "np.repeat axis": lambda: np.repeat(Y, [1, 2], axis=7),
+    "np.delete axis": lambda: np.delete(Y, [0], axis=7),
+    "np.fft.fftshift axis": lambda: np.fft.fftshift(Y, 7),
+    "np.size axis": lambda: np.size(Y, 7),
+    "np.hsplit axis": lambda: np.split(Y, 2, axis=7),
+    "np.tile": lambda: np.tile(Y, 1.5),
+    "np.empty": lambda: np.empty([[1, 2]]),
+    "np.abs out": lambda: np.abs(Y, out=3),
+    "nd.random.randint": lambda: nd.random.randint(X, 3),
+    "nd.random.poisson": lambda: nd.random.poisson(1, shape=1.5),
     "np.split": lambda: np.split(Y, 5),
     "np kw": lambda: np.sum(Y, axes=1),
     "npx": lambda: npx.softmax(Y, axis=9),
@@ -156,6 +169,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "zoo": lambda: gluon.model_zoo.get_model("resnet19"),
     "while_loop": lambda: nd.contrib.while_loop(lambda x: x, lambda x: x, [X]),
     "foreach": lambda: nd.contrib.foreach(lambda x, s: x, X, []),
+    "while_loop body": lambda: nd.contrib.while_loop(lambda x: x < 5, lambda x: x, [nd.ones((1,))], 3),
     "broadcast_to": lambda: X.broadcast_to((5, 5)),
     "clip": lambda: gluon.utils.clip_global_norm([], 1),
     "split_load": lambda: gluon.utils.split_and_load(nd.ones((3, 2)), [mx.cpu(0), mx.cpu(1)]),
@@ -187,6 +201,43 @@ def test_one_frame_of_the_library(name: str, capsys: pytest.CaptureFixture[str],
     assert [f.startswith(_HERE) for f in shown].count(True) == 1 and len(whole) >= len(shown)
     assert [f for f in shown if not f.startswith(_HERE)] == [f for f in whole if f == __file__]
     assert "The above exception" not in said and "During handling" not in said
+
+
+NOT_OURS = {"DataLoader", "dlpack"}          # the user's own error, and NumPy's
+
+
+def raised_by_the_library(err: BaseException) -> bool:
+    """Whether the innermost frame is at a ``raise`` of the library."""
+    trace: Any = err.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    steps = {i.offset: i.opname for i in dis.get_instructions(trace.tb_frame.f_code)}
+    return trace.tb_frame.f_code.co_filename.startswith(_HERE) and steps[trace.tb_lasti] == "RAISE_VARARGS"
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - NOT_OURS))
+def test_errors_are_raised_on_purpose(name: str) -> None:
+    """And not where Python stumbled over what was given. The message calls operators by names that users write."""
+    with pytest.raises(Exception) as found:  # noqa: PT011
+        CALLS[name]()
+    assert isinstance(found.value, mx.HybridError) or raised_by_the_library(found.value)
+    assert not re.search(r"\b_np|operator _", str(found.value))
+
+
+def test_messages() -> None:
+    """What was given, and what would do."""
+    said = {}
+    for name in ("np.dot", "np.matmul", "np.take axis", "foreach", "np.tile", "np.abs out", "np.reshape"):
+        with pytest.raises(Exception) as found:  # noqa: PT011
+            CALLS[name]()
+        said[name] = str(found.value)
+    assert "axis 1 of the first has length 3, axis 0 of the second 2" in said["np.dot"]
+    assert "the columns of the first, 3, must be as many as the rows of the second, 2" in said["np.matmul"]
+    assert said["np.take axis"] == "np.take: axis 7 is out of range for an array of 2 axes: use -2 to 1"
+    assert said["foreach"] == "foreach: body must return two values, (output, states), it returned NDArray"
+    assert "a tuple of integers, such as (2, 3), got 1.5" in said["np.tile"]
+    assert said["np.abs out"] == "out is the array to write into, got int 3"
+    assert said["np.reshape"].startswith("operator np.reshape: cannot reshape (2, 3) (6 elements) to (5,)")
 
 
 def run(folder: Path, text: str, *how: str) -> str:

@@ -19,6 +19,7 @@ class Scope(threading.local):
         self.np_shape = False
         # while a hook, or the like, is called with values of a compiled program: the names in its code
         self.watching: set[str] | None = None
+        self.effects = 0                # calls that printed, ran hooks or assigned to objects, beside their results
         self.plain = False                   # hybridized functions run as plain Python
         self.answered = False                # the first call of the function that is called is over
         self.traces: list[Any] = []

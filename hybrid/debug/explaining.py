@@ -45,7 +45,7 @@ class Explanation:
 
     def __init__(self, title: str, programs: list[Measured], ceiling: Ceiling, misses: Sequence[str], seconds: float):
         self.title, self.programs, self.ceiling, self.misses = title, programs, ceiling, list(misses)
-        self.seconds = seconds                           # of a call from Python, 0 where that changes arrays
+        self.seconds = seconds                           # of a call from Python, 0 where it was not timed
 
     @property
     def body(self) -> str:
@@ -90,7 +90,8 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     comes to what the machine can do, why values are stored, memory over time, and the source, as one HTML page.
 
     The function is called once, and its programs some times more, on copies: arrays and the random state stay as they
-    are. What is not hybridized is, for this call alone.
+    are. Where a call changes nothing else, it is made some times more, to be timed. What is not hybridized is, for this
+    call alone.
 
     >>> import hybrid as mx
     >>> from hybrid import nd
@@ -99,13 +100,13 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     (True, 1)
     """
     fast = compiling(f, "explain")
-    calls = calls_of(fast, args, kwargs)
+    calls, again = calls_of(fast, args, kwargs)
     name = name_of(f)
     if not calls:
         raise HybridError(f"explain: {name} called no compiled program; its warnings say why it runs as plain Python")
     engine = getattr(fast, "_engine", None) or getattr(fast, "engine", None)
     return Explanation(str(name), [measured(c) for c in calls], machine(), getattr(engine, "cache_misses", []),
-                       seconds_of(fast, args, kwargs, calls))
+                       seconds_of(fast, args, kwargs) if again else 0.0)
 
 
 def counted(number: int, thing: str) -> str:

@@ -51,8 +51,8 @@ class Unevaluated(SymbolMethods):
                 "assert": "Assert shapes, or look at values with hybrid.debug.print; what data must hold can be tested "
                           "before the call"}
         way = ways.get(kind,
-                       f"Use {space}.where(condition, a, b) to choose by value, or {loops}.cond(condition, f, g) to "
-                             "compute one of two")
+                       f"Use {space}.where(condition, a, b), which takes elements of a or of b, or "
+                       f"{loops}.cond(condition, f, g), which calls f or g")
         return self._refuse(f"this `{kind}`" if kind else "if, while, and, or, not",
                             f"{way}; sizes (x.shape) can be tested; or run this code without hybridize.")
 

@@ -8,7 +8,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.errors import DTypeError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from .node import Node, intern
 from .primitives import PRIMS
 from .reductions import REDUCTIONS
@@ -31,7 +31,10 @@ def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
 
 def ints(values: Any) -> Shape:
     """A tuple of Python integers, and sizes that are known at the call (ir/size.py)."""
-    return tuple([v if type(v) is Size else int(v) for v in values])           # type: ignore[misc]
+    try:
+        return tuple([v if type(v) is Size else int(v) for v in values])       # type: ignore[misc]
+    except (TypeError, ValueError):
+        raise AttributeValueError(f"a shape or axes are a tuple of integers, such as (2, 3), got {values!r}") from None
 
 
 @functools.cache

@@ -265,8 +265,9 @@ def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple
     a, b = args
     (ca, cb), (ba, bb) = contract, batch
     if [a.shape[i] for i in ca] != [b.shape[i] for i in cb] or [a.shape[i] for i in ba] != [b.shape[i] for i in bb]:
-        raise ShapeError(f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch "
-                         f"{bb})")
+        i, j = next((i, j) for i, j in zip((*ca, *ba), (*cb, *bb)) if a.shape[i] != b.shape[j])
+        raise ShapeError(f"shapes {a.shape} and {b.shape} cannot be multiplied: axis {i} of the first has length "
+                         f"{a.shape[i]}, axis {j} of the second {b.shape[j]}, and they must be equal")
     shape = [a.shape[i] for i in ba] + [a.shape[i]
                                         for i in _free(a.shape,
                                                        ca + ba)] + [b.shape[i] for i in _free(b.shape, cb + bb)]

@@ -128,10 +128,10 @@ _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y 
 _row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,),
      c_int="({T})((unsigned long){0} * (unsigned long){0})", vector="({0} * {0})", zero=True)
 _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})",
-     vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("ge", a, b), 0, g)), cost=2,
+     vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("lt", a, b), g, 0)), cost=2,
      vector="HYV_MAXN({0}, {1})", exact=True)
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
-     vjp=lambda g, y, a, b: (_m("where", _m("le", a, b), g, 0), _m("where", _m("le", a, b), 0, g)), cost=2,
+     vjp=lambda g, y, a, b: (_m("where", _m("le", a, b), g, 0), _m("where", _m("gt", a, b), g, 0)), cost=2,
      vector="HYV_MINN({0}, {1})", exact=True)
 _row("relu", 1, special.relu, "({0} <= 0 ? ({T})0 : {0})",
      lambda g, y, a: (_m("where", _m("gt", y, 0), g, y),),      # of the result, which is 0 or NaN where g is not taken

@@ -131,6 +131,7 @@ def digamma(xp: Any, x: Any) -> Any:
         reflect, z, i, value = _from_eight(xp, v, lambda z: -1.0 / z)
         value = value + xp.log(z) - 0.5 / z - i * (1 / 12 - i * (1 / 120 - i * (1 / 252 - i * (1 / 240 - i / 132))))
         value = xp.where(reflect, value - np.pi / xp.tan(np.pi * v), value)
+        value = xp.where((v <= 0) & (v == xp.floor(v)), np.inf, value)       # at poles infinity, as in MXNet
         return value.astype(out)
 
 

@@ -137,8 +137,7 @@ class Entry:
         if parts is None:
             report = self.exe.report
             report.watched = [str(w) for w in self.watches]
-            report.evicted_bytes = self.bound.evicted() if self.bound is not None and hasattr(self.bound,
-                    "evicted") else 0
+            report.evicted_bytes = self.bound.evicted() if hasattr(self.bound, "evicted") else 0
             return report
         report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
         report.watched = [str(w) for w in self.watches]
@@ -187,6 +186,7 @@ class Entry:
         outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
         if outputs is None:
             outputs = self._run(inputs)
+        SCOPE.effects += bool(self.watches or self.assigned)
         if self.watches:
             self._show(outputs[self.watched:], arguments)
         if self.demands:

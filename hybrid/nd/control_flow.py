@@ -43,6 +43,14 @@ def _symbolic(*groups: Any) -> bool:
     return tracing() is not None or any(isinstance(x, Symbol) for g in groups for x in g)
 
 
+def _pair(found: Any, who: str, second: str) -> tuple[Any, Any]:
+    """What the body of a loop returned: its output, and what the next step is given."""
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        got = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
+        raise ValueError(f"{who} must return two values, (output, {second}), it returned {got}")
+    return found[0], found[1]
+
+
 # ---- foreach
 def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
     """``body(slice, states) -> (output, states)`` for each slice along axis 0 of ``data``.
@@ -68,7 +76,7 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
         raise ShapeError("foreach: the data has no slices (axis 0 has length 0), so the outputs' shapes are not known")
     outputs, fmt, now = [], None, init_states
     for i in range(flat[0].shape[0]):
-        out, now = body(regroup([x[i] for x in flat], data_fmt), now)
+        out, now = _pair(body(regroup([x[i] for x in flat], data_fmt), now), "foreach: body", "states")
         parts, fmt = flatten(out, "foreach: an output")
         outputs.append(parts)
     stack = functions.resolve("nd", "stack")
@@ -81,7 +89,7 @@ def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, st
         data, states = [scope.outer(x) for x in data], [scope.outer(x) for x in states]
         parts = [scope.variable(x, sliced=True) for x in data]
         carried = [scope.variable(x) for x in states]
-        out, new = body(regroup(parts, data_fmt), regroup(carried, state_fmt))
+        out, new = _pair(body(regroup(parts, data_fmt), regroup(carried, state_fmt)), "foreach: body", "states")
         outs, out_fmt = flatten(out, "foreach: an output")
         new, new_fmt = flatten(new, "foreach: states")
         if new_fmt != state_fmt:
@@ -141,7 +149,7 @@ def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: An
 
 
 def _stepped(func: Callable[..., Any], variables: list[Any]) -> tuple[Any, list[Any]]:
-    output, new = func(*variables)
+    output, new = _pair(func(*variables), "while_loop: func", "loop_vars")
     new = _listed(new)
     if len(new) != len(variables):
         raise ValueError(f"while_loop: func must return as many loop_vars as it is given: {len(variables)}, got "

@@ -84,6 +84,8 @@ def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dt
            **kwargs: Any) -> Any:
     _check(name, values, dtype)
     if any(isinstance(v, NDArray) or hasattr(v, "entries") for v in values):
+        if f"_sample_{name}" not in OPS:
+            raise AttributeValueError(f"random.{name} takes numbers for {' and '.join(names)}, not arrays")
         attrs = {} if shape is None else {"shape": shape_of(shape)}
         if dtype is not None:
             attrs["dtype"] = dtype

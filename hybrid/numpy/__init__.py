@@ -13,6 +13,7 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
+from ..ops.shape import normal_axis as _normal_axis
 from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
 from . import (composed as _composed, elementwise as _elementwise,
                fallback as _fallback, fft, linalg, multiarray,
@@ -69,7 +70,7 @@ def ndim(a: Any) -> _int:
 
 def size(a: Any, axis: Any = None) -> _int:
     """Number of elements, in all or along an axis."""
-    return _int(_np.prod(shape(a))) if axis is None else shape(a)[axis]
+    return _int(_np.prod(shape(a))) if axis is None else shape(a)[_normal_axis(axis, ndim(a), "np.size")]
 
 
 def alen(a: Any) -> _int:

@@ -14,6 +14,7 @@ from ..ir.build import ints
 from ..ir.size import Size
 from ..nd import made_here
 from ..nd.random_functions import make as _make
+from ..base.errors import AttributeValueError
 from ..base.names import named
 from ..base.scope import SCOPE, tracing
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
@@ -25,7 +26,11 @@ def shape_tuple(shape: Any) -> tuple[int, ...]:
         return ints((shape,))
     if isinstance(shape, NDArray):
         return tuple(int(s) for s in shape.tolist())             # np.array([2, 3]) is of float32
-    return tuple([s if type(s) is Size else operator.index(s) for s in shape])      # type: ignore[misc]
+    try:
+        return tuple([s if type(s) is Size else operator.index(s) for s in shape])      # type: ignore[misc]
+    except TypeError:
+        raise AttributeValueError("a shape is an integer or a tuple of integers, such as (2, 3), got "
+                                  f"{shape!r}") from None
 
 
 def _order(name: str, order: str) -> None:

@@ -13,6 +13,7 @@ from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError, user_location
 from ..nd import functions
 from ..ops.registry import OPS
+from ..ops.shape import normal_axis
 from .complex_parts import ComplexParts, parts_of
 from .creation import parts
 from ..buffers.array import NDArray
@@ -198,7 +199,7 @@ def _shifted(x: Any, axes: Any, back: bool) -> Any:
     x = as_value(x)
     axes = range(len(x.shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
     for axis in axes:
-        half = x.shape[axis] // 2
+        half = x.shape[normal_axis(axis, len(x.shape), "np.fft.fftshift")] // 2
         x = _call("roll", x, shift=-half if back else half, axis=axis)
     return x
 

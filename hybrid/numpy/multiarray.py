@@ -9,7 +9,7 @@ import numpy as _np
 from ..nd import functions
 from ..buffers.array import NP_CLASS, NDArray, array as _array, wrap
 from ..nd import made_here
-from ..base.errors import user_location
+from ..base.errors import AttributeValueError, user_location
 from ..base.scope import SCOPE
 from . import protocol
 from .array_methods import ArrayMethods
@@ -104,7 +104,11 @@ def also_named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def finish(result: Any, out: Any) -> Any:
     """The result, or ``out`` with the result written into it."""
-    return result if out is None else result.astype(out.dtype, copy=False).copyto(out)
+    if out is None:
+        return result
+    if not isinstance(out, NDArray) and not is_value(out):
+        raise AttributeValueError(f"out is the array to write into, got {type(out).__name__} {out!r}")
+    return result.astype(out.dtype, copy=False).copyto(out)
 
 
 def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *, copy: Any = True, order: str = "K",

@@ -17,6 +17,7 @@ from ..base.errors import RangeError, ShapeError, user_location
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
+from ..ops.shape import normal_axis
 from . import fallback
 from .creation import full_like, parts, shape_tuple
 from .multiarray import also_named, as_np, as_value, finish, is_value, ndarray
@@ -34,7 +35,7 @@ def _op(name: str, *inputs: Any, **attrs: Any) -> Any:
 def _sections(name: str, ary: Any, given: Any, axis: int, equal: bool) -> Any:
     if isinstance(given, NDArray):
         given = given.asnumpy().tolist()
-    n = ary.shape[axis] if ary.shape is not None else None
+    n = ary.shape[normal_axis(axis, len(ary.shape), f"np.{name}")] if ary.shape is not None else None
     if not isinstance(given, (int, _np.integer)):
         return (0, *(int(i) if n is None else max(0, min(n, int(i) if i >= 0 else int(i) + n)) for i in given))
     if given <= 0:
@@ -161,6 +162,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         return _call("repeat", a, repeats=int(counts.reshape(-1)[0]), axis=axis)
     if axis is None:
         a, axis = a.reshape(-1), 0
+    axis = normal_axis(axis, len(a.shape), "np.repeat")
     if counts.shape != (a.shape[axis],):
         raise ShapeError(f"np.repeat: {counts.size} counts for the {a.shape[axis]} positions along axis {axis}")
     return _pick(a, _np.repeat(_np.arange(len(counts)), counts), axis)
@@ -219,7 +221,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
         if host.dtype == bool:                                   # a mask of places
             host = obj = _np.flatnonzero(host)
-        n = arr.shape[axis] if axis is not None else int(_np.prod(arr.shape))
+        n = arr.shape[normal_axis(axis, len(arr.shape), "np.delete")] if axis is not None else int(_np.prod(arr.shape))
         if ((host < -n) | (host > n)).any():
             raise RangeError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")
         obj = obj if isinstance(obj, NDArray) else _index(host)
@@ -251,7 +253,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     if is_value(obj) and not isinstance(obj, NDArray):
         refuse_traced("delete", obj)
     host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
-    n = arr.shape[axis] if axis is not None else int(_np.prod(arr.shape))
+    n = arr.shape[normal_axis(axis, len(arr.shape), "np.delete")] if axis is not None else int(_np.prod(arr.shape))
     host = _np.flatnonzero(host) if host.dtype == bool else host.astype(_np.int64).reshape(-1)
     wrong = host[(host < -n) | (host >= n)]
     if len(wrong):
@@ -265,7 +267,8 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
     a, indices = as_value(a), as_value(indices)
     if mode not in ("raise", "clip", "wrap"):
         raise ShapeError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
-    n = None if a.shape is None else a.shape[axis] if axis is not None else math.prod(a.shape)
+    n = (None if a.shape is None else math.prod(a.shape) if axis is None
+         else a.shape[normal_axis(axis, len(a.shape), "np.take")])
     if mode == "raise" and n is not None and n >= 0:
         demand_within(indices, -n, n - 1, RangeError, f"np.take: index {{value}} is out of range for length {n}")
     return finish(_call("take", a, indices, axis=axis, mode="wrap" if mode == "raise" else mode), out)

@@ -300,23 +300,24 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, Any]) -> Attrs:
-    """Check and convert what was given for an operator's attributes; one clear error when something is wrong."""
+def parse_attrs(table: Mapping[str, Attribute], given: Mapping[str, Any]) -> Attrs:
+    """Check and convert what was given for an operator's attributes. AttributeValueError when something is wrong, whose
+    text goes on behind the operator's name."""
     unknown = [k for k in given if k not in table]
     if unknown:
-        raise AttributeValueError(f"operator {owner} has no attribute {', '.join(map(repr, unknown))}; "
+        raise AttributeValueError(f" has no attribute {', '.join(map(repr, unknown))}; "
                                   f"it has {', '.join(table) or 'none'}")
     values = {}
     for name, kind in table.items():
         if name not in given:
             if kind.required:
-                raise AttributeValueError(f"operator {owner} needs the attribute {name!r} ({kind.kind})")
+                raise AttributeValueError(f" needs the attribute {name!r} ({kind.kind})")
             values[name] = kind.default
             continue
         try:
             values[name] = kind.parse(given[name])
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
-            raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid "
+            raise AttributeValueError(f": attribute {name}={given[name]!r} is not a valid "
                                       f"{kind.kind}: {err}") from None
     return Attrs(values, {k: _plain(v) for k, v in given.items() if v is not None or table[k].takes_none
                           or table[k].default is None})

@@ -378,4 +378,6 @@ def smooth_l1(data: Node, a: Attrs) -> Node:
     """0.5 (s x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2 (Girshick, Fast R-CNN, 2015)."""
     s2 = a.scalar * a.scalar
     size = ir.map("abs", data)
-    return ir.map("where", ir.map("lt", size, 1.0 / s2), data * data * (0.5 * s2), size - 0.5 / s2)
+    far = ir.map("gt", size, 1.0 / s2)
+    near = ir.map("where", far, 0, data)                     # an infinity has no part in it, nor in its gradient
+    return ir.map("where", far, size - 0.5 / s2, near * near * (0.5 * s2))

@@ -34,7 +34,9 @@ def _batched(x: Node, y: Node, tx: bool, ty: bool) -> Node:
     n = len(lead)
     ca, cb = (n if tx else n + 1), (n + 1 if ty else n)
     if x.shape[ca] != y.shape[cb]:
-        raise ShapeError(f"matrices {x.shape[-2:]}{'ᵀ' if tx else ''} and {y.shape[-2:]}{'ᵀ' if ty else ''} do not fit")
+        raise ShapeError(f"matrices {x.shape[-2:]}{'ᵀ' if tx else ''} and {y.shape[-2:]}{'ᵀ' if ty else ''} cannot be "
+                         f"multiplied: the columns of the first, {x.shape[ca]}, must be as many as the rows of the "
+                         f"second, {y.shape[cb]}")
     batch = tuple(range(n))
     return ir.dot(x, y, ((ca,), (cb,)), (batch, batch))
 

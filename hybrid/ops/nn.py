@@ -97,9 +97,9 @@ def gelu(x: Node) -> Node:
 SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
 
 
-def _below(x: Node) -> Node:
+def _below(x: Node, positive: Node) -> Node:
     """exp(x) - 1 below 0; elsewhere 0, so that a large x gives no infinity, whose gradient would be inf * 0."""
-    return ir.map("expm1", ir.map("minimum", x, 0))
+    return ir.map("expm1", ir.map("where", positive, 0, x))
 
 
 def leaky_params(shapes: list, a: Attrs) -> list:
@@ -122,9 +122,9 @@ def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     if a.act_type == "gelu":
         return gelu(x)
     if a.act_type == "elu":
-        return ir.map("where", positive, x, _below(x) * a.slope)
+        return ir.map("where", positive, x, _below(x, positive) * a.slope)
     if a.act_type == "selu":
-        return ir.map("where", positive, x, _below(x) * SELU_ALPHA) * SELU_LAMBDA
+        return ir.map("where", positive, x, _below(x, positive) * SELU_ALPHA) * SELU_LAMBDA
     if a.act_type == "prelu":
         if gamma is None:
             raise ShapeError("prelu needs the input gamma")

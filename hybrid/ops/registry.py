@@ -82,9 +82,19 @@ class OpDef:
     def __doc__(self) -> str:                           # type: ignore[override]
         return self.fn.__doc__ or ""
 
+    @property
+    def shown(self) -> str:
+        """The name by which errors speak of the operator: where its own is for files alone, one that users write."""
+        public = (f"{space}.{n}" for space in ("np", "npx", "nd") for n in self.names.get(space, ())
+                  if not n.startswith("_"))
+        return next(public, self.name.lstrip("_")) if self.name.startswith("_") else self.name
+
     def parse(self, given: Mapping[str, Any]) -> Attrs:
         """Attributes from Python objects or MXNet's strings."""
-        return parse_attrs(self.name, self.attrs, given)
+        try:
+            return parse_attrs(self.attrs, given)
+        except AttributeValueError as err:
+            raise AttributeValueError(f"operator {self.shown}{err}") from None
 
     def num_outputs(self, a: Attrs) -> int:
         """How many outputs the operator has, hidden ones included."""
@@ -119,7 +129,7 @@ class OpDef:
             return
         for name, node in zip(self.inputs, nodes):
             if node is not None and name in self.takes and not self.takes[name](a):
-                raise AttributeValueError(f"operator {self.name} does not read its input {name!r} with these "
+                raise AttributeValueError(f"operator {self.shown} does not read its input {name!r} with these "
                                           f"attributes: leave it out, or set the attribute that asks for it")
 
     def lower(self, nodes: Sequence[Node | None], a: Attrs, train: bool = False, key: Node | None = None) -> Lowered:
@@ -137,12 +147,12 @@ class OpDef:
         except (ShapeError, DTypeError) as err:
             if str(err).startswith("operator "):
                 raise
-            raise type(err)(f"operator {self.name}: {err} (inputs: {self._describe(nodes)})") from None
+            raise type(err)(f"operator {self.shown}: {err} (inputs: {self._describe(nodes)})") from None
         except HybridError:
             raise
         except (ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as err:
             # an axis, a window, a size that the inputs do not have
-            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs "
+            raise ShapeError(f"operator {self.shown}: its attributes {a.given()} do not fit the inputs "
                              f"({self._describe(nodes)}): {err}") from err
         if isinstance(out, Lowered):
             return out
@@ -172,7 +182,7 @@ class OpDef:
                 nodes.append(None)
                 continue
             if dtype not in dt.SUPPORTED:
-                raise DTypeError(f"{user_location()}: operator {self.name} does not compute in {np.dtype(dtype)}, "
+                raise DTypeError(f"{user_location()}: operator {self.shown} does not compute in {np.dtype(dtype)}, "
                                  f"which eager arrays of the array API alone have: use the functions of "
                                  f"x.__array_namespace__() outside of hybridized code, or another dtype")
             leaves.append(ir.input(len(leaves), shape, dtype))
@@ -196,7 +206,7 @@ class OpDef:
             return list(self.params(list(shapes), a)) if self.params else list(shapes)
         except (IndexError, ZeroDivisionError) as err:
             inputs = ", ".join(f"{n} {s}" for n, s in zip(self.inputs, shapes) if s is not None)
-            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({inputs}): {err}") from err  # noqa: E501
+            raise ShapeError(f"operator {self.shown}: its attributes {a.given()} do not fit the inputs ({inputs}): {err}") from err  # noqa: E501
 
     def __call__(self, *nodes: Node | None, **attrs: Any) -> Any:
         """Use an operator inside another's definition."""

@@ -12,10 +12,11 @@ from .attributes import Attrs
 from .registry import Axes, Bool, Enum, Int, Shape, op
 
 
-def normal_axis(axis: int, ndim: int) -> int:
-    """An axis counted from the front; ShapeError when there is none such."""
+def normal_axis(axis: int, ndim: int, who: str = "") -> int:
+    """An axis counted from the front; ShapeError, which begins with who asks, when there is none such."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"axis {axis} is out of range for an array of {ndim} axes: use {-ndim} to {ndim - 1}")
+        raise ShapeError(f"{who}{': ' if who else ''}axis {axis} is out of range for an array of {ndim} axes: use "
+                         f"{-ndim} to {ndim - 1}")
     return axis % ndim
 
 

@@ -58,6 +58,7 @@ HY_FN double hy_digamma(double x) {
         }
     double q = 1 / (z * z);
     v += HY_MATH(log)(z) - 0.5 / z - q * (1.0 / 12 - q * (1.0 / 120 - q * (1.0 / 252 - q * (1.0 / 240 - q / 132))));
+    if (x <= 0 && x == HY_MATH(floor)(x)) return -HY_MATH(log)(0.0);     // a pole: infinity, as in MXNet
     return x < 0.5 ? v - 3.141592653589793 / HY_MATH(tan)(3.141592653589793 * x) : v;
 }
 HY_FN float hy_digammaf(float x) { return (float)hy_digamma(x); }
