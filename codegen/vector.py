@@ -25,7 +25,7 @@ from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half
 from .vector_forms import (at_least_one, below_its_maximum, common, comparison, in_float32, keeps_bytes, limited,
-                           scaled, shifted, spelling)
+                           one_limit, scaled, shifted, spelling)
 
 # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 FAR = 1 << 20
@@ -293,6 +293,8 @@ class VectorEmitter(Emitter):
             raise Refused(fn)
         if fn == "where":
             return self._chosen(args, block)
+        if (form := one_limit(n)) is not None:
+            return args[0] if form == "{0}" else self.near(n, Op(form, tuple(self.floats(a) for a in args)), block)
         if fn == "div" and n.dtype == self.type:
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):

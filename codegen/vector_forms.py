@@ -1,11 +1,12 @@
 """Which values have a form in vectors of float32, and how it is spelled (kernels/c/vector.h)."""
 from __future__ import annotations
 
+import math
 from typing import Container
 
 import numpy as np
 
-from hybrid.base.dtype import is_half
+from hybrid.base.dtype import is_float, is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.kernel import Kernel
@@ -173,6 +174,29 @@ def limited(n: Node) -> str | None:
         and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c):      # type: ignore[operator]
         return "HYV_MIN"
     return None
+
+
+def not_negative(n: Node) -> bool:
+    """Whether no element is below 0, nor -0: it may be NaN."""
+    n = _moved(n)
+    if (c := constant(n)) is not None:
+        return math.copysign(1, c) > 0
+    if n.prim != "map" or not is_float(n.dtype):
+        return False
+    fn, row = n.attrs["fn"], SCALARS[n.attrs["fn"]]
+    return fn == "relu" or (fn in ("mul", "minimum") or row.zero and row.monotone) and all(map(not_negative, n.args))
+
+
+def one_limit(n: Node) -> str | None:
+    """The form of a maximum or minimum with a constant, which keeps a NaN by the order of its arguments; "{0}" where
+    it changes nothing. None for other functions, and where the sign of a zero would not be the same."""
+    if n.attrs["fn"] not in ("maximum", "minimum") or (c := constant(n.args[1])) is None or c != c:
+        return None
+    if c != 0:
+        return "HYV_MAX({1}, {0})" if n.attrs["fn"] == "maximum" else "HYV_MIN({1}, {0})"
+    if n.attrs["fn"] == "minimum" or math.copysign(1, c) < 0:
+        return None
+    return "{0}" if not_negative(n.args[0]) else "HYV_RELU({0})"
 
 
 def library_call(n: Node) -> bool:

@@ -124,3 +124,17 @@ def test_tiles_of_pixels_for_any_number_of_images(kernel, size):
         f = hybridize(convolution, dynamic={"x": {0: "n"}})
         f(nd.ones((4, 20, 12, 12)), nd.ones((50, 20, 5, 5)), nd.ones(50))
         assert "const long y0 = " in f.report().source           # several lines of the image in one panel
+
+
+def test_zeros_are_left_out_whatever_the_first_size_was():
+    """Of batches that began small, too: the kernels look at sizes and factors when they are called."""
+    def two(x, w, v):
+        return nd.dot(nd.relu(nd.dot(x, w)), v)
+    check(two, lambda x, w, v: numpy.maximum(x @ w, 0) @ v, ((None, 64), (64, 128), (128, 96)),
+          (7, 8, 31, 32, 33, 64, 200))
+    check(lambda x, w: nd.dot(nd.relu(x), w, transpose_a=True), lambda x, w: numpy.maximum(x, 0).T @ w,
+          ((None, 64), (None, 128)), (7, 8, 15, 16, 17, 64, 255, 256, 257, 300))
+    f = hybridize(two)
+    for n in (7, 8):
+        f(nd.ones((n, 64)), nd.ones((64, 128)), nd.ones((128, 96)))
+    assert "hy_sparse" in f.report().source or toolchain.vector_bytes() < 32

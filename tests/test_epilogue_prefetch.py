@@ -31,3 +31,21 @@ def test_a_result_that_is_only_written_is_fetched_to_be_written() -> None:
     gradient = ir.dot(a, b, ((0,), (0,)))
     updated = ir.map("sub", w, ir.map("mul", gradient, ir.full(0.5, (256, 784), np.float32)))
     assert fetched((gradient, updated), (a, b, w)) == {("E0", False), ("E1", True)}    # not where w is written over
+
+
+def test_numbers_of_an_update_are_read_outside_of_the_loops() -> None:
+    """A learning rate is read once for each form of a kernel (tiles, rows without zeros), not again for each tile."""
+    leaves = a, b, w, rates = *operands(), ir.input(3, (4,), np.float64)
+    positive = ir.map("relu", a)
+    gradient = ir.dot(positive, b, ((0,), (0,)))
+    rate = ir.cast(ir.reshape(ir.slice(rates, (2,), (1,)), ()), np.float32)
+    p = Program(leaves, (ir.map("sub", w, gradient * rate), positive))
+    program = CpuProgram(plan(p))
+    rng = np.random.default_rng(2)
+    given = [np.abs(rng.standard_normal(n.shape)).astype(n.dtype) for n in leaves]
+    for zeros in (0.0, 0.9):                                                     # the tiles; rows without zeros
+        given[0] = np.where(rng.random(given[0].shape) < zeros, -1, given[0]).astype("float32")
+        exact = given[2] - given[3][2] * (np.maximum(given[0], 0).astype("float64").T @ given[1])
+        np.testing.assert_allclose(program(given)[0], exact, atol=1e-4)
+    reads = re.findall(r"^( *)double \w+ = \w+\[2\];$", program.report.source, re.MULTILINE)
+    assert reads == ["  ", "  "]

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, ir, nd
+from hybrid.ir import Program
+from hybrid.runtime import cpu
+
+from .cpu_kernels import vectors_of
 
 VALUES = pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 
@@ -123,3 +127,28 @@ def test_steps_at_a_gradient_of_nan_are_those_of_mxnet(name: str, given: dict[st
     for _ in range(2):
         update(0, nd.array([np.nan, 0, 1, -1]), w)
     np.testing.assert_allclose(w.asnumpy(), want, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("vector", [64, 32])
+def test_limits_that_are_constants_keep_nan_and_the_sign_of_zero(dtype: str, vector: int,
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """Maxima and minima with a constant are one or two instructions, those of what a ReLU gave none; numbers and signs
+    are those of the form for two arrays."""
+    vectors_of(vector, monkeypatch)
+    points = np.tile([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.25, -0.25, 3e4, 2.5, 1e-30, 255.0], 5)
+    limits = [0.0, -0.0, 1.0, -1.0, np.inf, np.nan]
+    x, *others = leaves = tuple(ir.input(i, points.shape, dtype) for i in range(1 + len(limits)))
+    inner = [x, ir.map("relu", x), ir.map("rint", ir.map("relu", x) * 51.0), ir.map("neg", ir.map("relu", x))]
+    given = [points.astype(x.dtype), *(np.full(points.shape, c, x.dtype) for c in limits)]
+
+    def results(bounds: Any) -> list[np.ndarray]:
+        """Of the limit's tanh, which no other form than vectors is quick for; the sign of a zero is kept."""
+        outputs = tuple(ir.map("tanh", ir.map(fn, n, b) * 0.001) for n in inner for fn in ("maximum", "minimum")
+                        for b in bounds)
+        exe = cpu.compiled(Program(leaves, outputs))
+        assert "    as vectors" in str(exe.report)
+        return [r.astype(np.float64) for r in exe(given)]
+    for got, want in zip(results(limits), results(others), strict=True):
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got)[got == got], np.signbit(want)[got == got])

@@ -375,3 +375,13 @@ def test_nothing_to_do_without_a_rule() -> None:
 def test_half_precision_warns() -> None:
     with pytest.warns(UserWarning, match="consider multi_precision=True"):
         optimizer.create("sgd").create_state_multi_precision(0, nd.ones((2,), dtype="float16"))
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd", "rmsprop", "ftml", "lamb"])
+def test_states_begin_at_a_cache_line(name: str) -> None:
+    """As weights do: a vector that lies across two cache lines takes twice as long."""
+    made = optimizer.create(name, **({"momentum": 0.9} if name == "sgd" else {}))
+    for k in range(4):
+        state = made.create_state(k, nd.zeros((70 + k, 30)))
+        for s in state if isinstance(state, (tuple, list)) else [state]:
+            assert s._data.ctypes.data % 64 == 0

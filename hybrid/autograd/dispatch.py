@@ -85,7 +85,14 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
             found = _again(d, *call, inputs, cls)
             if found is not None:
                 return found
+    if out is not None and into(d, inputs, attrs, out):
+        return out
     return _invoke(d, inputs, attrs, out, name, cls, hint)
+
+
+def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) -> bool:
+    """Whether a call was computed straight into an array (``known_calls.into``)."""
+    return bool(d.known) and not TIMERS and known_calls.into(d, inputs, attrs, out)
 
 
 def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, cls: Any,
@@ -125,11 +132,11 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     except Exception as err:
         shortened(err)
         raise
-    if out is not None:
-        return _write(d, results, out)
     if not (CASTS or d.variadic or d.arity_attr) and len(present) == len(inputs):
         known_calls.remember(d, inputs, attrs, a, d.program([x._data.shape for x in present],
                                                             [x._data.dtype for x in present], a, SCOPE.training))
+    if out is not None:
+        return _write(d, results, out)
     results = results[:d.num_visible(a)]
     return results[0] if len(results) == 1 else results
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from ..base import pending
 from ..base.scope import CASTS, SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
@@ -119,6 +120,31 @@ def find(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Kno
     except TypeError:
         return None
     return None if known is None else (known, raws)
+
+
+def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) -> bool:
+    """Compute a call straight into an array, where it is known to be one of NumPy's universal functions and the array
+    has its result's shape and dtype. Whether that was done: then nothing has to be copied."""
+    if CASTS or SCOPE.traces or SCOPE.symbolic or SCOPE.recording:
+        return False
+    if not isinstance(out, NDArray) or out._ag is not None:
+        return False
+    call = find(d, inputs, attrs)
+    target = raws_of((out, *inputs)) if call is not None else None
+    if call is None or target is None or not isinstance(call[0].function, np.ufunc):
+        return False
+    raw, = call[0].program.outputs
+    if target[0].shape != raw.shape or target[0].dtype != raw.dtype:
+        return False
+    if pending.PUT_OFF[0]:
+        pending.before_write(target[0])
+    token = quiet()
+    try:
+        call[0].function(*call[1], out=target[0])
+    finally:
+        quietly(token)
+    out._bump()
+    return True
 
 
 def by_function(function: Callable[..., Any], raws: Sequence[np.ndarray]) -> np.ndarray:

@@ -214,9 +214,9 @@ _row("trigamma", 1, special.trigamma, "hy_trigamma{f}({0})", None, "float", cost
 for _name, _np, _cn in (("floor", "floor", "floor"), ("ceil", "ceil", "ceil"), ("trunc", "trunc", "trunc"),
                         ("rint", "rint", "rint")):
     _row(_name, 1, special.keep_int(_np), _fn(_cn), lambda g, y, a: (None,), c_int="({0})", cuda=_cu(_cn), cost=2,
-         vector=f"HYV_{_name.upper()}({{0}})", exact=True, zero=True, monotone=True)
+         vector=f"HYV_{_name.upper()}({{0}})", exact=True, zero=True, monotone=True, ufunc=_np)
 _row("fix", 1, special.keep_int("trunc"), _fn("trunc"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("trunc"),
-     cost=2, vector="HYV_TRUNC({0})", exact=True, zero=True, monotone=True)
+     cost=2, vector="HYV_TRUNC({0})", exact=True, zero=True, monotone=True, ufunc="trunc")
 _row("round", 1, special.round_half_away, _fn("round"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("round"),
      cost=4, exact=True, zero=True, monotone=True)
 
@@ -234,7 +234,7 @@ _row("logical_xor", 2, "logical_xor", "(({0} != 0) ^ ({1} != 0))", lambda g, y, 
      exact=True, vector="(hy_m)({0} ^ {1})", of_masks=True)
 _row("logical_not", 1, "logical_not", "({0} == 0)", lambda g, y, a: (None,), "bool", exact=True,
      vector="HYV_NOT({0})", of_masks=True)
-_row("where", 3, lambda xp, c, a, b: xp.where(c.astype(bool, copy=False), a, b), "({0} ? {1} : {2})", rule="select",
+_row("where", 3, special.where, "({0} ? {1} : {2})", rule="select",
      vjp=lambda g, y, c, a, b: (None, _m("where", c, g, 0), _m("where", c, 0, g)),
      vector="HYV_SELECT({0}, {1}, {2})", exact=True)
 _row("isnan", 1, special.float_only("isnan"), "({0} != {0})", lambda g, y, a: (None,), "bool")

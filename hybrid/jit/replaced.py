@@ -11,6 +11,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Iterable, Iterator
 
+from ..base import config
 from ..base.names import module_of
 from ..base.pytree import ById
 from ..runtime import launcher
@@ -23,6 +24,8 @@ _NOTES = frozenset({"__annotations__", "__annotations_cache__", "__annotate__", 
 # how a value is shown or kept, which no program computes
 SHOWN = frozenset({"__repr__", "__str__", "__format__", "__dir__", "__sizeof__", "__del__", "__reduce__",
                    "__reduce_ex__", "__getstate__", "__setstate__", "__copy__", "__deepcopy__", "__hash__"})
+MISSED = 256                    # times that the launcher is missed before it is loaded
+_missed = [0]
 _made: dict[type, dict[str, Any]] = {}         # what classes of this library held when they were first met
 _known: dict[type, tuple[Any, Any]] = {}       # what was found then, by the version number or all that a class held
 
@@ -86,8 +89,13 @@ def _same(cls: type, held: list[Any]) -> bool:
 
 
 def version(cls: type) -> int:
-    """CPython's number of the state of a class; 0 where it has none or nobody can tell."""
+    """CPython's number of the state of a class; 0 where it has none or nobody can tell. The launcher knows it, without
+    which classes are compared as a whole: that is loaded when it was missed a while."""
     ask = launcher.part("class_version")
+    if ask is None:
+        _missed[0] += 1
+        if _missed[0] % MISSED == 0 and config.compile_mode() != "never":
+            launcher.soon()
     return ask(cls) if ask is not None else 0                # type: ignore[no-any-return]
 
 

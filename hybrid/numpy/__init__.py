@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as _np
 
+from ..buffers.array import NDArray as _NDArray
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
 from ..ops.shape import normal_axis as _normal_axis
@@ -104,7 +105,10 @@ def copy(a: Any, out: Any = None, order: str = "K") -> Any:
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """How many elements are not 0, in all (an int) or over an axis."""
-    found = (_elementwise.as_value(a) != 0).astype("int64").sum(axis=axis, keepdims=keepdims)
+    if isinstance(a, _NDArray) and a.context.device_type != "gpu" and not _composed.needs_operators(a):
+        found = _fallback.numpy_function("count_nonzero", ndarray)(a, axis=axis, keepdims=keepdims)
+    else:
+        found = (_elementwise.as_value(a) != 0).astype("int64").sum(axis=axis, keepdims=keepdims)
     return found.item() if axis is None and not keepdims and hasattr(found, "item") else found
 
 

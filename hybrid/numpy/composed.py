@@ -10,7 +10,8 @@ import numpy as _np
 
 from ..base.errors import ShapeError, TraceError, user_location
 from ..base.names import named
-from .multiarray import as_value, is_value
+from . import fallback
+from .multiarray import as_value, is_value, ndarray
 from .composed_base import (COMPOSED, _dtype, _f, _filtered, _floating, _resolved, _vectors, _whole, composed,
                             needs_operators)
 
@@ -104,6 +105,10 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
 
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     """Quotient and remainder: floor_divide and mod."""
+    kinds = [getattr(v, "dtype", None) for v in (x1, x2)]
+    if kinds[0] == kinds[1] and kinds[0] in (_np.float32, _np.float64) and not needs_operators(x1, x2):
+        with _np.errstate(all="ignore"):                     # in one pass
+            return fallback.numpy_function("divmod", ndarray)(x1, x2)
     found = _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
     truths = all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2))
     return tuple(v.astype("int8") for v in found) if truths else found

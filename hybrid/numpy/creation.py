@@ -65,7 +65,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: 
         fill_value = _array(fill_value, ctx or device, dtype or "float32", ndarray)
     if is_value(fill_value):
         found = functions.resolve("np", "broadcast_to")(as_np(fill_value), shape=shape_tuple(shape))
-        return finish(found if dtype is None else found.astype(dtype), out)
+        return finish(found if dtype is None else found.astype(dtype, copy=False), out)
     dtype = dtype or ("bool" if isinstance(fill_value, (bool, _np.bool_)) else "float32")
     return finish(as_np(_make("_full", shape=shape_tuple(shape), value=fill_value, dtype=dtype, ctx=ctx or device)),
                   out)

@@ -7,7 +7,7 @@ import numpy as _np
 
 from ..nd import functions, operators
 from ..buffers.array import NDArray
-from ..autograd.dispatch import invoke
+from ..autograd.dispatch import into, invoke
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
@@ -39,8 +39,11 @@ def unary(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if type(x) is ndarray and out is None and not args and not kwargs:
-            return inner(x)
+        if type(x) is ndarray and not args and not kwargs:
+            if out is None:
+                return inner(x)
+            if into(registry.namespace("np")[name], (x,), {}, out):
+                return out
         if len(args) > 1 and name in UFUNCS:
             raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
@@ -49,7 +52,7 @@ def unary(name: str) -> Any:
         options(name, {k: kwargs.pop(k) for k in list(kwargs) if name in UFUNCS or k in LEGAL
                        and k not in ATTRIBUTES.get(name, ())})
         if args and name in UFUNCS:
-            out, args = args[0], args[1:]
+            return function(x, out=args[0], **kwargs)
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
     named(function, name, functions.MODULES["np"], document(registry.namespace("np")[name], name, "x"))
     return also_named(FIRST[name])(function) if name in FIRST else function
@@ -74,6 +77,8 @@ def binary(name: str, fn: str) -> Any:
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x1) is ndarray and type(x2) is ndarray and out is None and not kwargs and of_arrays is not None:
             return invoke(of_arrays, (x1, x2), {}, None, None, None, fn)
+        if out is not None and of_arrays is not None and not kwargs and into(of_arrays, (x1, x2), {}, out):
+            return out
         options(name, kwargs)
         if has_own_rules(x1) or has_own_rules(x2) or not any(
                 isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):

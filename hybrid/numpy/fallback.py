@@ -27,7 +27,7 @@ GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hyperg
 
 def numpy_function(name: str, cls: type) -> Any:
     """numpy.<name> for our arrays (a dtype or a number as it is); AttributeError where NumPy has none."""
-    found = OLD[name] if name in OLD else getattr(np, name, None)
+    found = OLD[name] if name in OLD else OURS.get(name) or getattr(np, name, None)
     if found is None or name.startswith("_"):
         raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}")
     if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
@@ -41,6 +41,17 @@ def _financial(*values: Any, **options: Any) -> Any:
     raise HybridError("np.rate, mirr, npv, pv and ppmt left NumPy with version 1.20: use the package numpy-financial")
 
 
+def _argwhere(a: Any) -> np.ndarray:
+    """Places of the elements that are not 0, a row each."""
+    a = np.asarray(a)
+    columns = a.nonzero() if a.ndim else ()
+    rows = columns[0].base if columns else None              # NumPy's nonzero writes rows, and gives their columns
+    whole = rows is not None and rows.shape == (len(columns[0]), a.ndim) and rows.base is None
+    return rows if whole and rows.flags.c_contiguous else np.argwhere(a)         # type: ignore[no-any-return]
+
+
+# in place of NumPy's: functions of the same results
+OURS = {"argwhere": _argwhere}
 OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _financial)}            # names that NumPy had
 
 

@@ -7,7 +7,8 @@ from typing import Any, Sequence
 import numpy as _np
 
 from ..nd import functions
-from ..buffers.array import NDArray
+from ..base.scope import SCOPE
+from ..buffers.array import NDArray, wrap
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..nd.views import in_order
@@ -18,7 +19,7 @@ from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
 from ..ops.shape import normal_axis
-from . import fallback
+from . import composed, fallback
 from .creation import full_like, parts, shape_tuple
 from .multiarray import also_named, as_np, as_value, finish, is_value, ndarray
 
@@ -91,21 +92,36 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
     return concatenate((arr, values), axis=axis)
 
 
+def _plain(x: Any) -> bool:
+    """Whether an array is computed with at once, on the CPU and without a gradient: its memory may be looked at."""
+    return (type(x) is ndarray and x.context.device_type != "gpu" and not SCOPE.traces
+            and not composed.needs_operators(x))
+
+
+def _flat(x: Any) -> Any:
+    """All elements in one row, to be read."""
+    return wrap(x._data.reshape(-1), x._ctx, ndarray) if _plain(x) else x.reshape(-1)
+
+
 def _joined(name: str) -> Any:
     def function(*arrays: Any, **kwargs: Any) -> Any:
         given = kwargs.pop("seq", kwargs.pop("arrays", kwargs.pop("tup", None)))
         given = arrays[0] if given is None else given
         rest = arrays[1:] if len(arrays) > 1 else ()
-        if is_value(given) and not hasattr(given, "entries"):
+        plain = _plain(given)
+        if is_value(given) and not hasattr(given, "entries") and not plain:
             given = [given[i] for i in range(len(given))]
         out, dtype = kwargs.pop("out", rest[1] if len(rest) > 1 else None), kwargs.pop("dtype", None)
         if rest:
             kwargs["axis"] = rest[0]
         if not len(given):
             raise ShapeError(f"np.{name} needs at least one array")
+        if plain:                                            # NumPy joins its rows
+            found = fallback.numpy_function("vstack" if name == "row_stack" else name, ndarray)(given, **kwargs)
+            return finish(found if dtype is None else found.astype(dtype), out)
         values = [as_value(x) for x in given]
         if "axis" in kwargs and kwargs["axis"] is None:           # of the flattened arrays
-            values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
+            values, kwargs["axis"] = [_flat(x) for x in values], 0
         found = _call(name, *values, **kwargs)
         return finish(found if dtype is None else found.astype(dtype), out)
     return named(function, name, "hybrid.numpy", document(registry.namespace("np")[name], name, "arrays"))
@@ -216,6 +232,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         return _op("_npi_insert_slice", arr, *rest, val=val, start=obj.start, stop=obj.stop, step=obj.step, axis=axis)
     if isinstance(obj, (int, _np.integer)):
         _check_place("insert", arr, int(obj), axis, 1)
+        if _plain(arr) and (number or _plain(rest[0])):
+            return fallback.numpy_function("insert", ndarray)(arr, int(obj), values, axis)
         return _op("_npi_insert_scalar", arr, *rest, val=val, int_ind=int(obj), axis=axis)
     if not is_value(obj) or isinstance(obj, NDArray):
         host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
@@ -249,6 +267,8 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
                    places=None if obj != slice(None) else ())
     if isinstance(obj, (int, _np.integer)):
         _check_place("delete", arr, int(obj), axis, 0)
+        if _plain(arr):
+            return fallback.numpy_function("delete", ndarray)(arr, int(obj), axis)
         return _op("_npi_delete", arr, int_ind=int(obj), axis=axis)
     if is_value(obj) and not isinstance(obj, NDArray):
         refuse_traced("delete", obj)

@@ -47,6 +47,8 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
         values, rest = q.asnumpy() if isinstance(q, NDArray) else _np.zeros(()), (q * scale if scale != 1 else q,)
     if ((values < 0) | (values * scale > 100)).any():
         raise ValueError(f"np.{name}: q must lie between 0 and {100 / scale:g}, got {q}")
+    if isinstance(a, NDArray) and a.dtype.kind in "iub":     # the operator's, too
+        a = a.astype("float32")
     if how != "nearest" and _is_float_array(a) and not composed.needs_operators(a, q):   # NumPy need not sort all
         found = _counted(name, a, values.astype("float64"), axis=axis, method=how, keepdims=keepdims)
         return finish(found.astype(a.dtype) if found.dtype != a.dtype else found, out)

@@ -58,6 +58,8 @@ def triangle(x: Node, k: int, lower: bool) -> Node:
         x = ir.expand(ir.reshape(x, (1, x.size)), (x.size, x.size))
     rows, columns = x.shape[-2:]
     keep = ir.map("le" if lower else "ge", ir.iota(columns), ir.reshape(ir.iota(rows), (rows, 1)) + k)
+    if x.dtype == np.bool_:
+        return ir.map("logical_and", ir.expand(keep, x.shape), x)
     return ir.map("where", keep, x, 0)
 
 

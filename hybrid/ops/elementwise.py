@@ -200,6 +200,8 @@ MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "
 def _np_binary(name: str, fn: str) -> None:
     def lower(x1: Node, x2: Node, a: Attrs) -> Node:
         both = x1.dtype == x2.dtype == dt.bool_
+        if both and fn == "pow":                            # 0 to the power 1 alone is 0
+            return ir.cast(ir.map("logical_or", x1, ir.map("logical_not", x2)), dt.int64)
         if both and fn in ("shl", "shr"):
             x1, x2 = ir.cast(x1, dt.int64), ir.cast(x2, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
@@ -225,8 +227,13 @@ for _name, _fn in NP_BINARY.items():
         _np_binary(_name, _fn)
 
 
+CLASSES = {"isnan": False, "isinf": False, "isfinite": True}          # and what integers are
+
+
 def _np_test(name: str, fn: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
+        if fn in CLASSES and not dt.is_float(data.dtype):
+            return ir.full(CLASSES[fn], data.shape, dt.bool_)
         return ir.map(fn, data)
     lower.__doc__ = f"NumPy's {name}: bool."
     op(f"_npi_{name}", "data", np=(name,))(lower)
@@ -290,11 +297,15 @@ def _clip_keeps_signs() -> bool:
 
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, low, high = arrays[0], a.a_min, a.a_max
-    if x.dtype not in (dt.float32, dt.float64) or low is high is None:
+    whole = x.dtype.kind in "iu" and all(v is None or float(v).is_integer() and np.iinfo(x.dtype).min <= v <=
+                                         np.iinfo(x.dtype).max for v in (low, high))
+    if whole:
+        low, high = (None if v is None else int(v) for v in (low, high))
+    if not whole and x.dtype not in (dt.float32, dt.float64) or low is high is None:
         return None
     if low is not None and high is not None and not low <= high:
         return None                                           # NumPy gives a_max for all; the program, as MXNet
-    if 0 in (low, high) and not _clip_keeps_signs():
+    if not whole and 0 in (low, high) and not _clip_keeps_signs():
         return None
     return [xp.clip(x, low, high)]
 

@@ -53,7 +53,20 @@ def _checked(name: str, within: Any) -> Any:
     return eager
 
 
-@op("take", "a indices", eager=_checked("take", _take_within), within=_take_within,
+_take_checked = _checked("take", _take_within)
+
+
+def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """NumPy's own way, where no index is out of range."""
+    _take_checked(xp, arrays, a)
+    x, i = arrays
+    n = x.size if a.axis is None else x.shape[normal_axis(a.axis, x.ndim)]
+    if xp is np and i.dtype.kind in "iu" and i.size and 0 <= i.min() and i.max() < n:
+        return [np.take(x, i, a.axis)]
+    return None
+
+
+@op("take", "a indices", eager=_take_eager, within=_take_within,
     axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
 def take(x: Node, indices: Node, a: Attrs) -> Node:
     """Slices of x at indices along an axis. Out of range: clip, wrap or raise."""
@@ -63,7 +76,7 @@ def take(x: Node, indices: Node, a: Attrs) -> Node:
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
 
 
-@op("_npi_take", "a indices", eager=_checked("take", _take_within), within=_take_within,
+@op("_npi_take", "a indices", eager=_take_eager, within=_take_within,
     np=("take",), axis=Int(None),
     mode=Enum("clip", "clip", "wrap", "raise"))
 def np_take(x: Node, indices: Node, a: Attrs) -> Node:

@@ -63,7 +63,11 @@ def as_half(out: Node, x: Node) -> Node:
 
 
 def _nan_to(value: float) -> Callable[[Node], Node]:
-    return lambda x: ir.map("where", ir.map("isnan", x), value, x)
+    def replaced(x: Node) -> Node:
+        if dt.is_float(x.dtype):
+            return ir.map("where", ir.map("isnan", x), value, x)
+        return ir.cast(x, dt.int64) if x.dtype == dt.bool_ else x
+    return replaced
 
 
 REDUCERS: dict[str, Callable[[Node, tuple[int, ...], bool], Node]] = {

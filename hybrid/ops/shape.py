@@ -341,7 +341,8 @@ def np_tile(data: Node, a: Attrs) -> Node:
                       [r * d for r, d in zip(reps, shape)])
 
 
-@op("repeat", "data", np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
+@op("repeat", "data", eager=lambda xp, arrays, a: [xp.repeat(arrays[0], a.repeats, a.axis)] if a.repeats >= 0 else None,
+    np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
 def repeat(data: Node, a: Attrs) -> Node:
     """Each element repeated along an axis (the flattened array when none is given)."""
     if a.repeats < 0:

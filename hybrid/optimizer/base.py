@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
-from ..base.device import array_module
+from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
@@ -23,8 +23,7 @@ def zeros_like(weight: NDArray, dtype: Any = None, stype: str = "default") -> An
     """Zeros in a weight's shape and device, in its dtype or another, of a storage type."""
     kind = np.dtype(weight.dtype if dtype is None else dtype)
     return ZEROS[0](stype, weight.shape, weight._ctx,
-                    kind) if stype != "default" else wrap(array_module(weight._ctx).zeros(weight.shape, kind),
-                                                          weight._ctx)
+                    kind) if stype != "default" else wrap(zeros(weight.shape, kind, weight._ctx), weight._ctx)
 
 
 def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:

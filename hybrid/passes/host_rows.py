@@ -12,7 +12,7 @@ from ..ir.rowcall import run_rows
 from .rewrite import rewrite
 
 # rows of a matrix from which on NumPy's function is faster, by the kernel's name
-FROM = {"syevd": 32, "inverse": 64, "slogdet": 128, "potrf": 256, "trsm": 256}
+FROM = {"syevd": 22, "inverse": 64, "slogdet": 88, "potrf": 176, "trsm": 256}
 
 
 def _large(n: Node) -> bool:

@@ -94,14 +94,17 @@ def load() -> Any:
 def known_call(*environment: Any) -> Any:
     """The function that does eager calls which were made before (kernels/c/launcher_eager.h says what its environment
     are), where the launcher is there without waiting for a compiler; else None, and it is being built."""
-    if not _loaded and warmed.known(NOTE) is not None:
-        load()
+    soon()
     if not _module:
-        if not _loaded:
-            prepare()
         return None
     _module[0].eager_calls(*environment)
     return _module[0].known_call
+
+
+def soon() -> None:
+    """Load it where an earlier process built it, else begin to build it: for calls that could do without it."""
+    if not _loaded:
+        load() if warmed.known(NOTE) is not None else prepare()
 
 
 def part(name: str) -> Any:

@@ -21,6 +21,8 @@ from .staged import has_calls
 CALLS = 16                       # calls after which a program is worth compiling
 ELEMENTS = 1 << 16               # least total of elements that the program's steps make
 _KEY = "repeated"
+# primitives that NumPy has no work with: numbers, and other shapes of what is there
+_NO_STEP = frozenset({"input", "const", "data", "reshape", "expand", "detach"})
 
 
 def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
@@ -42,7 +44,7 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 def _asked_for(program: Program) -> Any:
     """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
     possible."""
-    steps = [n for n in program.order() if n.prim != "input"]
+    steps = [n for n in program.order() if n.prim not in _NO_STEP]
     if len(steps) < 2 or sum(n.size for n in steps) < ELEMENTS or program.updates or not config.compiles_eager():
         return None
     with forking.IMPORTS:

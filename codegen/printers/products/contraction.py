@@ -101,6 +101,7 @@ class Contraction(Zeros):
         self.vectors = False                               # whether it needs lanes.support
         # first iteration of the epilogue's loops, where no element may be written twice
         self.begin: dict[Var | None, str] = {}
+        self.outside: list[str] = []
 
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
@@ -218,7 +219,7 @@ class Contraction(Zeros):
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                      "const long full_ = rows_ - tiles_ * (each_ - 1);"]
         loops = self._rows_loop()
-        return "\n".join([*self.functions, self._head(), *head, *loops, "}"])
+        return "\n".join([*self.functions, self._head(), *head, *self.outside, *loops, "}"])
 
     def _height(self) -> list[str]:
         """Rows of the highest tile, which are fewer in tiles of dot products."""

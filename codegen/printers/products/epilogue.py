@@ -33,6 +33,7 @@ class Epilogue:
     V: str
     begin: dict[Var | None, str]
     vectors: bool
+    outside: list[str]                  # statements of the last epilogue that no loop changes, for the kernel's begin
 
     def _span_loop(self, v: Var, spans: Spans, body: list[str], last: bool) -> list[str]:
         if v not in spans:
@@ -49,8 +50,8 @@ class Epilogue:
                     extra={n: self.names[n] for n in self.k.extra}, count=3000)
         every = {**flat_spans, **(spans or {})}
         at = root_index(self.k, m.dot_index)
-        first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
-        blocks = [first]
+        outside = Block(None, frozenset())
+        blocks = [outside.child(frozenset([*m.batch, *m.columns]) - frozenset(every))]
         loops: list[Var | None] = []
         if rows:
             blocks.append(blocks[-1].child(m.rows))
@@ -70,6 +71,9 @@ class Epilogue:
                         *(head + body), "}"]
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
+        if same(self.dot.size, 1):                         # it depends on no loop either
+            return [*outside.lines, *body]
+        self.outside = outside.lines
         return body
 
     def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
@@ -138,26 +142,28 @@ class Epilogue:
                 if (step := coefficient(at, row))]
 
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
-        """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and
-        vectors."""
+        """The results of a tile along its columns: statements outside of all loops and of the tile's, in those of its
+        rows, lines and vectors."""
         q, first = Var("q_", t.c), Var("x0", greater(x.extent, 2))     # type: ignore[arg-type]
         e = self._emitter(q)
-        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
+        outside = Block(None, frozenset())
+        top = outside.child((frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
         rows = top.child(m.rows)
         lines = rows.child([y] if y else [])
         last = lines.child([q])
         self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)),
                          last)
-        return e, q, [top, rows, lines, last]
+        return e, q, [outside, top, rows, lines, last]
 
     def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
-        _, q, (top, rows, lines, last) = self._columns_value(m, t, x, y)
+        _, q, (outside, top, rows, lines, last) = self._columns_value(m, t, x, y)
         row, line = "i_m" if may_exceed(m.sizes[0], 1) else "0", f"{inner_name(y)} * {t.c} + " if y else ""
         cell = f"acc + {row} * {width} + {line}q_"
         body = [*lines.lines, *lane_loop(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.lanes, 1)]
         if y:
             body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
         head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
+        self.outside = outside.lines
         return [*top.lines, f"for (long i_m = 0; i_m < {t.mr}; i_m++) {{",
                 *head, *rows.lines, *body, "}"]
 
@@ -165,7 +171,8 @@ class Epilogue:
         q, first = Var("q_", t.mr), Var("m_first", greater(m.rows[0].extent, 2))     # type: ignore[arg-type]
         row = m.rows[0]
         e = self._emitter(q)
-        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
+        outside = Block(None, frozenset())
+        top = outside.child((frozenset([*m.batch, *m.columns]) - {x}) | {first})
         column = top.child([x])
         last = column.child([q])
         self._root_value(e, root_index(self.k, tuple(substitute(i, {row: var(first) + var(q)}) for i in m.dot_index)),
@@ -175,6 +182,7 @@ class Epilogue:
                   f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
         lines = [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines]
         body = [*column.lines, *lane_loop(q, lines, self.lanes, 1)]
+        self.outside = outside.lines
         return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, body, False)]
 
     def _rounded(self, value: str) -> str:

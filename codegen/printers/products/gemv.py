@@ -67,7 +67,7 @@ class Dots(Panels):
         loop = [*self._dots_rows(m, row, rows, depth), *([share] if share and not few else []),
                 f"for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{", *body, "}"]
         nest = loop_nest(m.batch, loop, share if few else "")
-        return "\n".join([self._head(), *nest, "}"])
+        return "\n".join([self._head(), *self.outside, *nest, "}"])
 
     def _dots_rows(self, m: Matmul, row: Var, rows: int, depth: int) -> list[str]:
         """The rows: where they are, or copied."""

@@ -48,6 +48,7 @@ class Panels(Epilogue):
         """Cuts a product into panels and blocks. tile: rows, and columns of a panel, at most; block: steps of the depth
         that are summed at once, of a longer one."""
         self.m, self.nv, self.width = m, tile.nv, tile.nv * self.lanes
+        self.outside: list[str] = []
         self.most = tile.mr                                                 # type: ignore[assignment]
         self.x = m.columns[-1] if m.columns else Var("n_0", 1)
         self.y = m.columns[-2] if tile.r > 1 else None

@@ -36,7 +36,7 @@ STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
 VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
-TOGETHER = 8                    # rows whose sums are kept until something follows from them
+LIKELY = 64                     # of a size that only the call tells
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH, MOST_ANY = 1024, 256       # of a product; of one whose depth only the call tells
 # cycles, as measured on processors that load two vectors and multiply two in a cycle
@@ -80,8 +80,15 @@ class Skipping:
     factors: tuple[Int, Int]
     packs: bool
     part: float
-    after: list[str]                   # what follows the sums of some rows
+    after: list[str]                   # what follows the sums of a row, or of all rows if the depth is cut in blocks
+    outside: list[str]                 # what of it no loop changes
     prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
+
+
+def likely(n: Int) -> int:
+    """The size by which a form is judged: of one that only the call tells not the first call's, which may have been
+    small. The kernel looks at the size, too."""
+    return hint(n) if fixed(n) else max(hint(n), LIKELY)
 
 
 def widest(target: Target, depth: int) -> int:
@@ -173,7 +180,7 @@ class Zeros(Dots):
                      and (s := self._skipped(m)) is not None), None)
 
     def _skipped(self, m: Matmul) -> Skipping | None:
-        rows, columns, depth = map(hint, m.sizes)
+        rows, columns, depth = map(likely, m.sizes)
         if (m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS
             or not self.lanes <= depth <= _most_depth(m) or columns < self.lanes):
             return None
@@ -192,13 +199,13 @@ class Zeros(Dots):
                        default=(0.0, 1))
         if part < HOPED:
             return None
-        self.lay(m, Tile(TOGETHER, nv, 1, nv * self.lanes), STEPS)
+        self.lay(m, Tile(1, nv, 1, nv * self.lanes), STEPS)
         if not (after := self._after()):
             return None
-        most = replace(self.tile, mr=TOGETHER, c=min(nv * self.lanes, columns))
+        most = replace(self.tile, c=min(nv * self.lanes, columns))
         far = [replace(p, start=f"{p.start} + (rb + i) * {p.step}l") for n, p in self._touched(m, most, m.columns[0])
                if fixed(n.size) and n.nbytes >= FAR]
-        return Skipping(m, nv, factors, packs(nv), part, after, far)           # type: ignore[arg-type]
+        return Skipping(m, nv, factors, packs(nv), part, after, self.outside, far)           # type: ignore[arg-type]
 
     def _in_panels(self, m: Matmul, nv: int) -> bool:
         """Whether panels of so many vectors have a whole one at least."""
@@ -209,7 +216,7 @@ class Zeros(Dots):
         """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
         name, self.name = self.name, f"{self.name}_dense"
         full, self.name = dense(), name
-        self.lay(s.m, Tile(TOGETHER, s.nv, 1, s.nv * self.lanes), STEPS)
+        self.lay(s.m, Tile(1, s.nv, 1, s.nv * self.lanes), STEPS)
         m, (rows, columns, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if same(s.factors[0], 1) else ((rows, depth), s.factors[0])
         arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
@@ -218,7 +225,7 @@ class Zeros(Dots):
         when = " && ".join([*fits, looks("A", s.part, count, run, step)])
         body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};",
                 f"if (!({when})) {{", f"  {name}_dense({arguments}{more_passed()});", "  return;", "}",
-                *self._blocks(s)]
+                *s.outside, *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
         row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked,
@@ -230,9 +237,10 @@ class Zeros(Dots):
         return self.width if s.packs else s.m.b.stride(s.m.depth[0])           # type: ignore[return-value]
 
     def _after(self) -> list[str]:
-        """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors
-        along the columns."""
-        return self._vector_epilogue(self.m, replace(self.tile, mr=_own()), self.x, None, self.width)
+        """What follows the sums of rows from m_first on, which are in acc: of one row, while the sums of the next one
+        begin, or of m_rows where the depth goes by in blocks. Nothing where it cannot be vectors along the columns."""
+        tile = replace(self.tile, mr=_own() if self.blocked else 1)
+        return self._vector_epilogue(self.m, tile, self.x, None, self.width)
 
     def _blocks(self, s: Skipping) -> list[str]:
         """Threads take blocks of rows: their bits, then one panel after another."""
@@ -273,13 +281,9 @@ class Zeros(Dots):
                               f"sums + i * {self.width}", *more])
             return [*self._depth_blocks([*lines, f"for (long i = 0; i < rows; i++) {self.name}_sums({call});"]),
                     f"const long m_first = rb, {_own()} = rows;", "const float *acc = sums;", *s.after]
-        call = ", ".join([f"values + i * {literal(apart)}", "some[i] | all", "B", f"acc + (i - ib) * {self.width}",
-                          *more])
-        return [*lines, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
-                f"  const long m_first = rb + ib, {_own()} = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
-                f"  float acc[{TOGETHER * self.width}] __attribute__((aligned(64)));",
-                f"  for (long i = ib; i < ib + {_own()}; i++) {self.name}_sums({call});",
-                *s.after, "}"]
+        call = ", ".join([f"values + i * {literal(apart)}", "some[i] | all", "B", "acc", *more])
+        return [*lines, "for (long i = 0; i < rows; i++) {", "const long m_first = rb + i;",
+                f"float acc[{self.width}] __attribute__((aligned(64)));", f"{self.name}_sums({call});", *s.after, "}"]
 
     def _turned(self, s: Skipping, padded: int) -> list[str]:
         """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends
@@ -290,11 +294,11 @@ class Zeros(Dots):
                 f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {step}, {step});", "}"]
 
 
-def _own() -> Int:
-    """Rows whose results are computed at once, as a variable."""
-    return size(Dim("m_rows", 2, TOGETHER, TOGETHER))
-
-
 def _most_depth(m: Matmul) -> int:
     """Steps of the depth up to which zeros are left out."""
     return MOST_DEPTH if fixed(m.sizes[2]) else MOST_ANY
+
+
+def _own() -> Int:
+    """Rows of a block, as a variable."""
+    return size(Dim("m_rows", 2, 8, 8))

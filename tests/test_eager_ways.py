@@ -1,0 +1,148 @@
+"""What eager calls of large arrays do in one of NumPy's passes: the same results as by primitives, as compiled, and as
+NumPy's."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as onp
+import pytest
+
+from hybrid import autograd, hybridize, nd, np
+from hybrid.ir import special
+
+RNG = onp.random.RandomState(3)
+F = RNG.randn(6, 5).astype("float32")
+G = RNG.randn(6, 5).astype("float32")
+N = onp.where(F > 0.5, onp.nan, onp.where(F < -1, onp.inf, F)).astype("float32")
+I = RNG.randint(-7, 9, (6, 5)).astype("int32")
+B, C = F > 0, G > 0
+AT = onp.array([[0, 3], [-2, 5]])
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "isnan of integers": (lambda m, x: m.isnan(x), (I,)), "isfinite of integers": (lambda m, x: m.isfinite(x), (I,)),
+    "isinf of truth values": (lambda m, x: m.isinf(x), (B,)),
+    "power of truth values": (lambda m, x, y: m.power(x, y), (B, C)),
+    "triu of truth values": (lambda m, x: m.triu(x), (B,)), "tril of truth values": (lambda m, x: m.tril(x, -1), (B,)),
+    "nansum": (lambda m, x: m.nansum(m.where(m.isinf(x), 1, x)), (N,)),
+    "nansum of integers": (lambda m, x: m.nansum(x), (I,)),
+    "nanprod of integers": (lambda m, x: m.nanprod(x, axis=1), (I,)),
+    "nan_to_num": (lambda m, x: m.nan_to_num(x), (N,)),
+    "nan_to_num with numbers": (lambda m, x: m.nan_to_num(x, nan=2, posinf=3, neginf=-4), (-N,)),
+    "where with a number": (lambda m, x: m.where(x > 0, x, 0), (F,)),
+    "where with a number first": (lambda m, x: m.where(x > 0, 1, x), (N,)),
+    "clip of integers": (lambda m, x: m.clip(x, -2, 3), (I,)), "clip below": (lambda m, x: m.clip(x, None, 1), (I,)),
+    "take": (lambda m, x, i: m.take(x, i), (F, AT)), "take an axis": (lambda m, x, i: m.take(x, i, axis=0), (F, AT)),
+    "take wrapped": (lambda m, x, i: m.take(x, i, axis=1, mode="wrap"), (F, AT + 4)),
+    "take clipped": (lambda m, x, i: m.take(x, i, axis=1, mode="clip"), (F, AT + 4)),
+    "repeat": (lambda m, x: m.repeat(x, 3, axis=1), (F,)), "repeat all": (lambda m, x: m.repeat(x, 2), (I,)),
+    "floor": (lambda m, x: m.floor(x), (F,)), "two to the power": (lambda m, x: m.power(2.0, x), (F,)),
+}
+ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "median of integers": (lambda m, x: m.median(x, axis=0), (I,)), "median of all": (lambda m, x: m.median(x), (I,)),
+    "quantiles of truth values": (lambda m, x: m.quantile(x.astype("int32"), 0.4, axis=1), (B,)),
+    "count_nonzero": (lambda m, x: m.count_nonzero(x), (I,)),
+    "count_nonzero of an axis": (lambda m, x: m.count_nonzero(x, axis=1, keepdims=True), (B,)),
+    "argwhere": (lambda m, x: m.argwhere(x), (I,)), "argwhere of a row": (lambda m, x: m.argwhere(x[0]), (B,)),
+    "argwhere of nothing": (lambda m, x: m.argwhere(x[:0]), (B,)),
+    "divmod": (lambda m, x, y: m.divmod(x, y), (F, onp.where(B, 0, G).astype("float32"))),
+    "divmod of integers": (lambda m, x, y: m.divmod(x, y), (I, onp.abs(I) + 1)),
+    **{f"{name} of one array": (lambda m, x, name=name: getattr(m, name)(x), (F,)) for name in (
+        "concatenate", "stack", "vstack", "hstack", "dstack", "column_stack")},
+    "concatenate of one array": (lambda m, x: m.concatenate(x, axis=0), (F[:, None],)),
+    "append": (lambda m, x, y: m.append(x, y), (F, G)), "delete": (lambda m, x: m.delete(x, 3), (F,)),
+    "delete of an axis": (lambda m, x: m.delete(x, -1, axis=1), (F,)),
+    "insert": (lambda m, x: m.insert(x, 3, 7), (F,)),
+    "insert of an axis": (lambda m, x, y: m.insert(x, -1, y, axis=0), (F, G[0])),
+    "full_like": (lambda m, x, y: m.full_like(x, y), (I, G)),
+}
+
+
+def compare(got: Any, wanted: Any) -> None:
+    if isinstance(wanted, tuple):
+        assert len(got) == len(wanted)
+        for a, b in zip(got, wanted):
+            compare(a, b)
+        return
+    got, wanted = got.asnumpy() if hasattr(got, "asnumpy") else onp.asarray(got), onp.asarray(wanted)
+    assert got.shape == wanted.shape and got.dtype.kind == wanted.dtype.kind
+    onp.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*CASES, *ALONE])
+def test_numpys_answer(name: str) -> None:
+    f, given = {**CASES, **ALONE}[name]
+    arrays = [np.array(x, dtype=x.dtype) for x in given]
+    with onp.errstate(all="ignore"):
+        wanted = f(onp, *given)
+    for _ in range(2):                                       # new, and known
+        compare(f(np, *arrays), wanted)
+    for x, raw in zip(arrays, given):
+        onp.testing.assert_array_equal(x.asnumpy(), raw)
+    if name in CASES:
+        compare(hybridize(lambda *xs: f(np, *xs))(*arrays), wanted)
+
+
+def test_an_index_that_is_not_there() -> None:
+    x = np.array(F)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 30 is out of range for length 30"):
+            np.take(x, np.array([1, 30], dtype="int64"))
+    with pytest.raises(IndexError, match="out of range"):
+        np.delete(x, 31)
+    with pytest.raises(IndexError, match="out of range"):
+        np.insert(x, 9, 1, axis=0)
+
+
+def test_gradients_go_through_what_numpy_does_elsewhere() -> None:
+    x = np.array(F)
+    x.attach_grad()
+    with autograd.record():
+        y = (np.append(x, x) * 2).sum() + np.delete(x, 3).sum() + np.insert(x, 3, 1.0).sum() + np.stack(x).sum()
+    y.backward()
+    wanted = onp.full(F.shape, 7.0)
+    wanted.flat[3] = 6
+    onp.testing.assert_allclose(x.grad.asnumpy(), wanted)
+
+
+@pytest.mark.parametrize("space", [np, nd])
+def test_results_go_straight_into_out(space: Any) -> None:
+    make = np.array if space is np else nd.array
+    x, y, out = make(F), make(G), make(onp.zeros((6, 5), "float32"))
+    add = np.add if space is np else nd.broadcast_add
+    wanted = {space.exp: onp.exp(F), space.floor: onp.floor(F), space.abs: onp.abs(F)}
+    for _ in range(3):
+        for f, value in wanted.items():
+            version = out._version
+            assert f(x, out=out) is out and out._version > version
+            onp.testing.assert_allclose(out.asnumpy(), value, rtol=1e-6)
+        add(x, y, out=out)
+        onp.testing.assert_allclose(out.asnumpy(), F + G, rtol=1e-6)
+    raw = x._data
+    add(x, x, out=x)                                         # onto itself
+    assert x._data is raw
+    onp.testing.assert_allclose(x.asnumpy(), F + F, rtol=1e-6)
+
+
+def test_an_out_of_another_dtype_or_with_a_history() -> None:
+    x, whole = np.array(F), np.zeros((6, 5), dtype="int32")
+    for _ in range(2):
+        np.add(x, x, out=whole)
+        onp.testing.assert_array_equal(whole.asnumpy(), (F + F).astype("int32"))
+    with pytest.raises(Exception, match="shape"):
+        np.add(x, x, out=np.zeros((2, 5)))
+    x.attach_grad()
+    out = np.zeros((6, 5))
+    with autograd.record():
+        nd.square(x.as_nd_ndarray(), out=out.as_nd_ndarray())
+        y = (x * 3).sum()
+    y.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), onp.full(F.shape, 3.0))
+
+
+def test_a_number_goes_into_a_copy() -> None:
+    c, x = onp.array([True, False, True]), onp.array([1.0, 2.0, 3.0], "float32")
+    zero = onp.broadcast_to(onp.zeros((), "float32"), (3,))
+    onp.testing.assert_array_equal(special.where(onp, c, zero, x), [0, 2, 0])
+    onp.testing.assert_array_equal(special.where(onp, c, x, zero), [1, 0, 3])
+    onp.testing.assert_array_equal(special.where(onp, c, zero, zero + 0), [0, 0, 0])
+    onp.testing.assert_array_equal(x, [1, 2, 3])
