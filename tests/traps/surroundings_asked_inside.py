@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
 import threading
@@ -257,3 +258,38 @@ def name_scope_and_prefix(H):
     f = H(lambda x: x * len(mx.name.NameManager().get(None, "abc")))
     for _ in range(3):
         yield f(arr(1.))
+
+
+@trap
+def hits_of_a_cache(H):
+    @functools.lru_cache(maxsize=2)
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k) + twice.cache_info().hits)
+    for k in (1, 2, 1, 1, 2, 3, 1):
+        yield f(arr(1.), k)
+
+
+@trap
+def a_cache_of_arrays(H):
+    @functools.lru_cache(maxsize=2)
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k))
+    a, b = arr(1.), arr(2.)
+    for k in (a, b, a, a, b):
+        yield f(arr(1.), k)
+    a[:] = 5.
+    yield f(arr(1.), arr(3.)), f(arr(1.), b)
+
+
+@trap
+def a_cache_of_an_array_that_changes(H):
+    @functools.cache
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k))
+    a = arr(1.)
+    for v in (1., 5., 5., 1.):
+        a[:] = v
+        yield f(arr(1.), a), f(arr(1.), arr(v))
