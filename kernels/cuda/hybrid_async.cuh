@@ -88,24 +88,21 @@ HY_LDMATRIX(hy_ldmatrix_trans, ".trans")
 #endif
 
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ < 800
-// Products without tensor cores: each lane takes its rows and columns of both factors from the lanes that hold them, and
-// ``add`` adds a word of A times one of B.
-template <class ADD> HY_FN void hy_mma_by_lanes(float d[4], const unsigned *a, const unsigned *b, ADD add) {
+// hy_mma_bf16 without tensor cores: each lane takes its rows and columns of both factors from the lanes that hold them.
+HY_FN void hy_mma_bf16_by_lanes(float d[4], const unsigned *a, const unsigned *b) {
     const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
     #pragma unroll
     for (int k = 0; k < 2; k++)
+        #pragma unroll 1
         for (int t = 0; t < 4; t++) {
             const unsigned x[2] = {__shfl_sync(~0u, a[2 * k], row + t), __shfl_sync(~0u, a[2 * k + 1], row + t)};
             const unsigned y[2] = {__shfl_sync(~0u, b[k], column + t), __shfl_sync(~0u, b[k], column + 4 + t)};
             #pragma unroll
-            for (int n = 0; n < 4; n++) add(d[n], x[n / 2], y[n % 2]);
+            for (int n = 0; n < 4; n++) {
+                d[n] += __uint_as_float(x[n / 2] << 16) * __uint_as_float(y[n % 2] << 16);
+                d[n] += __uint_as_float(x[n / 2] & 0xffff0000u) * __uint_as_float(y[n % 2] & 0xffff0000u);
+            }
         }
-}
-HY_FN void hy_mma_bf16_by_lanes(float d[4], const unsigned *a, const unsigned *b) {
-    hy_mma_by_lanes(d, a, b, [](float &sum, unsigned x, unsigned y) {
-        sum += __uint_as_float(x << 16) * __uint_as_float(y << 16);
-        sum += __uint_as_float(x & 0xffff0000u) * __uint_as_float(y & 0xffff0000u);
-    });
 }
 #endif
 #ifndef CUDA_ON_CPU

@@ -60,9 +60,18 @@ HY_FN void hy_two_tf32(unsigned &x, unsigned &small) {
     x = big;
 }
 #if !defined(CUDA_ON_CPU) && __CUDA_ARCH__ < 800
-// hy_mma_tf32 where tensor cores take no floats.
+// hy_mma_tf32 where tensor cores take no floats: each lane takes its rows and columns from the lanes that hold them.
 HY_FN void hy_mma_tf32(float d[4], const unsigned *a, const unsigned *b) {
-    hy_mma_by_lanes(d, a, b, [](float &sum, unsigned x, unsigned y) { sum += __uint_as_float(x) * __uint_as_float(y); });
+    const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
+    #pragma unroll
+    for (int k = 0; k < 2; k++)
+        #pragma unroll 1
+        for (int t = 0; t < 4; t++) {
+            const unsigned x[2] = {__shfl_sync(~0u, a[2 * k], row + t), __shfl_sync(~0u, a[2 * k + 1], row + t)};
+            const unsigned y[2] = {__shfl_sync(~0u, b[k], column + t), __shfl_sync(~0u, b[k], column + 4 + t)};
+            #pragma unroll
+            for (int n = 0; n < 4; n++) d[n] += __uint_as_float(x[n / 2]) * __uint_as_float(y[n % 2]);
+        }
 }
 #endif
 // D += A B of floats, A as hy_two_tf32 gives it.
