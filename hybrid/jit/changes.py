@@ -93,11 +93,9 @@ class Changes:
             now = memo.cache_info()
             if self._trace is not None and now != before:
                 self._trace.remembered = True
-            # one that keeps traced values computes again: the results are the same
-            if now.misses != before.misses and any(
-                    True for _ in traced_in([*answers.memory_of(memo), *answers.kept_results(memo)])):
-                memo.cache_clear()
-            elif now.misses != before.misses and self._symbolic():
+            if now.misses != before.misses:                      # what it keeps of traced values is computed again
+                answers.forget(memo, lambda kept: any(True for _ in traced_in(kept)))
+            if now.misses != before.misses and self._symbolic():
                 answers.forget(memo, lambda kept: holds_traced(kept, Size))
         self._memos.clear()
 

@@ -142,31 +142,12 @@ def locals_of_a_closure(H):
 
 
 @trap
-def locals_written(H):
-    @H
-    def f(x):
-        y = 2.
-        locals()["y"] = 7.
-        return x * y
-    yield f(arr(1.)), f(arr(1.))
-
-
-@trap
 def evaluated_in_own_names(H):
     @H
     def f(x, k):
         return eval("x * k + y", globals(), {**locals(), "y": 1.})
     for k in (2., 3., 2., 5., 6.):
         yield f(arr(1.), k)
-
-
-@trap
-def depth_of_recursion_by_number(H):
-    @H
-    def f(x, n):
-        return x if n == 0 else f(x * 1.5, n - 1)
-    for n in (3, 4, 3, 0, 9):
-        yield f(arr(1.), n)
 
 
 @trap
