@@ -141,7 +141,7 @@ class Emitter:
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim == "map":
-            row = SCALARS[n.attrs["fn"]]
+            row = SCALARS[n.fn]
             args = [self.value(a, idx, block, guard) for a in n.args]
             return self.let(block, n.dtype, self._rounded(n, self.spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
@@ -163,7 +163,7 @@ class Emitter:
     def _rounded(self, n: Node, value: Expr) -> Expr:
         """A half value as it would be read back from memory: one kernel may store what another computes again, and both
         must see the same."""
-        return value if SCALARS[n.attrs["fn"]].exact else self.d.rounded(n.dtype, value)
+        return value if SCALARS[n.fn].exact else self.d.rounded(n.dtype, value)
 
     def spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
         form = row.spelling(self.d.name, not dt.is_float(d))

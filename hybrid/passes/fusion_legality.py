@@ -36,7 +36,7 @@ BESIDE = 16                     # times smaller than the other operand of a prod
 def cost(n: Node) -> int:
     """Rough cost of one element of a node, its arguments not counted."""
     if n.prim == "map":
-        return SCALARS[n.attrs["fn"]].cost
+        return SCALARS[n.fn].cost
     # the gradient of a pooling window is computed once, not stored as positions
     if n.prim == "argreduce":
         return CHEAP + 1

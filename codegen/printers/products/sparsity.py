@@ -18,7 +18,7 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, coefficient
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
-from hybrid.passes.fold import constant
+from hybrid.ir.pattern import constant
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
@@ -58,7 +58,7 @@ def often_zero(n: Node) -> bool:
         n = n.args[0]
     if n.prim != "map":
         return False
-    fn, args = n.attrs["fn"], n.args
+    fn, args = n.fn, n.args
     if fn == "mul":
         return any(map(often_zero, args))
     if fn != "relu" and SCALARS[fn].zero or fn in ("div", "minimum") and (constant(args[1]) or 0) > 0:
