@@ -196,6 +196,17 @@ def stem() -> nn.HybridSequential:
     return net
 
 
+def grouped() -> nn.HybridSequential:
+    """A stage of ResNeXt-50 (32 x 4d): two blocks of 256 channels on 56 x 56 pixels, without what they are added to."""
+    net = nn.HybridSequential()
+    for _ in range(2):
+        net.add(nn.Conv2D(128, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                nn.Conv2D(128, 3, 1, 1, groups=32, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                nn.Conv2D(256, 1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"))
+    net.add(nn.GlobalAvgPool2D(), nn.Dense(10))
+    return net
+
+
 def programs() -> dict[str, Callable[[], Any]]:
     """Those of the review, by name."""
     square = (4096, 4096)
@@ -223,6 +234,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         "Adam step of convolutions, batch 32": step(stem, (32, 3, 224, 224)),
         "Adam step of convolutions, batch 32, float16": step(stem, (32, 3, 224, 224), "float16"),
         "MobileNetV2, batch 32": lambda: inference(nets.vision.mobilenet_v2_1_0(), (32, 3, 224, 224))(),
+        "Adam step of MobileNetV2, batch 32": step(nets.vision.mobilenet_v2_1_0, (32, 3, 224, 224)),
+        "Adam step of grouped convolutions, batch 32": step(grouped, (32, 256, 56, 56)),
     }
 
 

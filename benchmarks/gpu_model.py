@@ -71,11 +71,14 @@ def occupancy(k: Kernel, gpu: Gpu) -> int:
 
 def model(k: Kernel, gpu: Gpu) -> Time:
     """The time of one launch."""
-    from gpu_model_async import is_async, several, shares, tile as async_tile  # noqa: PLC0415  it builds on this module
+    from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,  # noqa: PLC0415  builds on this
+                                 tile as async_tile)
     if is_async(k):
         t = async_tile(k, gpu)
     elif "As[" in k.text or "Bs[" in k.text:
         t = _tile(k, gpu)
+    elif summed_pixels(k):
+        t = over_pixels(k, gpu)
     elif shares(k) > 1:
         t = several(k, gpu)
     else:

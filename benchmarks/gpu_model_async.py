@@ -12,6 +12,7 @@ Where each figure comes from:
   8 deep, half as many). It reads B, and A where that is not in registers, from shared memory at 128 bytes a clock (W.
   Luo et al.: from shared memory as fast as from registers where that is enough). Its kernels have two slices under way.
 - A block of a launch of several kernels' elements issues the instructions of one of them, which are taken as equal.
+- A gradient of filters of small groups waits for a pixel's loads as a slice through registers does (420 clocks).
 - A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
   bytes are in what the slice takes.
 """
@@ -48,6 +49,22 @@ def several(k: Kernel, gpu: Gpu) -> Time:
     waiting, working = math.ceil(per_sm / at_once) * 1200, issued * warps / 4 * per_sm
     return Time("many", max(working, waiting) / gpu.clock * 1e6, "issue" if working > waiting else "latency",
                 at_once * warps, issued, 0, 1, 0)
+
+
+def summed_pixels(k: Kernel) -> int:
+    """Pixels of a thread of a gradient of filters of small groups, one after the other; 0 of other kernels."""
+    turns = re.search(r"high = low \+ (\d+) .*?pixel \+= (\d+)\)", k.text, re.S)
+    return -(-int(turns[1]) // int(turns[2])) if turns else 0
+
+
+def over_pixels(k: Kernel, gpu: Gpu) -> Time:
+    """A loop over pixels, each of which waits for its loads, then the sums of the block."""
+    body, turns, warps, at_once = main_loop(k)[0], summed_pixels(k), k.threads // 32, occupancy(k, gpu)
+    per_sm = math.ceil(k.blocks / gpu.sms)
+    waiting = math.ceil(per_sm / at_once) * (turns * LATENCY + 3000)
+    working = per_sm * warps / 4 * (len(body) * turns + len(k.code) - len(body))
+    return Time("pixels", max(working, waiting) / gpu.clock * 1e6, "issue" if working > waiting else "latency",
+                at_once * warps, len(body), 0, 1, 0)
 
 
 def main_loop(k: Kernel) -> tuple[list[Instruction], int]:

@@ -54,19 +54,17 @@ def level(v: Var | None, pragma: str = "") -> Level:
 
 
 def within_levels(known: Iterable[Var | Val], levels: Sequence[Level],
-                  emit: Callable[[Block], object]) -> list[Stmt]:
+                  emit: Callable[[Block], object], outside: list[Stmt] | None = None) -> list[Stmt]:
     """Loops, the outermost first, around what ``emit`` puts into the block of the innermost one and those around it.
-    known: variables of the loops around all of them."""
-    blocks = [Block(None, frozenset(known))]
+    known: variables of the loops around all of them; outside: a list for statements that depend on no loop at all."""
+    top = Block(None, frozenset()) if outside is not None else None
+    blocks = [Block(top, frozenset(known))]
     for loops, _ in levels:
         blocks.append(blocks[-1].child(loops))
     emit(blocks[-1])
     body = blocks[-1].body
     for (_, around), outer in reversed(list(zip(levels, blocks))):
         body = [*outer.body, *around(body)]
+    if outside is not None and top is not None:
+        outside += top.body
     return body
-
-
-def loop_nest(loops: Iterable[Var], body: Iterable[Stmt], pragma: str = "", index: str = "long") -> list[str]:
-    """The text of ``nested``."""
-    return lines(nested(loops, body, pragma, index))

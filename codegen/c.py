@@ -22,7 +22,8 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.codegen.schedule import registered
 from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products import tiles
-from hybrid.codegen.printers.products.contraction import Contraction, sum_dtype, supported
+from hybrid.codegen.printers.products.contraction import Contraction, supported
+from hybrid.codegen.printers.products.operand import sum_dtype
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
@@ -143,11 +144,7 @@ def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: Expr) -> St
 
 def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     """A contraction through the templates."""
-    args, names = pointer_names(k)
-    assert k.dot is not None
-    p = Contraction(k, name, args, names, target)
-    source = p.source()
-    return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
+    return Contraction(k, name, target).print()
 
 
 def print_sort(k: Kernel, name: str, target: Target) -> Printed:

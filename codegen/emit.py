@@ -14,7 +14,7 @@ from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var, variables
 from hybrid.ir.scalar import SCALARS, Scalar
 from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
-from .block import Block, Key, loop_nest
+from .block import Block, Key
 from .dialect import Dialect
 from hybrid.codegen.schedule.one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
@@ -141,7 +141,7 @@ class Emitter:
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim == "map":
-            row = SCALARS[n.attrs["fn"]]
+            row = SCALARS[n.fn]
             args = [self.value(a, idx, block, guard) for a in n.args]
             return self.let(block, n.dtype, self._rounded(n, self.spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
@@ -163,7 +163,7 @@ class Emitter:
     def _rounded(self, n: Node, value: Expr) -> Expr:
         """A half value as it would be read back from memory: one kernel may store what another computes again, and both
         must see the same."""
-        return value if SCALARS[n.attrs["fn"]].exact else self.d.rounded(n.dtype, value)
+        return value if SCALARS[n.fn].exact else self.d.rounded(n.dtype, value)
 
     def spell(self, row: Scalar, d: np.dtype, args: Sequence[Expr]) -> Op:
         form = row.spelling(self.d.name, not dt.is_float(d))
@@ -236,5 +236,5 @@ class Emitter:
         return Store(Name(pointer), self.offset(n.shape, idx), value)
 
 
-__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction",
+__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "plan_reduction",
            "serial_reduce", "try_merged"]

@@ -14,7 +14,7 @@ from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.parse import Words, lines_of, words
 from hybrid.ir.rewriting import copy, renamed, shifted, walk
-from hybrid.ir.stmt import COPIED, MASK, Assign, Code, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
+from hybrid.ir.stmt import COPIED, MASK, Assign, Code, Do, For, Let, Name, Op, Prefetch, Scope, Stmt, Store, When
 from hybrid.kernels import text as kernel_text
 
 from . import partial_sums
@@ -135,12 +135,6 @@ def _copies_of(v: Var, s: Stmt, lanes: int, unroll: int, own: set[Name]) -> list
 def can_jam(body: Iterable[Stmt]) -> bool:
     """Whether statements with loops among them are all of a known form."""
     return all(isinstance(s, (Let, Assign, Store, Do, For, Prefetch)) for s in walk(body))
-
-
-def lane_loop(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: str = "", once: str = "",
-              start: int = 0, flush: Sequence[Stmt] = ()) -> list[str]:
-    """The text of ``iterations``."""
-    return lines(iterations(v, body, lanes, unroll, pragma, once, start, flush))
 
 
 def iterations(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: str = "", once: str = "",

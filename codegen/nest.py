@@ -14,7 +14,7 @@ from typing import Callable, Iterable, Iterator, Sequence
 
 from hybrid.ir.index import Ix
 from hybrid.ir.parse import flat, parsed, words
-from hybrid.ir.size import fixed
+from hybrid.ir.size import Int, fixed
 from hybrid.ir.stmt import Assign, Block, Expr, For, Function, Let, Literal, Load, Name, Op, Scope, Stmt, Store, When
 
 
@@ -144,7 +144,7 @@ def _vector(pointer: str, at: int) -> Load:
 
 
 # ---- statements around them
-def count(var: str, last: "int | str", body: Iterable[Stmt], step: int = 1, first: "int | str" = 0) -> For:
+def count(var: str, last: "Int | str", body: Iterable[Stmt], step: int = 1, first: "Int | str" = 0) -> For:
     """A loop from ``first`` to before ``last``."""
     return For(var, Literal(f"{first}"), Literal(f"{last}"), tuple(body), step)
 

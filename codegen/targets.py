@@ -14,6 +14,10 @@ from typing import Callable
 
 from hybrid.kernels import text as kernel_text
 
+# functions of C's library that have the names of GCC's own, those of floats with an f behind
+LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp
+    exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
+    remainder rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())
 NO_VECTORS = 4                  # bytes of a vector that is one float32
 
 
@@ -32,7 +36,8 @@ class Row:
 
 def standard() -> str:
     """A prelude that defines GCC's built-in functions by those of C's standard library."""
-    return kernel_text("c", "standard.h")
+    named = (f"#define __builtin_{n}{f} {n}{f}" for n in sorted(LIBRARY) for f in ("", "f"))
+    return "\n".join((kernel_text("c", "standard.h"), *named))
 
 
 GNU = Row("GNU C", (), 64)

@@ -274,7 +274,7 @@ class VectorEmitter(Emitter):
         raise Refused(f"a cast to {n.dtype}")
 
     def _map(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        fn = n.attrs["fn"]
+        fn = n.fn
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
         if fn == "where" and self.holds(n.dtype) and n.args[0] not in self.extra and (limit := limited(n)) is not None:
@@ -305,7 +305,7 @@ class VectorEmitter(Emitter):
         """The name of a vector that is computed; of a half type as it would be read back from memory
         (Emitter._rounded)."""
         name = self.bind(block, "v", value)
-        if not is_half(n.dtype) or n.prim == "map" and SCALARS[n.attrs["fn"]].exact:
+        if not is_half(n.dtype) or n.prim == "map" and SCALARS[n.fn].exact:
             return name
         rounded = self.bind(block, "v", Op(f"HYV_NEAR{half(n.dtype)}({{0}})", (name,)))
         self.exact[rounded] = name
@@ -314,7 +314,7 @@ class VectorEmitter(Emitter):
     def _one_plus(self, factor: Node | None, f: Node, idx: Index, guard: Guard, block: Block) -> str:
         """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is
         near -1."""
-        if f.attrs["fn"] == "erf":
+        if f.fn == "erf":
             inner = self.floats(self.value(f.args[0], idx, block, guard))
             return self.bind(block, "v", Op("hyv_erf1({0})", (inner,)))
         y, by = scaled(f.args[0], -2 / math.log(2), self.extra)

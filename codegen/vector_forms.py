@@ -12,7 +12,7 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.low_precision import fits_bytes
 from hybrid.ir.scalar import SCALARS
-from hybrid.passes.fold import constant
+from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, constant, matched
 
 from .lanes import BYTES, F32, F64
 
@@ -40,7 +40,7 @@ def keeps_bytes(n: Node) -> bool:
     if n.dtype.name not in BYTES:
         return True
     if n.prim == "map":
-        return n.attrs["fn"] in ("relu", "maximum", "minimum", "where")
+        return n.fn in ("relu", "maximum", "minimum", "where")
     if n.prim == "reduce":
         return n.attrs["op"] in ("max", "min")
     return n.prim != "cast" or n.args[0].dtype == np.bool_ or fits_bytes(n.args[0], n.dtype)
@@ -54,7 +54,7 @@ def in_vectors(n: Node) -> bool:
         return _floats(n.dtype) and (_floats(n.args[0].dtype) or n.args[0].dtype == np.bool_)
     if n.prim != "map":
         return True
-    fn = n.attrs["fn"]
+    fn = n.fn
     row = SCALARS[fn]
     known = bool(row.vector) and (_floats(n.dtype) or comparison(fn) or row.of_masks
                                   and all(a.dtype == np.bool_ for a in n.args))
@@ -82,14 +82,11 @@ def one_plus(k: Kernel) -> dict[Node, tuple[Node | None, Node]]:
             users.setdefault(arg, []).append(m)
     out: dict[Node, tuple[Node | None, Node]] = {}
     for f in users:
-        if f.prim == "map" and f.attrs["fn"] in ("tanh",
-                                                 "erf") and f not in k.stores and all(_plus_one(u, f)
-                for u in users[f]):
+        if f.fn in ("tanh", "erf") and f not in k.stores and all(_plus_one(u, f) for u in users[f]):
             out.update((u, (None, f)) for u in users[f])
     for total, (_, f) in list(out.items()):
         by = users.get(total, [])
-        if (f.attrs["fn"] == "tanh" and total not in k.stores and len(by) == 1 and by[0].prim == "map"
-            and by[0].attrs["fn"] == "mul"):
+        if (f.fn == "tanh" and total not in k.stores and len(by) == 1 and by[0].fn == "mul"):
             left, right = by[0].args
             if left is not right:
                 out[by[0]] = (right if left is total else left, f)
@@ -97,20 +94,19 @@ def one_plus(k: Kernel) -> dict[Node, tuple[Node | None, Node]]:
 
 
 def _plus_one(u: Node, n: Node) -> bool:
-    return (u.dtype == F32 and u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n
-            and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1)      # type: ignore[arg-type]
+    return u.dtype == F32 and matched(u, ("add", "x", 1), {"x": n}) is not None
 
 
 def scaled(n: Node, by: float, stored: Container[Node]) -> tuple[Node, float]:
     """n * by as another value times a number: a product with a constant is one product, unless it must be computed
     because it is stored."""
-    c = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "mul" and n not in stored else None
+    c = constant(n.args[1]) if n.fn == "mul" and n not in stored else None
     return (n, by) if c is None else (n.args[0], by * float(c))        # type: ignore[arg-type]
 
 
 def factors(n: Node) -> tuple[list[Node], float]:
     """A product as the values that are multiplied, and their constant."""
-    if n.prim != "map" or n.attrs["fn"] != "mul" or n.dtype != F32:
+    if n.fn != "mul" or n.dtype != F32:
         c = constant(n)
         return ([n], 1.0) if c is None else ([], float(c))        # type: ignore[arg-type]
     (a, by), (b, more) = (factors(x) for x in n.args)
@@ -119,7 +115,7 @@ def factors(n: Node) -> tuple[list[Node], float]:
 
 def common(n: Node) -> tuple[Node, list[Node], float] | None:
     """x + c x y … as x, the factors y …, and c: x (1 + c y …) is a product less."""
-    if n.prim != "map" or n.attrs["fn"] != "add" or n.dtype != F32:
+    if n.fn != "add" or n.dtype != F32:
         return None
     for x, product in (n.args, n.args[::-1]):
         rest, c = factors(product)
@@ -131,32 +127,20 @@ def common(n: Node) -> tuple[Node, list[Node], float] | None:
 
 def shifted(n: Node) -> bool:
     """Whether a value is 32 bits moved right by a constant: as an integer with a sign it is the same."""
-    by = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "shr" and n.dtype == np.uint32 else None
+    by = constant(n.args[1]) if n.fn == "shr" and n.dtype == np.uint32 else None
     return by is not None and 1 <= int(by) <= 31        # type: ignore[call-overload]
 
 
 def below_its_maximum(n: Node) -> bool:
     """Whether a value is x less its largest element along some axis: never above zero."""
-    if n.prim != "map" or n.attrs["fn"] != "sub":
-        return False
-    x, m = n.args
-    while m.prim in ("expand", "reshape"):
-        m = m.args[0]
-    return m.prim == "reduce" and m.attrs["op"] == "max" and m.args[0] is x
+    return matched(n, BELOW_ITS_MAXIMUM) is not None
 
 
 def at_least_one(n: Node) -> bool:
     """Whether a value is a sum of exponentials of what is below its maximum, which is one of them: softmax's divisor is
     1 or more, or NaN."""
-    while n.prim in ("expand", "reshape"):
-        n = n.args[0]
-    if (n.prim != "reduce" or n.attrs["op"] != "sum" or n.args[0].prim != "map" or n.args[0].attrs["fn"] != "exp"
-        or not below_its_maximum(n.args[0].args[0])):
-        return False
-    m = n.args[0].args[0].args[1]
-    while m.prim != "reduce":
-        m = m.args[0]
-    return bool(m.attrs["axes"] == n.attrs["axes"])
+    found = matched(n, ("sum", ("exp", BELOW_ITS_MAXIMUM), "total"))
+    return found is not None and found["total"].attrs["axes"] == found["greatest"].attrs["axes"]
 
 
 def limited(n: Node) -> str | None:
@@ -164,13 +148,12 @@ def limited(n: Node) -> str | None:
     <= d."""
     condition, bound, value = n.args
     c = constant(bound)
-    if (c is None or condition.prim != "map" or condition.attrs["fn"] not in ("lt", "gt")
-        or constant(condition.args[1]) != c):
+    if c is None or condition.fn not in ("lt", "gt") or constant(condition.args[1]) != c:
         return None
-    x, above = condition.args[0], condition.attrs["fn"] == "gt"
+    x, above = condition.args[0], condition.fn == "gt"
     if value is x:
         return "HYV_MIN" if above else "HYV_MAX"
-    if (above and value.prim == "map" and value.attrs["fn"] == "where" and value.args[2] is x
+    if (above and value.fn == "where" and value.args[2] is x
         and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c):      # type: ignore[operator]
         return "HYV_MIN"
     return None
@@ -201,9 +184,9 @@ def one_limit(n: Node) -> str | None:
 
 def library_call(n: Node) -> bool:
     """A function of float64 that C calls for each element, and that has vectors of its own here."""
-    return heavy(n) and bool(spelling(n.attrs["fn"], F64)) and SCALARS[n.attrs["fn"]].c.startswith("__builtin_")
+    return heavy(n) and bool(spelling(n.fn, F64)) and SCALARS[n.fn].c.startswith("__builtin_")
 
 
 def heavy(n: Node) -> bool:
     """A function that costs more than reading its result again."""
-    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= HEAVY
+    return n.prim == "map" and SCALARS[n.fn].cost >= HEAVY

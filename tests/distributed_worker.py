@@ -42,7 +42,7 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
     hvd.broadcast_parameters(net.collect_params())
     if horovod:
         trainer = hvd.DistributedTrainer(net.collect_params(), "adam", {"learning_rate": 0.05},
-                                         gradient_predivide_factor=2.0)
+                                         compression or hvd.Compression.none, gradient_predivide_factor=2.0)
     else:
         trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05}, kvstore="dist_sync",
                                 compression_params=compression, update_on_kvstore=on_store, shard_states=shards)
@@ -109,6 +109,23 @@ def functions() -> None:
     shared = list(hvd.DistributedSampler(9))
     assert sorted(sum(hvd.allgather_object(shared), []))[:1] == [0] and len(shared) == -(-9 // n)
     assert len(set(sum(hvd.allgather_object(list(hvd.SplitSampler(10))), []))) == 10 // n * n
+
+
+def counted() -> None:
+    """Metrics of the ranks' shares are those of all examples, once their sums are added up."""
+    rng = np.random.RandomState(5)
+    labels, scores = rng.randint(0, 3, 60), rng.rand(60, 3).astype("float32")
+    kinds = [mx.metric.Accuracy(), mx.metric.TopKAccuracy(2), mx.metric.CrossEntropy(), mx.metric.Loss(),
+             mx.metric.CompositeEvalMetric(["acc", "ce"])]
+    for metric in kinds:
+        mine, whole = metric, mx.metric.create(metric.get_config())
+        share = list(hvd.SplitSampler(60, hvd.size(), hvd.rank()))
+        mine.update([nd.array(labels[share])], [nd.array(scores[share])])
+        whole.update([nd.array(labels)], [nd.array(scores)])
+        parts, wholes = getattr(mine, "metrics", [mine]), getattr(whole, "metrics", [whole])
+        for part, want in zip(parts, wholes):
+            both = hvd.allreduce(nd.array([part.sum_metric, part.num_inst], dtype="float64"), average=False).asnumpy()
+            np.testing.assert_allclose(both[0] / both[1], want.get()[1], rtol=1e-6)
 
 
 def mismatches() -> None:
@@ -272,6 +289,7 @@ def main(what: str, argument: str) -> None:
         return
     if what == "functions":
         functions()
+        counted()
         mismatches()
         hvd.init(deterministic=True)
         functions()
@@ -288,6 +306,7 @@ def main(what: str, argument: str) -> None:
     else:
         found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
+                 "horovod half": train(horovod=True, compression=hvd.Compression.fp16),
                  **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
                      "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}
     for x in found.values():

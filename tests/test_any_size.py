@@ -220,6 +220,16 @@ def test_sizes_that_are_given_back_or_shown_are_numbers():
         assert f(nd.ones((n, 2)))[1:] == (n, f"({n}, 2)")
 
 
+@pytest.mark.parametrize("give", [lambda n: n, lambda n: (n, [n + 1]), lambda n: divmod(n * 3, 4), lambda n: {"n": n},
+                                  lambda n: frozenset([n]), lambda n: functools.partial(max, n), ValueError,
+                                  lambda n: {n: 1}], ids=range(8))
+def test_sizes_in_any_result_are_integers(give):
+    """Also where nothing prints or compares them in the traced code."""
+    f = hybridize(lambda x: (x * 2, give(x.shape[0])))
+    for n in (2, 3, 4, 9):
+        assert repr(f(nd.ones((n, 2)))[1]) == repr(give(n))
+
+
 def test_two_axes_of_their_own():
     check(hybridize(lambda x, y: nd.dot(x, y)), lambda n: [(n, 6), (6, n + 4)], (7, 33, 2, 14, 16, 64, 3), 3)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import ir
+from hybrid import gpu, ir
 from hybrid.base.errors import CompileError
 from hybrid.codegen import cuda as printer
 from hybrid.ops.conv import convolve
@@ -16,10 +16,13 @@ from hybrid.passes.differentiate import cotangents
 from hybrid.passes.horizontal_fusion import Joining
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import driver_api, nvrtc
-from hybrid.runtime.cuda.program import JOINING
+from hybrid.runtime.cuda.emulator import EmulatorDriver
+from hybrid.runtime.cuda.program import JOINING, planned_for
 
+from .cuda_forms import Form, normal, program
 from .cuda_tools import run_cuda
 from .programs import softmax
+from .test_cuda_kernels import check
 
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 
@@ -118,6 +121,20 @@ def test_kernels_compile_for_every_gpu() -> None:
             assert len(found) >= 5 and not any(r.spill_stores for r in found)
             parts = nvrtc.compile(token(f"sm_{arch}"), f"sm_{arch}").resources
             assert set(parts) == {"k0_parts", "k0"} and not any(r.spill_stores for r in parts.values())
+
+
+def test_bfloat16_products_before_sm_80(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There tensor cores know float16 alone: bfloat16 is multiplied as float, in tiles as float32 is."""
+    monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_75")
+    x, w = normal(70, 90, dtype="bfloat16"), normal(90, 130, dtype="bfloat16")
+    form = Form(lambda a, b: ir.dot(a, b, ((1,), (0,))), [x, w], ("As[", "!hy_mma"), tol=2e-2)
+    check([form])
+    large = Form(form.fn, [np.zeros((2048, 2048), x.dtype)] * 2)
+    text = printer.print_program(planned_for(program([large])[0], gpu(0)).groups, arch="sm_75").source
+    assert "As[" in text and "hy_mma" not in text
+    if nvrtc.available():
+        assert not any(r.spill_stores for r in nvrtc.compile(text, "sm_75").resources.values())
 
 
 BF16 = ('#include "hybrid_async.cuh"\nextern "C" __global__ void bf16(float *to, const unsigned *a, const unsigned *b) '

@@ -8,7 +8,7 @@ from typing import Callable
 import numpy as np
 import pytest
 
-from hybrid import gpu as gpu_context, ir
+from hybrid import gpu as gpu_context, ir, runtime
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import warpgroup
 from hybrid.ops.conv import convolve
@@ -137,6 +137,65 @@ def test_gradients_of_kinds_of_windows() -> None:
          [normal(1, 4, 4, 5, 6), normal(16, 4, 3, 3, 3)]),
         (lambda x, w, b: conv(x, w, b, 0, 2), [normal(2, 12, 7, 8), normal(16, 12, 1, 1), normal(16)]),
         (lambda x, w, b: conv(x, w, b, 1, 1), [normal(2, 5, 6, 7), normal(7, 5, 3, 3), normal(7)]))])
+
+
+def forms_of(form: Form) -> list[str]:
+    """In which form each kernel with products is printed."""
+    return [k.form for k in runtime.compile(program([form])[0], gpu_context(0)).report.kernels if k.form]
+
+
+PIXELS, FILTERS, EACH = "convolution of small groups", "filters of small groups", "product for each group"
+
+
+def in_groups(groups: int, stride: int = 1, pad: int = 1, dilate: int = 1) -> Callable[..., ir.Node]:
+    """Of what lies between other convolutions: functions before and behind, read by several kernels."""
+    def fn(x: ir.Node, w: ir.Node, *b: ir.Node) -> ir.Node:
+        y = convolve(ir.map("relu", x), w, groups, (stride,) * 2, (dilate,) * 2, (pad,) * 2)
+        return ir.map("tanh", y + ir.reshape(b[0], (1, -1, 1, 1))) if b else ir.map("relu", y)
+    return fn
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_gradients_of_small_groups(dtype: str) -> None:
+    """A group for each channel, and groups of four, with a stride too: neighbouring channels are read together by the
+    convolution, its data's gradient (one for each phase of the stride) and its filters'."""
+    forms = [gradients(fn, [normal(*x, dtype=dtype), normal(*w, dtype=dtype), normal(w[0], dtype=dtype)], (0, 1, 2))
+             for fn, x, w in ((in_groups(16), (2, 16, 20, 20), (16, 1, 3, 3)),
+                              (in_groups(8, 2), (3, 8, 23, 26), (8, 1, 3, 3)),
+                              (in_groups(4), (2, 16, 18, 16), (16, 4, 3, 3)))]
+    assert [forms_of(f) for f in forms] == [[PIXELS] * 2 + [FILTERS], [PIXELS] * 5 + [FILTERS],
+                                            [PIXELS] * 2 + [FILTERS]]
+    check(forms)
+
+
+def test_other_groups() -> None:
+    """Two filters for a channel, eight of a group, wide kernels, dilated, of volumes; few pixels; what tensor cores
+    multiply; sizes that no vector takes."""
+    wanted = [([PIXELS, EACH, EACH], in_groups(8), (2, 8, 9, 8), (16, 1, 3, 3)),
+              ([PIXELS] * 2 + [FILTERS], in_groups(2), (2, 16, 20, 20), (16, 8, 3, 3)),
+              ([PIXELS] * 2 + [FILTERS], in_groups(12, 1, 2), (2, 12, 12, 14), (12, 1, 5, 5)),
+              ([PIXELS] * 2 + [FILTERS], in_groups(8, 1, 2, 2), (1, 8, 18, 16), (8, 1, 3, 3)),
+              ([EACH] * 3, in_groups(2), (2, 32, 6, 8), (32, 16, 3, 3)),
+              ([EACH] * 3, in_groups(3), (2, 3, 18, 18), (3, 1, 3, 3))]
+    forms = [gradients(fn, [normal(*x), normal(*w)], (0, 1)) for _, fn, x, w in wanted]
+    assert [forms_of(f) for f in forms] == [w[0] for w in wanted]
+    check([*forms, gradients(lambda x, w: convolve(x, w, 8, (1, 1, 1), (1, 1, 1), (1, 1, 1)),
+                             [normal(1, 8, 5, 6, 7), normal(8, 1, 3, 3, 3)], (0, 1))])
+
+
+def test_channels_of_groups_lie_beside_each_other() -> None:
+    """Also where several kernels read them, as batch statistics do: no result has another order."""
+    def fn(x: ir.Node, w: ir.Node, v: ir.Node) -> ir.Node:
+        y = convolve(convolve(x, v, 1, (1, 1), (1, 1), (0, 0)), w, 16, (1, 1), (1, 1), (1, 1))
+        mean = ir.reduce("sum", y, (0, 2, 3), True) / 100
+        return ir.map("relu", (y - mean) * ir.map("rsqrt", ir.reduce("sum", (y - mean) * (y - mean), (0, 2, 3), True)))
+    form = gradients(fn, [normal(2, 16, 12, 12), normal(16, 1, 3, 3), normal(16, 16, 1, 1)], (0, 1, 2))
+    planned = planned_for(program([form])[0], gpu_context(0))
+    results = {n for n, _ in planned.fused.results}
+    large = [k.root.shape for k in planned.fused.kernels if k.dot is not None and k.root.size == 2 * 16 * 12 * 12
+             and k.root not in results]
+    assert len(large) == 3 and all(s[-1] == 16 or s[-2:] == (16, 1) for s in large), large
+    check([form])
 
 
 def test_a_deep_sum_over_pixels_is_shared_by_blocks() -> None:

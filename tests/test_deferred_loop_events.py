@@ -12,6 +12,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.base import pending
+from hybrid.contrib import amp
 from hybrid.gluon import nn
 from hybrid.jit.deferred import entrances
 from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined
@@ -244,3 +245,25 @@ def test_a_loss_of_the_library_is_one_event(monkeypatch: Any, loss: Any) -> None
         value = loss(out, y if type(loss).__name__.startswith("Softmax") else nd.ones_like(x)[:, :4])
     value.backward()
     assert kinds == {"Call", "Loss", "Backward"}
+
+
+def test_a_scaled_loss(monkeypatch: Any) -> None:
+    """A loop that scales its loss is made call by call, and says so; a step whose gradients overflow is left out."""
+    scales: list[float] = []
+
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        if i == 0:
+            amp.init("float16")
+            amp.init_trainer(loop.trainer)
+            amp.off()                                        # the scale alone: layers compute in float32
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y) * (1e35 if i in (8, 15) else 1)
+            with amp.scale_loss(loss, loop.trainer) as scaled:
+                scaled.backward()
+        loop.trainer.step(8)
+        loop.seen.append(loss.asnumpy())
+        scales.append(loop.trainer._amp_loss_scaler.loss_scale)
+    loop = both(monkeypatch, body)
+    not_joined(loop, "scales its loss")
+    assert scales[7] == 4 * scales[15] and loop.trainer._optimizer.num_update == STEPS - 2

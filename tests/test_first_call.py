@@ -20,7 +20,7 @@ from hybrid.gluon import nn
 from hybrid.jit import first_call, trace
 from hybrid.runtime import background, cpu, launcher, plans, toolchain
 
-from .test_background import hold, in_background  # noqa: F401  a fixture
+from .test_background import hold, in_background, until  # noqa: F401  a fixture
 
 
 def test_the_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,3 +249,16 @@ def test_nothing_is_silent_while_code_is_traced_or_runs_plainly(in_background: N
     for _ in range(2):
         f(nd.ones((2, 2)))
     assert running == [1, 1] and not background.CALLS.running and background.queue().has_compilers()
+
+
+def test_no_process_starts_where_there_is_no_compiler(in_background: None,  # noqa: F811
+                                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(background, "_start", lambda: started.append(1))
+    monkeypatch.setattr(toolchain, "found_compiler", lambda: None)
+    monkeypatch.setattr(toolchain, "warned", [True])
+    f = mx.hybridize(lambda x: nd.tanh(x) * 23)
+    for _ in range(3):
+        np.testing.assert_allclose(f(nd.ones((2, 2))).asnumpy(), np.full((2, 2), np.tanh(1) * 23), rtol=1e-6)
+    until(lambda: not background.working())
+    assert not started

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, ir, nd
+from hybrid.base.device import cpu
+from hybrid.ir import Program
+from hybrid.runtime import compile as compile_program
+from hybrid.runtime.staged import StagedProgram
 
 
 class Rounded(autograd.Function):
@@ -101,3 +105,32 @@ def test_grad_gives_a_list_and_counts_heads() -> None:
 def test_heads_must_be_arrays() -> None:
     with pytest.raises(TypeError, match="heads must be an array or a list of arrays, got int"):
         autograd.backward(3)
+
+
+@pytest.mark.parametrize("build", ["compiled", "reference"])
+def test_updates_of_the_last_stretch_are_written_in_place(build: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs and results of calls that are results or new values too are those of before; memory that a call writes
+    again is copied where it would be given away."""
+    if build == "reference":
+        monkeypatch.setenv("HYBRID_COMPILE", "never")
+    lent = np.zeros((40,), np.float32)
+
+    def run(xp: Any, arrays: Any) -> Any:
+        lent[:] = arrays[0] * 2
+        return [lent]
+    w, x, y = leaves = tuple(ir.input(i, (40,), np.float32) for i in range(3))
+    twice, = ir.host(ir.HostCall("twice", run, (((40,), np.dtype(np.float32)),), lends=True), [x])
+    program = Program(leaves, (w, twice, twice + w), ((0, w - twice), (1, w), (2, twice)))
+    staged = StagedProgram(program, np, lambda part: compile_program(part, cpu()))
+    part = staged.parts()[-1]
+    assert len(part.updates) == 1 and len(part.outputs) == 1
+    a, b, c = arrays = [np.full(40, k, np.float32) for k in (5, 3, 0)]
+    expected = np.array([5.0, 3.0])
+    for _ in range(3):
+        old, twice_b = expected[0], 2 * expected[1]
+        found = staged(arrays)
+        assert [f.tolist() for f in found] == [[old] * 40, [twice_b] * 40, [old + twice_b] * 40]
+        expected = np.array([old - twice_b, old])
+        assert a.tolist() == [expected[0]] * 40 and b.tolist() == [old] * 40 and c.tolist() == [twice_b] * 40
+        lent[:] = -1                                     # as the next call does
+        assert found[1].tolist() == [twice_b] * 40

@@ -78,7 +78,7 @@ def test_short_loops_pack_parameters_alone() -> None:
 
 
 @pytest.mark.parametrize(("rows", "steps", "turned"),
-                         ((1, 40, True), (1, 9, False), (3, 40, True), (3, 1, False), (33, 40, True)),
+                         ((1, 90, True), (1, 9, False), (3, 40, True), (3, 1, False), (33, 40, True)),
                          ids=("one_row", "one_row_few_steps", "few_rows", "one_step", "many_rows"))
 def test_matrices_in_doubles_are_transposed_where_counted_cycles_say_so(rows: int, steps: int, turned: bool) -> None:
     """What is not packed is laid out as the form of its product that needs fewest cycles reads it."""

@@ -149,6 +149,37 @@ def test_a_loop_gives_the_losses_of_an_eager_one(name: str) -> None:
     assert net._engine.rounds.joined > 30
 
 
+def low_precision_curve(name: str, dtype: str, steps: int) -> np.ndarray:
+    """The losses of a compiled step whose layers compute in a half type, the optimizer in float32."""
+    make, optimizer, options = NETWORKS[name]
+    mx.random.seed(11)
+    net, loss_of = make(), gluon.loss.SoftmaxCrossEntropyLoss()
+    net.initialize(mx.init.Xavier())
+    x, y = (nd.array(a) for a in data())
+    net(x[:2])
+    net.cast(dtype)
+    trainer = gluon.Trainer(net.collect_params(), optimizer, {**options, "multi_precision": dtype != "float32"})
+
+    @mx.hybridize
+    def step(a: Any, b: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(a.astype(dtype)).astype("float32"), b)
+        loss.backward()
+        trainer.step(len(a))
+        return loss.mean()
+    starts = range(0, ROWS - BATCH + 1, BATCH)
+    rows = [starts[i % len(starts)] for i in range(steps)]
+    return np.array([step(x[k:k + BATCH], y[k:k + BATCH]).asscalar() for k in rows])
+
+
+@pytest.mark.parametrize("dtype, most", [("float16", 2e-3), ("bfloat16", 1e-2)])
+@pytest.mark.parametrize("name", ["perceptron", "convolutions", "normed"])
+def test_compiled_training_in_half_types_follows_float32(name: str, dtype: str, most: float) -> None:
+    exact, found = (low_precision_curve(name, d, 60) for d in ("float32", dtype))
+    assert 0 < np.abs(found - exact).mean() < most * exact.mean()
+    assert found[-8:].mean() < found[:8].mean()
+
+
 def main() -> None:
     """As many steps as asked for."""
     for name in NETWORKS:

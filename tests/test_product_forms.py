@@ -17,7 +17,7 @@ from .cpu_kernels import run_sanitized, vectors_of, without_sanitizers
 CASES: dict[str, tuple[int, int, int, tuple[int, int], str]] = {
     "dots_of_five": (5, 63, 65, (0, 1), "sums_v"),
     "dots_of_two": (2, 31, 1000, (0, 1), "sums_v"),
-    "dots_of_copied_rows": (257, 3, 101, (0, 0), "a[k *"),
+    "dots_of_copied_rows": (257, 3, 101, (0, 0), "Ap["),
     "one_dot": (1, 1, 33, (0, 1), "hsum_v"),
     "sum_of_rows": (1, 301, 67, (0, 0), "_tile"),
     "columns_of_a_matrix": (301, 2, 67, (1, 0), "_tile"),

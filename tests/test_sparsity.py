@@ -65,7 +65,7 @@ def exact(name: str, x: np.ndarray, b: np.ndarray, *more: np.ndarray) -> np.ndar
 def only_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiles of all steps leave the result as it is: what is right then came from the other form."""
     whole = sparsity.Zeros._either
-    monkeypatch.setattr(sparsity.Zeros, "_either", lambda self, dense, s: whole(self, lambda: self._head() + "\n}", s))
+    monkeypatch.setattr(sparsity.Zeros, "_either", lambda self, dense, s: whole(self, lambda: [self.head(), "}"], s))
 
 
 @WIDTHS

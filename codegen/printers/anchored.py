@@ -19,6 +19,7 @@ from hybrid.codegen.nest import statements
 from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
+from hybrid.codegen.vector_forms import one_plus
 
 
 class Anchored:
@@ -34,6 +35,7 @@ class Anchored:
                                   n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
+        self.outside: list[Stmt] | None = None             # where results leave what no loop changes
 
     def head(self) -> str:
         """The head of the kernel's function."""
@@ -42,7 +44,8 @@ class Anchored:
     def emitter(self, lane: Var) -> VectorEmitter:
         """What computes the kernel's root from a vector of sums, which is named ``sum@``."""
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane},
+                          one_plus=one_plus(self.k))
         e.kind["sum@"] = "v"
         return e
 
@@ -57,7 +60,7 @@ class Anchored:
         ``within_levels``, for the loops around those of the lane variable; sums: the C expression of a vector."""
         e = self.emitter(lane)
         vectors: Level = [lane], lambda body: iterations(lane, [f"const hy_v sum@ = {sums};", *body], self.lanes, 1)
-        return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block))
+        return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block), self.outside)
 
     def printed(self, code: Sequence[Stmt], kind: str = "convolution") -> Printed:
         """The kernel of these statements, or lines of text."""

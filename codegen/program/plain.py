@@ -7,11 +7,8 @@ from hybrid.base.errors import HybridError
 from hybrid.ir.parse import Words, closing, flat
 from hybrid.ir.stmt import Stmt
 
-# functions of the C library have the names of GCC's
-_LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp
-    exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
-    remainder
-    rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())  # noqa: E501
+from ..targets import LIBRARY
+
 _OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest", "": ""}
 _CONSTANTS = {"__builtin_nan": "NAN", "__builtin_nanf": "NAN", "__builtin_inf": "INFINITY",
               "__builtin_inff": "INFINITY"}
@@ -29,7 +26,7 @@ def support(code: Iterable[Stmt]) -> list[str]:
 def _builtin(name: str) -> str:
     if name in _OWN:
         return _OWN[name]
-    if name in _LIBRARY or name.endswith("f") and name[:-1] in _LIBRARY:
+    if name in LIBRARY or name.endswith("f") and name[:-1] in LIBRARY:
         return name
     raise HybridError(f"this network cannot be exported to C in its plain form: a kernel needs GCC's __builtin_{name}. "
                       f"Leave out plain=True")

@@ -2,10 +2,10 @@
 each other."""
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Callable
 
+from hybrid.ir.access import depth_of
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, same
 
@@ -96,7 +96,7 @@ def _measured(k: Kernel, name: str, target: Target, forms: list[Direct], rule: s
             return None
     first = program(rule)
     assert first is not None
-    work = k.dot.size * math.prod(k.dot.args[0].shape[a] for a in k.dot.attrs["contract"][0])
+    work = k.dot.size * depth_of(k.dot)
     form, _ = target.choose(rule, first.source, {f: partial(program, f) for f in near}, work)
     return (printed or gathered(name)) if form == rule else near[form](name)
 

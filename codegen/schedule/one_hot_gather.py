@@ -8,7 +8,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, var, variables
 from hybrid.ir.stmt import Name, Op
-from hybrid.passes.fold import constant
+from hybrid.ir.pattern import constant
 
 if TYPE_CHECKING:
     from hybrid.codegen.emit import Block, Emitter
@@ -39,7 +39,7 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
 
 
 def _is(n: Node, fn: str) -> bool:
-    return n.prim == "map" and n.attrs["fn"] == fn
+    return n.fn == fn
 
 
 def _below(e: Emitter, n: Node, idx: tuple[Ix, ...]) -> tuple[Node, tuple[Ix, ...]]:

@@ -16,7 +16,7 @@ from typing import Any, Sequence
 FORMER: dict[str, str] = dict(row.split("=") for row in """
     array=buffers.array callback=mxnet.callback checkpoint=mxnet.checkpoint codec=base.codec
     codegen.across=codegen.printers.rows.strided_access codegen.anchored=codegen.printers.anchored
-    codegen.attention=codegen.printers.products.attention codegen.attention_few=codegen.printers.products.attention_few
+    codegen.attention=codegen.printers.products.attention codegen.attention_few=codegen.printers.products.attention
     codegen.block_loop=codegen.program.block_loop codegen.blocked=codegen.printers.convolutions.blocked
     codegen.channels_in_lanes=codegen.printers.convolutions.channels_in_lanes codegen.choose=codegen.schedule.choose
     codegen.concat=codegen.printers.rows.concat codegen.contraction=codegen.printers.products.contraction
@@ -27,8 +27,8 @@ FORMER: dict[str, str] = dict(row.split("=") for row in """
     codegen.cuda_reduce=codegen.printers.cuda.reduce codegen.cuda_rows=codegen.printers.cuda.rows
     codegen.cuda_scatter=codegen.printers.cuda.scatter codegen.cuda_tile=codegen.printers.cuda.tile
     codegen.cumulate=codegen.printers.rows.cumulate codegen.declarations=ir.parse
-    codegen.direct=codegen.printers.convolutions.pixels_in_lanes codegen.dots=codegen.printers.products.gemv
-    codegen.epilogue=codegen.printers.products.epilogue codegen.gemv=codegen.printers.products.gemv
+    codegen.direct=codegen.printers.convolutions.pixels_in_lanes codegen.dots=codegen.printers.products.contraction
+    codegen.epilogue=codegen.printers.products.epilogue codegen.gemv=codegen.printers.products.contraction
     codegen.helper_functions=codegen.program.helper_functions codegen.helpers=codegen.program.helper_functions
     codegen.image=codegen.printers.convolutions.padded_operand codegen.interleave=codegen.printers.rows.interleave
     codegen.kernel_deduplication=codegen.program.kernel_deduplication codegen.later=codegen.lazy_import

@@ -118,7 +118,8 @@ def _step_words(what: Specialized) -> dict[str, object]:
             "ADVANCE": "  ++*(int64_t *)(void *)(m->arrays + HY_COUNT);\n",
             "RATE_SAID": "rate: the learning rate." if rate else "", "RATE_WORD": "[rate [" if rate else "[",
             "RATE_READ": "  const double rate = argc > 4 ? atof(argv[4]) : 0.01;\n" if rate else "",
-            "FIRST": 6 if rate else 5, "SEED": kernel_text("export", "seed.h") if seed else "",
+            **({} if what.training is None else {"FILES": 6 if rate else 5}),
+            "SEED": kernel_text("export", "seed.h") if seed else "",
             "SEED_SAID": SEED if seed else "", **more}
 
 
@@ -160,7 +161,15 @@ def _fits(name: str, kind: str, i: int, what: Specialized) -> str:
 
 def example_text(name: str, what: Specialized) -> str:
     """example.c: reads inputs from files of numbers, or takes zeros, and prints the outputs."""
-    return filled("example.c" if what.training is None else "example_step.c", name, **_step_words(what))
+    words = _step_words(what)
+    does, call = "runs the model once and prints the first numbers of each output", "example_run.c"
+    given, more = "@SIZES_WORDS@[input.bin … [output.bin …", "\n * output.bin: where an output goes, in the same form."
+    if what.training is not None:
+        does = ("makes some training steps with the same data, prints the first numbers of each output and\n"
+                " * saves the model")
+        given, more, call = f"[steps {words['RATE_WORD']}saved.weights [input.bin …", "", "example_step.c"
+    return filled("example.c", name, CALL=kernel_text("export", call), DOES=does, OUTPUTS_SAID=more,
+                  GIVEN=given + "]" * given.count("["), **words)
 
 
 def use_text(what: Specialized) -> str:

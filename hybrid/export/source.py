@@ -47,7 +47,7 @@ def constant(n: Node) -> np.ndarray:
 def filled(template: str, name: str, **words: object) -> str:
     """A text of kernels/export with the model's name, and other words, in it."""
     text = kernel_text("export", template)
-    for key, value in {**FIXED_SIZES, **words}.items():
+    for key, value in {**words, **FIXED_SIZES, **words}.items():
         text = text.replace(f"@{key}@", str(value))
     return text.replace("@NAME@", name.upper()).replace("@name@", name)
 

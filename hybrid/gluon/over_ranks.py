@@ -118,13 +118,13 @@ class OverRanks:
             if numbers[-1] < every[-1]:
                 return [xp.zeros((1,), np.int64)]
             buckets.finish()
-            return [xp.array(buckets.views[i]) for i in range(len(infos))]
+            return [buckets.views[i] for i in range(len(infos))]
         found: list[Node] = []                              # the sums; before, what orders the calls
         for numbers in cuts:
             outputs = infos if numbers is cuts[-1] else (((1,), np.dtype(np.int64)),)
             call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {numbers[0] + 1}"
                             f"{f' to {numbers[-1] + 1}' if len(numbers) > 1 else ''} of {len(groups)}",
-                            functools.partial(run, numbers), outputs)
+                            functools.partial(run, numbers), outputs, lends=True)
             found = ir.host(call, [*(grads[i] for k in numbers for i in groups[k]), *found])
         return found
 

@@ -1,6 +1,7 @@
 """How the index of a value becomes the index of its arguments: the whole meaning of the movement primitives."""
 from __future__ import annotations
 
+import math
 from typing import Collection
 
 from .index import Ix, bounds, div, regroup
@@ -26,6 +27,11 @@ def free_axes(dot: Node) -> tuple[list[int], list[int]]:
     left, right = ([a for a in range(x.ndim) if a not in (*summed, *shared)]
                    for x, summed, shared in zip(dot.args, dot.attrs["contract"], dot.attrs["batch"]))
     return left, right
+
+
+def depth_of(dot: Node) -> int:
+    """How many products each element of a product sums."""
+    return math.prod(dot.args[0].shape[a] for a in dot.attrs["contract"][0])
 
 
 def pull(n: Node, idx: Index) -> tuple[Index, Guard]:

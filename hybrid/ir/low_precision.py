@@ -64,10 +64,10 @@ def limits(x: Node) -> "tuple[float, float] | None":
     if x.prim != "map" or len(x.args) != 2 or (c := _constant(x.args[1])) is None:
         return None
     inner = x.args[0]
-    if x.attrs["fn"] == "add":
+    if x.fn == "add":
         found = limits(inner)
         return (found[0] + c, found[1] + c) if found is not None and c == int(c) else None
-    if x.attrs["fn"] == "maximum" and inner.prim == "map" and inner.attrs["fn"] == "minimum":
+    if x.fn == "maximum" and inner.fn == "minimum":
         high = _constant(inner.args[1])
         return (c, high) if high is not None and _whole(inner.args[0]) else None
     return None
@@ -75,9 +75,9 @@ def limits(x: Node) -> "tuple[float, float] | None":
 
 def _whole(x: Node) -> bool:
     """Whether values are rounded to whole numbers, and perhaps have one added."""
-    if x.prim == "map" and x.attrs["fn"] == "add" and (c := _constant(x.args[1])) is not None and c == int(c):
+    if x.fn == "add" and (c := _constant(x.args[1])) is not None and c == int(c):
         return _whole(x.args[0])
-    return x.prim == "map" and x.attrs["fn"] == "rint"
+    return x.fn == "rint"
 
 
 def clipped(x: Node, low: float, high: float) -> Node:
@@ -107,9 +107,9 @@ def narrow(x: Node) -> "tuple[Node, int] | None":
     the whole number that was subtracted, which stands for zero."""
     if x.prim == "cast" and x.dtype == np.float32 and x.args[0].dtype.name in ("bfloat16", "uint8", "int8"):
         return x.args[0], 0
-    if x.prim == "map" and x.attrs["fn"] in ("sub", "add") and (c := _constant(x.args[1])) is not None:
+    if x.fn in ("sub", "add") and (c := _constant(x.args[1])) is not None:
         found = narrow(x.args[0])
-        zero = c if x.attrs["fn"] == "sub" else -c
+        zero = c if x.fn == "sub" else -c
         whole = found is not None and found[1] == 0 and found[0].dtype.itemsize == 1 and zero == int(zero)
         return (found[0], int(zero)) if whole else None                  # type: ignore[index]
     if x.prim not in MOVEMENT or x.prim == "pad" and float(x.attrs["value"]) != 0:

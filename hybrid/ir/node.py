@@ -83,6 +83,11 @@ class Node:
         raise TypeError("a Node cannot be pickled: print the graph as text instead (hybrid.ir.text)")
 
     @property
+    def fn(self) -> str:
+        """The scalar function of a ``map``; of other nodes nothing."""
+        return self.attrs["fn"] if self.prim == "map" else ""                # type: ignore[no-any-return]
+
+    @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)

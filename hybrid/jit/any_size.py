@@ -18,12 +18,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
+from ..base.pytree import ById
 from ..graph.size_numbers import Computed
 from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes, serves
 from ..ir.size import Dim, Size, Specialised, size
 
+from .concealed import holds_traced
 from .dims import LEAST, Varying
 from .dims import Dim as Named
 
@@ -256,4 +258,4 @@ def check(entry: "Entry") -> None:
 def _has_size(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return any(map(_has_size, value))
-    return type(getattr(value, "value", value)) in (Size, TracedNumber)
+    return holds_traced(value.value if isinstance(value, ById) else value, (Size, TracedNumber), hidden=True)

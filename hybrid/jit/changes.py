@@ -37,6 +37,7 @@ from ..base.errors import DeferredInitializationError, TraceError, user_location
 from ..base.profiling import Hooked
 from .reads import is_library
 from .free_variables import GONE, Place, attributes
+from .plain_calls import PlainOnly
 from .assignments import Change, Holder, _PLAIN, _of_library, _of_objects, is_buffer, traced_in
 from .assignments import replaced  # noqa: F401  their place for others
 
@@ -92,11 +93,9 @@ class Changes:
             now = memo.cache_info()
             if self._trace is not None and now != before:
                 self._trace.remembered = True
-            # one that keeps traced values computes again: the results are the same
-            if now.misses != before.misses and any(
-                    True for _ in traced_in([*answers.memory_of(memo), *answers.kept_results(memo)])):
-                memo.cache_clear()
-            elif now.misses != before.misses and self._symbolic():
+            if now.misses != before.misses:                      # what it keeps of traced values is computed again
+                answers.forget(memo, lambda kept: any(True for _ in traced_in(kept)))
+            if now.misses != before.misses and self._symbolic():
                 answers.forget(memo, lambda kept: holds_traced(kept, Size))
         self._memos.clear()
 
@@ -119,7 +118,14 @@ class Changes:
     def _set_apart(self, frame: FrameType) -> None:
         """A function with a cache begins to compute what it will keep. Where that does not depend on traced values, it
         computes with arrays, which later calls find in the cache as they would eagerly."""
-        if self._apart is None and not SCOPE.recording and not any(True for _ in traced_in(frame.f_locals)):
+        traced = any(True for _ in traced_in(frame.f_locals))
+        if traced and self._trace is not None and not self._trace.transformed:
+            code = frame.f_code
+            self._trace.refused.append(PlainOnly(
+                f"{code.co_filename}:{code.co_firstlineno}: arrays are arguments of a function with a cache, which "
+                "gives what it kept for the same array whatever that holds now: such calls run as plain Python. Give "
+                "it numbers."))
+        if self._apart is None and not SCOPE.recording and not traced:
             self._apart, SCOPE.traces = (frame, SCOPE.traces), []
 
     def _together(self) -> None:

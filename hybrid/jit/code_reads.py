@@ -138,7 +138,7 @@ def _compares(code: CodeType) -> bool:
     Comparisons of attributes and with constants are those of numbers."""
     before = ""
     for i in dis.get_instructions(code):
-        if i.opname == "FORMAT_VALUE" or i.opname == "COMPARE_OP" and i.argval in ("==", "!=") and before not in (
+        if i.opname.startswith("FORMAT_") or i.opname == "COMPARE_OP" and i.argval in ("==", "!=") and before not in (
                 "LOAD_CONST", "LOAD_ATTR"):
             return True
         if i.opname != "CACHE":

@@ -97,8 +97,9 @@ def refuse_concealed(value: Any, what: str, line: str, texts: Any = (), bare: bo
                          "hybridize.")
 
 
-def holds_traced(value: Any, kind: type = Symbol) -> bool:
-    """Whether a container or object holds a traced value (or one of another class), however deep."""
+def holds_traced(value: Any, kind: Any = Symbol, hidden: bool = False) -> bool:
+    """Whether a container or object holds a traced value (or one of other classes), however deep. hidden: also in what
+    functions, iterators, partials and errors will use."""
     todo, seen = [value], {}
     while todo:
         v = todo.pop()
@@ -106,5 +107,5 @@ def holds_traced(value: Any, kind: type = Symbol) -> bool:
             return True
         if not isinstance(v, (*_PLAIN, str)) and id(v) not in seen:
             seen[id(v)] = v
-            todo += parts_of(v)
+            todo += [*parts_of(v), *(_hidden_in(v) if hidden else ())]
     return False

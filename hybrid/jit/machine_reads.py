@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, Callable
 
 from ..base.profiling import LOADERS
+from .answers import MEMO
 
 _CLOCKS = frozenset({"time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
                      "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
@@ -23,7 +24,8 @@ _FILES = frozenset({"read", "read1", "readall", "readinto", "readline", "readlin
 _TODAY = frozenset({"now", "today", "utcnow"})
 _MODES = frozenset({"is_grad_enabled", "is_inference_mode_enabled", "is_autocast_enabled",
                     "get_default_dtype", "is_deterministic", "are_deterministic_algorithms_enabled"})
-READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | _MODES | {"urandom", "getrandom", "open"}  # their names
+# their names
+READERS = _CLOCKS | _OF_SYSTEM | _FILES | _TODAY | _MODES | {"urandom", "getrandom", "open", "cache_info"}
 # modules of Python's library that look at clocks and files for their own sake; of this library those that do not load
 _SERVICES = frozenset({"logging", "warnings", "linecache", "traceback", "importlib", "tempfile", "threading", "queue",
                        "concurrent", "subprocess", "multiprocessing", "inspect", "tokenize", "unittest", "shutil"})
@@ -35,6 +37,8 @@ def kind_of(function: Any, frame: FrameType) -> str | None:
     if name in _CLOCKS and module == "time" or name in _TODAY and isinstance(owner, type) and issubclass(
             owner, datetime.date):
         return "a clock"
+    if name == "cache_info" and isinstance(owner, MEMO):
+        return "how often a function with a cache was called"
     if name in _MODES and (module or getattr(owner, "__name__", "")).split(".")[0] == "torch":
         return "a mode of PyTorch"
     if name in ("urandom", "getrandom") and module in ("posix", "nt"):

@@ -26,14 +26,14 @@ from .watches import MENTIONED
 
 @contextmanager
 def _errors_of(name: str, assigned: Changes, trace: Trace) -> Iterator[None]:
-    """TraceError in the place of an error that carries traced values to the caller; where arrays had been changed
-    before it was raised, the code runs as plain Python, which changes them."""
+    """TraceError in the place of an error that carries traced values to the caller; where arrays or states had been
+    changed before it was raised, the code runs as plain Python, which changes them."""
     try:
         yield
     except HybridError:
         raise
     except Exception as err:
-        if trace.changed():
+        if trace.changed() or trace.stateful:                    # running statistics, generators of random numbers
             raise PlainOnce(f"{assigned.first_line()}: {name} raises a {type(err).__name__}") from err
         if any(True for _ in traced_in([*err.args, *vars(err).values()])):
             raise TraceError(f"{assigned.first_line()}: {name} raises a {type(err).__name__} that holds values which "

@@ -41,9 +41,15 @@ def apart(n: Node) -> Node | None:
 def of_product(n: Node) -> Node | None:
     """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of
     the stride."""
+    if n.args[0].prim == "reshape":
+        return _below_reshape(n, n.args[0])
+    p = _product(n)
+    return None if p is None else _phases(n, p, n)
+
+
+def _product(n: Node) -> Product | None:
+    """The contraction that is spread by windows, if it is one of weights with a gradient."""
     y, order = n.args[0], list(range(n.args[0].ndim))
-    if y.prim == "reshape":
-        return _below_reshape(n, y)
     while y.prim == "permute":
         order = [y.attrs["axes"][i] for i in order]
         y = y.args[0]
@@ -55,8 +61,8 @@ def of_product(n: Node) -> Node | None:
     for side in (0, 1):
         if all(h is not None and h[0] == side for h in kernel) and all(h is not None and h[0] == 1 - side
                                                                        for h in places):
-            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel),  # type: ignore[index]
-                                      tuple(h[1] for h in places)))
+            return Product(y, order, side, tuple(h[1] for h in kernel),     # type: ignore[index]
+                           tuple(h[1] for h in places))                     # type: ignore[index]
     return None
 
 
@@ -68,9 +74,10 @@ def _below_reshape(n: Node, y: Node) -> Node | None:
         return None
     more = inner.ndim - y.ndim
     lead = inner.shape[:inner.ndim - last]
-    found = of_product(ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"],
-                                   (*lead, *n.shape[first:])))
-    return None if found is None else ir.reshape(found, n.shape)
+    apart = ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"],
+                        (*lead, *n.shape[first:]))
+    p = _product(apart)
+    return None if p is None else _phases(apart, p, n)
 
 
 @dataclass(frozen=True)
@@ -85,18 +92,20 @@ class Product:
     places: tuple[int, ...]
 
 
-def _phases(n: Node, p: Product) -> Node | None:
-    """With a stride s, results s apart make a convolution with every s-th weight; each is put where it belongs."""
+def _phases(n: Node, p: Product, shown: Node) -> Node | None:
+    """With a stride s, results s apart make a convolution with every s-th weight; each is put where it belongs. shown:
+    n with the axes before its windows as others want them."""
     axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
     weights = p.dot.args[p.side]
     if all(s == 1 for s in stride):
-        return _convolved(n.shape, axes, dilation, p, weights)
+        return ir.reshape(_convolved(n.shape, axes, dilation, p, weights), shown.shape)
     if any(d > 1 for d in dilation) or math.prod(stride) > PHASES:
         return None
     if all(weights.shape[a] % s == 0 for a, s in zip(p.kernel,
                                                      stride)) and all(weights.shape[a] == 1
                                                                       for a in p.dot.attrs["batch"][p.side]):
-        return _side_by_side(n, p, weights)
+        return ir.reshape(_side_by_side(n, p, weights), shown.shape)
+    lead, first = shown.shape[:min(shown.attrs["axes"])], min(axes)
     out: Node | None = None
     for phase in np.ndindex(*stride):
         begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
@@ -106,8 +115,9 @@ def _phases(n: Node, p: Product) -> Node | None:
             continue                                         # no weight meets these
         size = [-(-(d - b) // t) for d, b, t in zip(weights.shape, begin, step)]
         part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
-        for axis, s, at in zip(axes, stride, phase):
-            part = _spread(part, axis, s, at, n.shape[axis])
+        part = ir.reshape(part, (*lead, *part.shape[first:]))
+        for axis, s, at in zip(shown.attrs["axes"], stride, phase):
+            part = _spread(part, axis, s, at, shown.shape[axis])
         out = part if out is None else out + part
     return out
 

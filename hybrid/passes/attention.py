@@ -7,16 +7,16 @@ multiplied or replaced by zero (a mask of lengths, dropout). Reshapes in between
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
+from typing import Callable, Container
 
 import numpy as np
 
 from ..ir.size import fixed, same
 from ..base.dtype import is_half
 from ..ir import Node
-from ..ir.access import ELEMENTWISE, Index, free_axes, pull
+from ..ir.access import ELEMENTWISE, Index, depth_of, free_axes, pull
+from ..ir.pattern import SOFTMAX, constant, matched
 from ..ir.index import Var, var, variables
-from .fold import constant
 
 MOST_DEPTH = 1024               # elements of a query, key or value: their tiles lie on the stack
 
@@ -48,25 +48,8 @@ class Attention:
 Attends = Callable[[Attention, Node], bool] | None
 
 
-class _No(Exception):
+class Refused(Exception):
     """This is something else."""
-
-
-def _broadcast(n: Node, op: str, axis: int) -> Node:
-    """x of a reduction over one axis that is spread over that axis again."""
-    inner = n.args[0] if n.prim == "expand" else n
-    if inner.prim != "reshape" or inner.args[0].prim != "reduce":
-        raise _No
-    r = inner.args[0]
-    if r.attrs["op"] != op or r.attrs["axes"] != (axis,) or inner.shape != (*r.shape[:axis], 1, *r.shape[axis:]):
-        raise _No
-    return r.args[0]
-
-
-def _step(n: Node, fn: str) -> tuple[Node, ...]:
-    if n.prim != "map" or n.attrs["fn"] != fn:
-        raise _No
-    return n.args
 
 
 def _weights(n: Node, at: Index) -> tuple[Node, Index]:
@@ -75,19 +58,22 @@ def _weights(n: Node, at: Index) -> tuple[Node, Index]:
         return _weights(n.args[0], pull(n, at)[0])
     if n.prim == "cast" and is_half(n.dtype):              # softmax of halves is computed in float32
         return _weights(n.args[0], at)
-    if n.prim != "map":
-        raise _No
-    if n.attrs["fn"] == "div":
+    if n.fn == "div":
         return n, at
-    if n.attrs["fn"] == "mul":
+    if n.fn == "mul":
         for a in n.args:
             try:
                 return _weights(a, at)
-            except _No:
+            except Refused:
                 pass
-    if n.attrs["fn"] == "where" and (other := constant(n.args[2])) is not None and float(other) == 0:
+    if n.fn == "where" and (other := constant(n.args[2])) is not None and float(other) == 0:
         return _weights(n.args[1], at)
-    raise _No
+    raise Refused
+
+
+def inner_product(n: Node) -> bool:
+    """A product with one free axis of each argument, summed over one axis."""
+    return n.prim == "dot" and all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n)))
 
 
 def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
@@ -97,9 +83,8 @@ def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
         return None
     seen[n] = at
     if n.prim == "dot":
-        good = all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n))) and n.dtype == dtype
         ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
-        return (n, at) if good and ends in ((var(row), var(place)),
+        return (n, at) if inner_product(n) and n.dtype == dtype and ends in ((var(row), var(place)),
                                             (var(place), var(row))) and not rest & {row, place} else None
     if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
         return None
@@ -108,44 +93,30 @@ def _scores(n: Node, at: Index, row: Var, place: Var, dtype: np.dtype,
                  and (found := _scores(a, inner, row, place, dtype, seen)) is not None), None)
 
 
-def _between(top: Node, bottom: Node, prims: frozenset[str]) -> list[Node]:
-    """Nodes on the ways from top down to bottom, operands first; ways of other primitives than these do not count."""
-    reaches: dict[Node, bool] = {bottom: True}
-    out = [bottom] if top is not bottom else []
-    todo = [(top, False)]
+def ways(top: Node, at: Index, bottoms: Container[Node]) -> tuple[dict[Node, Index], dict[Node, None]]:
+    """The index at which elementwise functions and movement below a value read each of some others, and the nodes on
+    the ways to these, operands first. Refused where one is read at two indices."""
+    where: dict[Node, Index] = {}
+    inner: dict[Node, None] = {}
+    seen: set[tuple[Node, Index]] = set()
+    todo = [(top, at, False)]
     while todo:
-        n, ready = todo.pop()
-        if n in reaches:
-            continue
-        if ready:
-            reaches[n] = any(reaches.get(a, False) for a in n.args)
-            if reaches[n]:
-                out.append(n)
-        elif n.prim in prims:
-            todo.append((n, True))
-            todo += [(a, False) for a in n.args]
-        else:
-            reaches[n] = False
-    return out
+        n, idx, ready = todo.pop()
+        if n in bottoms:
+            inner[n] = None
+            if where.setdefault(n, idx) != idx:
+                raise Refused
+        elif ready:
+            if any(a in inner for a in n.args):
+                inner[n] = None
+        elif n.prim in CHAIN and (n, idx) not in seen:
+            seen.add((n, idx))
+            below = pull(n, idx)[0]
+            todo += [(n, idx, True), *((a, below, False) for a in n.args)]
+    return where, inner
 
 
-def _one_place(top: Node, at: Index, bottom: Node, wanted: Index) -> None:
-    """All ways from top down to bottom must lead to the same element."""
-    seen, todo = set(), [(top, at)]
-    while todo:
-        n, idx = todo.pop()
-        if (n, idx) in seen:
-            continue
-        seen.add((n, idx))
-        if n is bottom:
-            if idx != wanted:
-                raise _No
-        elif n.prim in _CHAIN:
-            inner = pull(n, idx)[0]
-            todo += [(a, inner) for a in n.args]
-
-
-_CHAIN = ELEMENTWISE | {"reshape", "permute"}
+CHAIN = ELEMENTWISE | {"reshape", "permute"}
 
 
 def match(dot: Node, halves: bool = False) -> Attention | None:
@@ -155,7 +126,7 @@ def match(dot: Node, halves: bool = False) -> Attention | None:
         return None
     try:
         return _match(dot)
-    except _No:
+    except Refused:
         return None
 
 
@@ -164,32 +135,26 @@ def _match(dot: Node) -> Attention:
     (ca, _), (ba, _), (free, other) = dot.attrs["contract"], dot.attrs["batch"], free_axes(dot)
     if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or not fixed(
             b.shape[other[0]]) or b.shape[other[0]] > MOST_DEPTH:
-        raise _No
+        raise Refused
     batch = tuple(Var(f"b{i}", a.shape[x]) for i, x in enumerate(ba))
     row, place = Var("row", a.shape[free[0]]), Var("key", a.shape[ca[0]])
     names = {**dict(zip(ba, batch)), free[0]: row, ca[0]: place}
     at: Index = tuple(var(names[x]) for x in range(a.ndim))
     weights, weights_at = _weights(a, at)
-    axis = _axis(weights_at, place)
-    exp, total = weights.args
-    logits, shift = _step(_step(exp, "exp")[0], "sub")
-    if _broadcast(total, "sum", axis) is not exp or _broadcast(shift, "max", axis) is not logits:
-        raise _No
+    parts, axes = matched(weights, SOFTMAX), (_axis(weights_at, place),)
+    if parts is None or any(parts[r].attrs["axes"] != axes for r in ("total", "greatest")):
+        raise Refused
+    logits = parts["x"]
     found = _scores(logits, weights_at, row, place, dot.dtype, {})
     if found is None:
-        raise _No
+        raise Refused
     scores, scores_at = found
     query = 0 if scores_at[-2] == var(row) else 1
-    if not fixed(scores.args[0].shape[scores.attrs["contract"][0][0]]):
-        raise _No
-    if not 1 <= scores.args[0].shape[scores.attrs["contract"][0][0]] <= MOST_DEPTH:
-        raise _No
-    _one_place(logits, weights_at, scores, scores_at)
-    _one_place(a, at, weights, weights_at)
-    inner = [*_between(logits, scores, _CHAIN), *([logits] if logits is scores else []), *_softmax(logits, weights),
-             *_between(a, weights, _CHAIN)]
-    return Attention(scores, logits, weights, a, query, batch, row, place, at, weights_at, scores_at,
-                     tuple(dict.fromkeys(inner)))
+    if not fixed(depth_of(scores)) or not 1 <= depth_of(scores) <= MOST_DEPTH:
+        raise Refused
+    inner = {**ways(logits, weights_at, {scores})[1], **dict.fromkeys(_softmax(logits, weights)),
+             **ways(a, at, {weights})[1]}
+    return Attention(scores, logits, weights, a, query, batch, row, place, at, weights_at, scores_at, tuple(inner))
 
 
 def _softmax(logits: Node, weights: Node) -> list[Node]:
@@ -209,7 +174,7 @@ def _axis(at: Index, place: Var) -> int:
     """The axis that keys lie along."""
     hits = [i for i, x in enumerate(at) if place in variables(x)]
     if len(hits) != 1 or at[hits[0]] != var(place):
-        raise _No
+        raise Refused
     return hits[0]
 
 

@@ -14,12 +14,12 @@ from typing import Sequence
 from .. import ir
 from ..ir.size import hint
 from ..ir import Node
-from ..ir.access import ELEMENTWISE, free_axes
+from ..ir.access import ELEMENTWISE
 from ..ir.build import make
 from ..ir.node import users as users_of
 from ..ir.scan import Body
 from .attention import Attention, escapes, match
-from .axis_orders import same_axis
+from .axis_orders import axis_below, axis_in
 from .rewrite import over, rewrite
 
 LEAST = 1 << 18                 # bytes of the scores of a head, from which it pays (256 queries and keys)
@@ -27,6 +27,9 @@ BLOCK = 1 << 18                 # bytes of a block of scores
 LEAST_ROWS = 16                 # queries of a block
 MOST_NAMES = 1000
 KEEPS = ELEMENTWISE | {"reshape", "permute", "expand", "reduce"}
+
+
+Region = dict[Node, list["int | None"]]         # values, and where each has the axes that loops go along
 
 
 class _No(Exception):
@@ -66,8 +69,8 @@ def _changed(roots: list[Node], found: Attention, dot: Node, users: dict[Node, l
         exits = [n for n in users if n.prim in ("dot", "reduce") and n is not dot and n not in region
                  and any(a in region for a in n.args)]
         plain = [_region_first(n, region) for n in exits]
-        new = _cut(plain, [_places(n, region) for n in plain], [size for _, size in levels], region,
-                   found.scores.size) if exits else []
+        places = [[axis_in(n, 0, a) for a in region[n.args[0]] if a is not None] for n in plain]
+        new = _cut(plain, places, [size for _, size in levels], region, found.scores.size) if exits else []
     except _No:
         return None
     changed = over(roots, {n: ir.permute(y, _order(n)) if p is not n else y for n, p, y in zip(exits, plain, new)})
@@ -96,52 +99,23 @@ def _divisor(n: int, most: int) -> int:
     return next(d for d in range(max(min(n, most), 1), 0, -1) if n % d == 0)
 
 
-def _moved(n: Node, a: int, axis: int | None) -> int | None:
-    """Where an axis of argument a of a node is in the node; None where it is gone."""
-    x = n.args[a]
-    if axis is None:
-        return None
-    if n.prim == "reduce":
-        return None if axis in n.attrs["axes"] else axis - sum(r < axis for r in n.attrs["axes"])
-    if n.prim == "permute":
-        return n.attrs["axes"].index(axis)
-    return _same(x.shape, n.shape, axis) if n.prim == "reshape" else axis
-
-
-def _same(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> int:
-    if (found := same_axis(shape, other, axis)) is None:
-        raise _No
-    return found
-
-
-def _region(found: Attention, users: dict[Node, list[Node]]) -> dict[Node, list[int | None]]:
+def _region(found: Attention, users: dict[Node, list[Node]]) -> Region:
     """What is made of the scores up to the next products, with the axes of the levels."""
-    where: dict[Node, list[int | None]] = {found.scores: [a for a, _ in _levels(found)]}
+    where: Region = {found.scores: [a for a, _ in _levels(found)]}
     for n in users:                                          # arguments first
         if n in where or n.prim not in KEEPS:
             continue
         for i, a in enumerate(n.args):
             if a in where:
-                at = [_moved(n, i, axis) for axis in where[a]]
-                if None in at and n.attrs["op"] != "sum" or where.get(n, at) != at:
+                at = [axis_in(n, i, axis) for axis in where[a]]
+                if None in at and n.attrs.get("op") != "sum" or where.get(n, at) != at:
                     raise _No
                 if None not in at:                           # else a sum over blocks, which leaves the region
                     where[n] = at
     return where
 
 
-def _places(n: Node, region: dict[Node, list[int | None]]) -> list[int | None]:
-    """Where the axes are in a product or sum of something of the region; None for those that it sums over."""
-    x = n.args[0]
-    if n.prim == "reduce":
-        return [_moved(n, 0, a) for a in region[x]]
-    batch, contract = n.attrs["batch"][0], n.attrs["contract"][0]
-    free = free_axes(n)[0]
-    return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a)  # type: ignore[arg-type]
-            for a in region[x]]
-
-
-def _region_first(n: Node, region: dict[Node, list[int | None]]) -> Node:
+def _region_first(n: Node, region: Region) -> Node:
     """A product with what is of the region as its first argument: the sums over queries then lie as keys do."""
     if n.args[0] in region:
         return n
@@ -157,7 +131,7 @@ def _order(n: Node) -> tuple[int, ...]:
 
 # ---- the loops
 def _cut(exits: Sequence[Node], places: Sequence[list[int | None]], sizes: Sequence[int],
-         region: "dict[Node, list[int | None]]", scores: int) -> list[Node]:
+         region: Region, scores: int) -> list[Node]:
     """The same values, computed by a loop along the first level, in which loops go along the others."""
     if not sizes:
         return list(exits)
@@ -173,10 +147,10 @@ class _Parts:
     """Values of one step of a loop: a block of ``size`` along an axis of each. region: what has to be computed within
     the step."""
 
-    def __init__(self, size: int, level: int, region: dict[Node, list[int | None]], scores: int):
+    def __init__(self, size: int, level: int, region: Region, scores: int):
         self.size, self.level, self.outside, self.scores = size, level, region, scores
         self.steps = 0
-        self.region: dict[Node, list[int | None]] = {}       # the region's nodes in the step
+        self.region: Region = {}       # the region's nodes in the step
         self.memo: dict[tuple[Node, int], Node] = {}
         self.slices: dict[tuple[Node, int], Node] = {}
         self.constants: dict[Node, Node] = {}
@@ -207,34 +181,16 @@ class _Parts:
         return self.memo[key]
 
     def _made(self, n: Node, axis: int) -> Node:
-        shape = tuple(self.size if i == axis else d for i, d in enumerate(n.shape))
-        if n.prim == "dot":
-            return self._dot(n, axis)
-        if n.prim in ELEMENTWISE:
-            return make(n.prim, tuple(self._part(a, axis) if a.shape == n.shape else self._whole(a) for a in n.args),
-                        **n.attrs)
-        if n.prim not in KEEPS:
+        if n.prim not in KEEPS and n.prim != "dot":
             raise _No
-        x = n.args[0]
-        if n.prim == "reduce":
-            own = [a for a in range(x.ndim) if a not in n.attrs["axes"]][axis]
-            return make("reduce", (self._part(x, own),), **n.attrs)
-        if n.prim == "permute":
-            return ir.permute(self._part(x, n.attrs["axes"][axis]), n.attrs["axes"])
-        if n.prim == "reshape":
-            return ir.reshape(self._part(x, _same(n.shape, x.shape, axis)), shape)
-        return ir.expand(self._whole(x) if x.shape[axis] != n.shape[axis] else self._part(x, axis), shape)
-
-    def _dot(self, n: Node, axis: int) -> Node:
-        """A product, cut along an axis of its result."""
-        ba, bb = n.attrs["batch"]
-        if axis < len(ba):
-            args = [self._operand(x, axes[axis]) for x, axes in zip(n.args, (ba, bb))]
-        else:
-            free = free_axes(n)
-            side, number = (0, axis - len(ba)) if axis < len(ba) + len(free[0]) else (1, axis - len(ba) - len(free[0]))
-            args = [self._operand(x, free[i][number]) if i == side else self._whole(x) for i, x in enumerate(n.args)]
-        return make("dot", tuple(args), **n.attrs)
+        own = self._operand if n.prim == "dot" else self._part
+        below = [axis_below(n, i, axis) for i in range(len(n.args))]
+        if n.prim == "reshape" and below[0] is None:
+            raise _No
+        args = [self._whole(x) if at is None else own(x, at) for x, at in zip(n.args, below)]
+        if n.prim in ("reshape", "expand"):
+            return getattr(ir, n.prim)(args[0], tuple(self.size if i == axis else d for i, d in enumerate(n.shape)))
+        return make(n.prim, tuple(args), **n.attrs)
 
     def _count(self, extent: int) -> None:
         if extent % self.size or self.steps not in (0, extent // self.size):

@@ -8,6 +8,7 @@ from typing import Callable, Sequence
 
 from .. import ir
 from ..ir import Node
+from ..ir.access import free_axes
 from ..ir.build import make
 from ..ir.packed import conv
 
@@ -35,10 +36,42 @@ def below_pad(n: Node, axes: Sequence[int], order: Callable[[Node], Node]) -> No
     return make("pad", (order(n.args[0]),), lo=lo, hi=hi, value=n.attrs["value"])
 
 
+def unbordered(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:
+    """A value without the zeros around it, and how many stand before it along some axes; itself and none where there
+    are others."""
+    around = x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(
+        x.attrs[k][a] for k in ("lo", "hi") for a in range(x.ndim) if a not in axes)
+    return (x.args[0], tuple(x.attrs["lo"][a] for a in axes)) if around else (x, (0,) * len(axes))
+
+
 def same_axis(shape: Sequence[int], other: Sequence[int], axis: int) -> int | None:
     """The axis of another shape of the same numbers that has the same elements, or None."""
     before = math.prod(shape[:axis])
     return next((i for i, d in enumerate(other) if d == shape[axis] and math.prod(other[:i]) == before), None)
+
+
+def axis_in(n: Node, i: int, axis: int) -> int | None:
+    """Where an axis of argument i of a node is in the node; None where it is summed over, or one with others."""
+    if n.prim == "permute":
+        return n.attrs["axes"].index(axis)                                  # type: ignore[no-any-return]
+    if n.prim == "reshape":
+        return same_axis(n.args[i].shape, n.shape, axis)
+    if n.prim == "reduce":
+        return None if axis in n.attrs["axes"] else axis - sum(a < axis for a in n.attrs["axes"])
+    if n.prim == "dot":
+        (first, second), free = n.attrs["batch"], free_axes(n)
+        every = [*(second if i else first), *(-1 for _ in free[0] if i), *free[i]]
+        return every.index(axis) if axis in every else None
+    return axis
+
+
+def axis_below(n: Node, i: int, axis: int) -> int | None:
+    """Where an axis of a node comes from in its argument i; None where that is the same all along it."""
+    x = n.args[i]
+    if n.prim == "reshape":
+        return same_axis(n.shape, x.shape, axis)
+    found = next((a for a in range(x.ndim) if axis_in(n, i, a) == axis), None)
+    return found if found is None or x.shape[found] == n.shape[axis] else None
 
 
 def line(n: Node, order: tuple[int, ...]) -> Node:

@@ -21,6 +21,7 @@ from ..ir.batch_in_lanes import pack
 from ..ir.contraction import convolution
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
+from .axis_orders import unbordered
 from .frozen import Layout
 from .layout import Blocking, Conversion
 from .rewrite import rebuild, relaid
@@ -79,9 +80,7 @@ def window(n: Node) -> Window | None:
     w, win = c.w, c.windows
     if win.prim != "window" or win.attrs["axes"] != (2, 3):
         return None
-    x, pads = win.args[0], (0, 0)
-    if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any((*x.attrs["lo"][:2], *x.attrs["hi"][:2])):
-        x, pads = x.args[0], x.attrs["lo"][2:]
+    x, pads = unbordered(win.args[0], (2, 3))
     return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"],  # type: ignore[arg-type]
                   pads, n.shape[2:], n.shape[1])                                  # type: ignore[arg-type]
 
@@ -128,8 +127,8 @@ class BatchInLanes(Conversion):
         while at not in self.windows:
             chain.append(at)
             below = [a for a in at.args if not self._filterwise(a)]
-            if users.get(at) != 1 or at.prim != "map" or not (SCALARS[at.attrs["fn"]].monotone
-                                                              or at.attrs["fn"] == "add") or len(below) != 1:
+            if (users.get(at) != 1 or len(below) != 1 or at.prim != "map"
+                    or not (SCALARS[at.fn].monotone or at.fn == "add")):
                 return
             at = below[0]
         if users.get(at) == users.get(win) == 1:

@@ -17,8 +17,7 @@ THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
 
 def compared(order: Iterable[Node]) -> set[Node]:
     """The nodes that must be computed in one place: what rounds in a way that another kernel might not repeat."""
-    todo = [x for n in order if n.prim == "map" and n.attrs["fn"] == "eq" for x,
-            other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
+    todo = [x for n in order if n.fn == "eq" for x, other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
     seen, found = set(todo), set()
     while todo:
         n = todo.pop()
@@ -42,7 +41,7 @@ def _greatest_of(m: Node, x: Node) -> bool:
 
 def _repeats(n: Node) -> bool:
     """Whether an elementwise function gives the same bits wherever it is computed."""
-    fn = n.attrs["fn"]
+    fn = n.fn
     if fn in ("add", "sub"):                                 # but with a product they may be rounded together
-        return not any(a.prim == "map" and a.attrs["fn"] in ("mul", "square") for a in map(_below, n.args))
+        return not any(a.fn in ("mul", "square") for a in map(_below, n.args))
     return fn == "mul" or SCALARS[fn].exact

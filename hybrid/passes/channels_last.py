@@ -23,6 +23,7 @@ from .rewrite import rebuild, relaid
 
 LEAST_PRODUCTS = 1 << 25        # of a convolution; below, another order costs more than it saves
 BETWEEN = 32                    # times fewer, where the data is in that order already
+FEW_FILTERS = 8                 # of a group, up to which threads read them together and no tile has them
 CHUNK = 16                      # bytes that are copied together
 
 
@@ -42,19 +43,26 @@ class ChannelsLast(Conversion):
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
         """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for
         each channel, neighbouring threads have neighbouring channels."""
-        work, rank = math.prod(shape) * math.prod(w.shape[1:]), len(shape) - 2
+        work = math.prod(shape) * math.prod(w.shape[1:])
         if groups == 1 or w.dtype != win.dtype or not self.takes(w.dtype) or not self._pays(work, between):
             return None
+        return self._of_groups(ir.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), (1, 2), win, shape)
+
+    def _of_groups(self, w: Node, axes: tuple[int, int], win: Node, shape: tuple[int, ...]) -> Node:
+        """The same of weights (groups, …, *kernel). axes: where their filters and channels lie."""
         self.found += 1
-        each, taps, first = w.shape[1], range(2, 2 + rank), tuple(range(1 + rank))
-        if each == 1 and w.shape[0] == groups:
-            w = ir.permute(ir.reshape(w, (groups, *w.shape[2:])), (*(a - 1 for a in taps), 0))
-            w, own, summed, group = ir.reshape(w, (*w.shape, 1)), (*(a + rank for a in taps),), first[:-1], rank
+        (filters, channels), groups, rank = axes, w.shape[0], len(shape) - 2
+        taps, of_win, first = range(3, 3 + rank), range(2 + rank, 2 + 2 * rank), range(1 + rank)
+        if w.shape[1] == w.shape[2] == 1:
+            w = _reordered(w, (*taps, 0))
+            w, own, summed, group = ir.reshape(w, (*w.shape, 1)), (*of_win,), (*first[:-1],), rank
         else:
-            w = ir.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:]))
-            w, group = ir.permute(w, (0, 1, *(a + 1 for a in taps), 2)), 0
+            few = w.shape[filters] <= FEW_FILTERS
+            w = _reordered(w, (0, *taps, channels, filters) if few else (0, filters, *taps, channels))
+            each, group = w.shape[-2 if few else -1], 0
             win = ir.reshape(win, (*win.shape[:1 + rank], groups, each, *win.shape[2 + rank:]))
-            own, summed = (*(a + rank + 1 for a in taps), 2 + rank), (*taps, 2 + rank)
+            own = (*(a + 1 for a in of_win), 2 + rank)
+            summed = tuple(range(1, 2 + rank)) if few else tuple(range(2, 3 + rank))
         y = ir.dot(win, w, (own, summed), ((1 + rank,), (group,)))
         return ir.reshape(ir.permute(y, (*(a + 1 for a in first), 0, y.ndim - 1)), (*win.shape[:1 + rank], shape[1]))
 
@@ -68,9 +76,9 @@ class ChannelsLast(Conversion):
         if n.prim == "permute" and n.args[0].prim == "permute":
             return ir.permute(n.args[0], n.attrs["axes"])
         if n.prim != "dot":
-            return super()._convolution(n)
+            return super()._convolution(n) or self._data_of_groups(n)
         if n.attrs["batch"] != ((), ()):
-            return None
+            return self._filters_of_groups(n)
         sides = sorted((0, 1), key=lambda s: n.args[s].prim == "permute" and n.args[s].args[0].prim != "window")
         return next((y for s in sides for channel in (1, 0) if (y := self._product(n, s, channel)) is not None), None)
 
@@ -114,6 +122,63 @@ class ChannelsLast(Conversion):
         order = (1 - channel, *x.attrs["axes"], channel)
         data = below_pad(x.args[0], order, lambda y: last(y, order))
         return make("window", (data,), **{**x.attrs, "axes": tuple(a - 1 for a in x.attrs["axes"])})
+
+    # ---- gradients of convolutions of groups
+    def _data_of_groups(self, n: Node) -> Node | None:
+        """The gradient of the data: a convolution, with channels for filters, of a gradient (groups, filters, N,
+        *out)."""
+        rank = n.ndim - 3
+        if n.prim != "permute" or rank not in (2, 3) or n.args[0].prim != "dot":
+            return None
+        d, taps = n.args[0], tuple(range(3, 3 + rank))
+        if n.attrs["axes"] != (2, 0, 1, *taps) or d.attrs["batch"] != ((0,), (0,)):
+            return None
+        w, win = d.args
+        if (d.attrs["contract"] != ((1, *taps), (1, *(a + rank for a in taps))) or win.prim != "window"
+                or win.attrs["axes"] != taps or not self.takes(w.dtype) or w.dtype != win.dtype):
+            return None
+        x, lo, hi = (win.args[0].args[0], *(win.args[0].attrs[k] for k in ("lo", "hi"))) if (
+            win.args[0].prim == "pad") else (win.args[0], (0,) * (3 + rank), (0,) * (3 + rank))
+        y, between = self._channels_last(x)
+        if any((*lo[:3], *hi[:3])) or not self._pays(n.size * math.prod((w.shape[1], *w.shape[3:])), between):
+            return None
+        y = ir.pad(y, (0, *lo[3:], 0), (0, *hi[3:], 0))
+        y = make("window", (y,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
+        y = self._of_groups(w, (2, 1), y, (n.shape[0], n.shape[1] * n.shape[2], *n.shape[3:]))
+        return ir.reshape(self._first(y, FIRST if rank == 2 else DEEP), n.shape)
+
+    def _filters_of_groups(self, n: Node) -> Node | None:
+        """The gradient of filters: a sum over pixels of a gradient (groups, filters, N, *out) times windows (N, groups,
+        channels, *out, *kernel)."""
+        side = n.attrs["batch"].index((1,)) if sorted(n.attrs["batch"]) == [(0,), (1,)] else 0
+        win, g = n.args[side], n.args[1 - side]
+        rank = g.ndim - 3
+        pixels = tuple(range(3, 3 + rank))
+        if (rank not in (2, 3) or n.attrs["batch"][side] != (1,) or n.attrs["contract"][side] != (0, *pixels)
+                or n.attrs["contract"][1 - side] != (2, *pixels) or win.prim != "reshape" or win.ndim != 3 + 2 * rank
+                or win.args[0].ndim != 2 + 2 * rank or g.dtype != win.dtype or not self.takes(g.dtype)):
+            return None
+        found, (last_of, between) = self._unmoved_window(win.args[0]), self._channels_last(g)
+        if found is None or not self._pays(n.size * math.prod(g.shape[2:]), between):
+            return None
+        self.found += 1
+        operands = [ir.reshape(last_of, (*last_of.shape[:-1], *g.shape[:2]))] * 2
+        operands[side] = ir.reshape(found, (*found.shape[:1 + rank], *win.shape[1:3], *found.shape[2 + rank:]))
+        summed, group = tuple(range(1 + rank)), (1 + rank,)
+        return ir.dot(operands[0], operands[1], (summed, summed), (group, group))
+
+    def _channels_last(self, x: Node) -> tuple[Node, bool]:
+        """A value (groups, filters, N, *out) as (N, *out, channels), and whether it lies so."""
+        rank = x.ndim - 3
+        if x.prim == "permute" and x.attrs["axes"] == (1, 2, 0, *range(3, x.ndim)) and x.args[0].prim == "reshape":
+            y = x.args[0].args[0]
+            if y.ndim == 2 + rank and y.shape == (x.shape[2], x.shape[0] * x.shape[1], *x.shape[3:]):
+                return last(y, BACK[FIRST if rank == 2 else DEEP]), self._permuted(y) is not None
+        y = ir.permute(x, (*range(2, x.ndim), 0, 1))
+        if y.prim == "permute":
+            long = [a for a in y.attrs["axes"] if y.args[0].shape[a] > 1]
+            y = ir.reshape(y.args[0], y.shape) if long == sorted(long) else y
+        return ir.reshape(y, (*y.shape[:-2], y.shape[-2] * y.shape[-1])), y.prim != "permute"
 
     # ---- what lies between
     def _moved(self, n: Node) -> Node | None:
@@ -173,6 +238,16 @@ def _ordered(w: Node, order: Sequence[int]) -> Node:
     if math.prod(w.shape[2:]) == 1:
         return ir.reshape(w, tuple(w.shape[a] for a in order))
     return ir.permute(w, order)
+
+
+def _reordered(w: Node, order: Sequence[int]) -> Node:
+    """Weights in another order of axes, without those of one element that it does not name; of which parts are taken
+    afterwards."""
+    if w.prim == "slice":
+        moved = {k: tuple(v[a] for a in order) for k, v in w.attrs.items() if isinstance(v, tuple)}
+        return make(w.prim, (_reordered(w.args[0], order),), **{**w.attrs, **moved})
+    kept = sorted(order)
+    return ir.permute(ir.reshape(w, [w.shape[a] for a in kept]), [kept.index(a) for a in order])
 
 
 def _padded(n: Node, axis: int, more: int) -> Node:

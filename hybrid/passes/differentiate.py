@@ -8,6 +8,7 @@ from .. import ir
 from ..ir import VJP, Node, Program
 from ..ir.access import beneath
 from ..ir.node import GRADIENT, made_for_gradient
+from ..ir.pattern import matched
 from ..ir.vjp import LOSSES
 from .row_gradients import with_rows
 
@@ -60,16 +61,8 @@ def _of_arguments(n: Node, grad: Node) -> dict[Node, Node]:
 def _softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
     """x and the axes of exp(x) / sum(exp(x)): its gradient p (g - sum(g p)) is made of its own value, not of two
     quotients'."""
-    if n.prim != "map" or n.attrs["fn"] != "div":
-        return None
-    e, total = n.args
-    spread = total.args[0] if total.prim == "expand" else total
-    if e.prim != "map" or e.attrs["fn"] != "exp" or spread.prim != "reshape" or spread.args[0].prim != "reduce":
-        return None
-    r = spread.args[0]
-    axes = r.attrs["axes"]
-    kept = tuple(1 if a in axes else d for a, d in enumerate(e.shape))
-    return (e.args[0], axes) if r.attrs["op"] == "sum" and r.args[0] is e and spread.shape == kept else None
+    found = matched(n, ("div", {"e": ("exp", "x")}, ("sum", "e", "total")))
+    return (found["x"], found["total"].attrs["axes"]) if found is not None else None
 
 
 def vjp_program(program: Program, wrt: tuple[int, ...], heads: tuple[int, ...] | None = None) -> Program:

@@ -10,20 +10,15 @@ import numpy as np
 from ..base import dtype as dt
 from .. import ir
 from ..ir import Node, Program
-from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.contraction import convolution
+from ..ir.pattern import constant
 from ..ir.scalar import SCALARS
 from ..ir.scan import Body
 from ..ir.size import fixed
 from . import adjoint
+from .axis_orders import unbordered
 from .rewrite import Rule, rewrite
-
-
-def constant(n: Node) -> float | int | bool | None:
-    """The value of a constant of any shape, else None."""
-    n = beneath(n, ("expand", "reshape"))
-    return n.attrs["value"] if n.prim == "const" else None
 
 
 def fold_map(n: Node) -> Node | None:
@@ -32,16 +27,16 @@ def fold_map(n: Node) -> Node | None:
     if any(v is None for v in values):
         return None
     with np.errstate(all="ignore"):
-        out = SCALARS[n.attrs["fn"]].np(np, *(np.asarray(v, a.dtype) for v, a in zip(values, n.args)))
+        out = SCALARS[n.fn].np(np, *(np.asarray(v, a.dtype) for v, a in zip(values, n.args)))
     return ir.full(np.asarray(out).astype(n.dtype).item(), n.shape, n.dtype)
 
 
 def identities(n: Node) -> Node | None:
     """x*1, x/1, x-0, x**1, x**2 and others, where(const), -(-x)."""
-    fn, args = n.attrs["fn"], n.args
+    fn, args = n.fn, n.args
     if fn in ("add", "mul") and constant(args[0]) is not None and constant(args[1]) is None:
         return ir.map(fn, args[1], args[0])            # constants to the right
-    if fn == "neg" and args[0].prim == "map" and args[0].attrs["fn"] == "neg":
+    if fn == "neg" and args[0].fn == "neg":
         return args[0].args[0]
     if fn == "where":
         c = constant(args[0])
@@ -95,9 +90,9 @@ def one_window(n: Node) -> Node | None:
     x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
     if x is None or x.shape[1:] != w.shape[1:] or not x.size:
         return None
-    if (x.prim == "pad" and x.args[0].size and float(x.attrs["value"]) == 0
-        and not any(x.attrs["lo"][:2] + x.attrs["hi"][:2])):
-        w, x = ir.slice(w, (0, 0, *x.attrs["lo"][2:]), (*w.shape[:2], *x.args[0].shape[2:])), x.args[0]
+    inside, pads = unbordered(x, (2, 3))
+    if inside is not x and inside.size:
+        w, x = ir.slice(w, (0, 0, *pads), (*w.shape[:2], *inside.shape[2:])), inside
     k = math.prod(x.shape[1:])
     return ir.reshape(ir.dot(ir.reshape(x, (x.shape[0], k)), ir.reshape(w, (w.shape[0], k)), ((1,), (1,))), n.shape)
 

@@ -27,6 +27,7 @@ class Fuser(Rules):
         super().__init__(program, attention, prints, over)
         self.kernels: list[Kernel] = []
         self.counter = 0
+        self.position = {n: i for i, n in enumerate(self.order)}
         self.merged: dict[Node, list[Use]] = {}
         self.items: dict[Node, list[Node]] = {}          # of each loop: what is read of it
 
@@ -42,8 +43,7 @@ class Fuser(Rules):
         for n in dict.fromkeys([*self.stored, *(n for k in self.kernels if k.kind == "loop" for n in k.reads)]):
             if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too, and what a loop reads
                 self._start(n, [], "result")
-        position = {n: i for i, n in enumerate(self.order)}
-        self.kernels.sort(key=lambda k: position.get(k.root, -1))
+        self.kernels.sort(key=lambda k: self.position.get(k.root, -1))
         for i, k in enumerate(self.kernels):
             k.number = i
             if k.kind == "sort" and k.root not in self.stored:
@@ -68,6 +68,8 @@ class Fuser(Rules):
 
     # ---- placing one node
     def _place(self, n: Node, uses: list[Use]) -> None:
+        if self._beside_attention(n, uses):
+            return
         kernels = list(dict.fromkeys(u.kernel for u in uses))
         reason, ordered = "result" if n in self.stored and not uses else "", ""
         if n.prim in ALWAYS_ROOT:
@@ -105,6 +107,18 @@ class Fuser(Rules):
                 self._push(n, u)
             return
         self._start(n, uses, reason or "result")
+
+    def _beside_attention(self, n: Node, uses: list[Use]) -> bool:
+        """Have an attention's kernel store the greatest score or the total of a row, which it has in any case."""
+        if n.prim != "reduce" or n not in self.attentions:
+            return False
+        k = next((k for k in self.kernels if isinstance(k.attention, Attention) and n in k.attention.inner), None)
+        if k is None or any(self.position[u.kernel.root] <= self.position[k.root] for u in uses):
+            return False
+        k.extra.append(n)
+        for u in uses:
+            u.kernel.reads.setdefault(n, []).append(u)
+        return True
 
     def _gather_sides(self, n: Node, uses: list[Use], kernels: list[Kernel]) -> bool:
         """Move small results made of row values (running statistics) into the kernel that computes the rows."""

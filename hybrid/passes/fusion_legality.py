@@ -36,7 +36,7 @@ BESIDE = 16                     # times smaller than the other operand of a prod
 def cost(n: Node) -> int:
     """Rough cost of one element of a node, its arguments not counted."""
     if n.prim == "map":
-        return SCALARS[n.attrs["fn"]].cost
+        return SCALARS[n.fn].cost
     # the gradient of a pooling window is computed once, not stored as positions
     if n.prim == "argreduce":
         return CHEAP + 1
@@ -173,8 +173,12 @@ class Rules:
         return self._refuse_order(n, uses[0])
 
     def _refuse_order(self, n: Node, u: Use) -> str:
-        """Operands of a convolution that reads neighbours along channels, in another order."""
-        dot = u.kernel.dot
+        """Operands of a convolution that reads neighbours along channels, in another order, and the result of one in
+        groups, which several kernels read."""
+        dot, y = u.kernel.dot, n.args[0]
+        if (self.prints is None and n.prim == "permute" and y.prim == "dot" and y.attrs["batch"][0]
+                and self.needed[y] == 1 and any(map(_over_lines, y.args))):
+            return "channels of a convolution in groups, beside each other"
         if (self.prints is None and n.prim == "permute" and n.args[0].prim != "window" and dot is not None and u.inside
                 and n.attrs["axes"][-1] != n.ndim - 1 and any(map(_over_lines, dot.args))):
             return "weights of a convolution, read along its channels"

@@ -3,12 +3,10 @@ case, and float32 has the packed forms (layout.py). The parameters are converted
 """
 from __future__ import annotations
 
-import math
-
 from ..base import dtype as dt
 from .. import ir
 from ..ir import Node, Program
-from ..ir.access import MOVEMENT
+from ..ir.access import MOVEMENT, depth_of
 from .frozen import Frozen
 from .layout import LEAST_WORK, MOST_BYTES
 from .rewrite import rebuild, rewrite
@@ -28,9 +26,8 @@ def wide_products(program: Program, frozen: frozenset[int]) -> Program:
     def wide(n: Node) -> Node | None:
         if not dt.is_half(n.dtype) or lasts(n.args[0]) == lasts(n.args[1]):
             return None
-        depth = math.prod(n.args[0].shape[a] for a in n.attrs["contract"][0])
         matrix = next(a for a in n.args if lasts(a))
-        if n.size * depth < LEAST_WORK >> 4 or matrix.size * 4 > MOST_BYTES:
+        if n.size * depth_of(n) < LEAST_WORK >> 4 or matrix.size * 4 > MOST_BYTES:
             return None
         a, b = map(_cast, n.args)
         return ir.cast(ir.dot(a, b, n.attrs["contract"], n.attrs["batch"]), n.dtype)

@@ -6,12 +6,11 @@ Quantized networks are such products: int8 times int8 is at most 2^14, which 102
 """
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from .. import ir
 from ..ir import Node
+from ..ir.access import depth_of
 
 _MOVES = ("reshape", "permute", "expand", "slice", "window")
 _HOLD = ((np.dtype(np.float32), 1 << 24), (np.dtype(np.float64), 1 << 53))
@@ -22,7 +21,7 @@ def in_floats(n: Node) -> Node | None:
     if n.dtype.kind not in "iu" or not n.size:
         return None
     a, b = n.args
-    most = math.prod(a.shape[i] for i in n.attrs["contract"][0]) * _magnitude(a) * _magnitude(b)
+    most = depth_of(n) * _magnitude(a) * _magnitude(b)
     wide = next((t for t, held in _HOLD if most <= held), None)
     if wide is None:
         return None

@@ -23,10 +23,11 @@ from ..ir.build import make
 from ..ir.contraction import convolution
 from ..ir.size import Specialised, fixed, hint
 from ..ir.packed import conv, joined, met, pack
+from ..ir.pattern import matched
 from ..ir.winograd import TILES, by_rule, possible
 from .frozen import Frozen, Layout, apart
 from .low_precision import in_words, words
-from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line
+from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line, unbordered
 from .rewrite import rebuild, relaid
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
@@ -51,17 +52,6 @@ class Blocking:
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
     any_size: bool = False                       # whether no faster program for each size follows
-
-
-def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
-    """x, m, s, b of a sum (x - m) s + b."""
-    if n.prim == "map" and n.attrs["fn"] == "add" and n.dtype == np.float32:
-        for product, b in (n.args, n.args[::-1]):
-            if product.prim == "map" and product.attrs["fn"] == "mul":
-                for centred, s in (product.args, product.args[::-1]):
-                    if centred.prim == "map" and centred.attrs["fn"] == "sub":
-                        return (*centred.args, s, b)                    # type: ignore[return-value]
-    return None
 
 
 class Conversion:
@@ -133,11 +123,7 @@ class Conversion:
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
-        x, rank = win.args[0], len(shape) - 2
-        pads: tuple[int, ...] = (0,) * rank
-        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs[k][a] for k in ("lo", "hi")
-                                                                        for a in (0, *range(1 + rank, x.ndim))):
-            x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
+        x, pads = unbordered(win.args[0], range(1, len(shape) - 1))
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
         work = hint(math.prod(shape)) * math.prod(w.shape[1:])
@@ -271,10 +257,10 @@ class Conversion:
         """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a
         convolution."""
         found = self._permuted(n)
-        parts = _factors(found[0]) if found is not None else None
-        if found is None or parts is None or self._known(parts[0]):
+        parts = matched(found[0], ("add", ("mul", ("sub", "x", "m"), "s"), "b")) if found is not None else None
+        if found is None or parts is None or n.dtype != np.float32 or self._known(parts["x"]):
             return n
-        x, m, s, b = parts
+        x, m, s, b = (parts[k] for k in "xmsb")
         shape = found[0].shape
         narrow = [v.args[0] if v.prim == "expand" else v for v in (m, s, b)]
         if not all(self._known(v) and v.size < x.size for v in narrow) or len({v.shape for v in narrow}) > 1:

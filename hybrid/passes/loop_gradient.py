@@ -12,9 +12,9 @@ from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node
 from ..ir.build import make
+from ..ir.pattern import constant
 from ..ir.scan import STEPS, Body, Cotangents, count_of, stacked
 from .differentiate import cotangents
-from .fold import constant
 from .loops import key_of, reached
 from .partition import LEAVES, choose
 from .rewrite import below, over, rebuild
@@ -153,11 +153,10 @@ class Totals:
         """How the sum is made of what ``rows``, ``stacks`` and ``sums`` are."""
         if self._there(n):
             return lambda rows, sums: ir.reduce("sum", rows(n), (0,))
-        if (n.prim in ("reshape", "permute", "cast") or n.prim == "map"
-            and n.attrs["fn"] == "neg") and _is_product(n.args[0]):
+        if (n.prim in ("reshape", "permute", "cast") or n.fn == "neg") and _is_product(n.args[0]):
             inner = self.of(n.args[0])
             return lambda rows, sums: rebuild(n, [inner(rows, sums)])
-        if n.prim == "map" and n.attrs["fn"] in ("add", "sub"):
+        if n.fn in ("add", "sub"):
             pair = [self.of(a) for a in n.args]
             return lambda rows, sums: rebuild(n, [p(rows, sums) for p in pair])
         if n.prim == "reduce" and n.attrs["op"] == "sum" and self._there(n.args[0]):
@@ -192,10 +191,9 @@ class Totals:
 
 
 def _is_product(n: Node) -> bool:
-    while n.prim in ("reshape", "permute", "cast") or n.prim == "map" and n.attrs["fn"] == "neg":
+    while n.prim in ("reshape", "permute", "cast") or n.fn == "neg":
         n = n.args[0]
-    return n.prim in ("dot",
-                      "scatter_add") or n.prim == "map" and n.attrs["fn"] in ("add", "sub") and any(map(_is_product, n.args))  # noqa: E501
+    return n.prim in ("dot", "scatter_add") or n.fn in ("add", "sub") and any(map(_is_product, n.args))
 
 
 def _zero(n: Node) -> bool:

@@ -15,7 +15,7 @@ from ..ir.build import make
 from ..ir.packed import conv, pack
 from ..ir.scan import Body, count_of
 from .layout import MOST_BYTES, Blocking
-from .loops import reached
+from .loops import reached, tidied
 from .rewrite import over, rebuild, rewrite
 
 LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
@@ -32,7 +32,7 @@ def loop_products(program: Program, frozen: frozenset[int], blocking: Blocking) 
         return program, packs
     kept = {leaf for i, leaf in enumerate(program.inputs) if i in frozen}
     roots = rewrite(program.roots, {"scan": (lambda n: _Loop(n, kept, blocking, packs).changed(),)}, once=True)
-    return program.with_roots(roots), packs
+    return program.with_roots(tidied(roots)), packs       # without slices and constants that no step reads any more
 
 
 class _Loop:
@@ -106,7 +106,9 @@ class _Loop:
                 given[n] = self._conv(n, given[n.args[0]], slot[self.packed[n]])
             elif n not in given:
                 given[n] = rebuild(n, [given[b] for b in n.args])
-        return _used(Body(tuple(leaves), tuple(given[r] for r in body.outputs)), args, self.loop, moving - carries)
+        made, count = Body(tuple(leaves), tuple(given[r] for r in body.outputs)), count_of(self.loop)
+        return make("scan", (*args, *(() if count is None else (count,))),
+                    **{**a, "body": made, "slices": moving - carries})
 
     def _conv(self, n: Node, x: Node, w: Node) -> Node:
         """A product as a convolution of its rows with a packed matrix."""
@@ -114,15 +116,3 @@ class _Loop:
         rows = math.prod(x.shape[:-1])
         y = conv(ir.reshape(x, (1, 1, rows, depth)), w, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
         return ir.reshape(y, n.shape)
-
-
-def _used(body: Body, args: list[Node], loop: Node, slices: int) -> Node:
-    """The loop over a body without the slices and constants that the body does not read."""
-    carries, below = loop.attrs["carries"], reached(body.outputs)
-    keep = [i for i, leaf in enumerate(body.inputs) if i < carries or leaf in below]
-    leaves = {body.inputs[i]: ir.input(k, body.inputs[i].shape, body.inputs[i].dtype) for k, i in enumerate(keep)}
-    count = count_of(loop)
-    given = (*(args[i] for i in keep), *(() if count is None else (count,)))
-    made = Body(tuple(leaves.values()), tuple(over(body.outputs, dict(leaves))))
-    return make("scan", given, **{**loop.attrs, "body": made,
-                                  "slices": sum(carries <= i < carries + slices for i in keep)})

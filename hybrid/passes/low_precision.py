@@ -16,7 +16,7 @@ import numpy as np
 from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
-from ..ir.access import MOVEMENT
+from ..ir.access import MOVEMENT, depth_of
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
 from ..ir.size import fixed
 from ..ir.winograd import by_rule, tiles
@@ -91,7 +91,7 @@ def _pays(n: Node, lasts: Frozen, known: frozenset[str]) -> bool:
     if last[0] == last[1]:
         return False
     w = n.args[last.index(True)]
-    depth = math.prod(n.args[0].shape[a] for a in n.attrs["contract"][0])
+    depth = depth_of(n)
     filters = w.size // max(depth, 1)
     return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH and _window_pays(
         n, known)
@@ -177,11 +177,11 @@ def _behind_order(n: Node) -> Node | None:
     """Moves a permutation before the multiplications with scales, so that it applies to the product itself: a
     convolution is a product and a permutation."""
     def ordered(x: Node) -> Node:
-        if x.prim == "map" and x.attrs["fn"] == "mul" and x.args[1].prim == "expand":
+        if x.fn == "mul" and x.args[1].prim == "expand":
             return ir.map("mul", ordered(x.args[0]), rebuild(n, [x.args[1]]))
         return rebuild(n, [x])
     x = n.args[0]
-    while x.prim == "map" and x.attrs["fn"] == "mul" and x.args[1].prim == "expand":
+    while x.fn == "mul" and x.args[1].prim == "expand":
         x = x.args[0]
     return ordered(n.args[0]) if x.prim == "dot" and x is not n.args[0] else None
 
@@ -189,7 +189,7 @@ def _behind_order(n: Node) -> Node | None:
 def _without_scale(x: Node) -> "tuple[Node, Node, int | None] | None":
     """Splits a value into 8-bit numbers as float32, their scale, and the axis of the scale (None: one number for all);
     looks through movement."""
-    if x.prim == "map" and x.attrs["fn"] == "mul":
+    if x.fn == "mul":
         q, scale = x.args
         while scale.prim in ("expand", "reshape") and scale.size > 1 and scale.args[0].size < scale.size:
             inner = scale.args[0]
@@ -229,7 +229,7 @@ def _sums(x: Node, needed: bool) -> Node | None:
             return ir.dot(a, b, x.attrs["contract"], x.attrs["batch"])
     elif x.prim in ("reshape", "permute") and (inner := _sums(x.args[0], True)) is not None:
         return rebuild(x, [inner])
-    elif x.prim == "map" and x.attrs["fn"] == "add" and any(_sums(y, True) is not None for y in x.args):
+    elif x.fn == "add" and any(_sums(y, True) is not None for y in x.args):
         return ir.map("add", *(_sums(y, False) for y in x.args))          # type: ignore[arg-type]
     return None if needed else ir.cast(x, np.float32)
 

@@ -7,14 +7,12 @@ node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable
-
 from .. import ir
 from ..ir import Node, Program
-from ..ir.access import beneath, free_axes
+from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.node import made_from
-from .axis_orders import same_axis
+from .axis_orders import axis_in
 from .rewrite import relaid
 
 CACHE = 1 << 23                  # bytes of a layer's data and results that stay in the last cache
@@ -50,9 +48,7 @@ class Division:
                 made_from(n)
                 self.new[n] = n
                 if any(a in self.axis for a in n.args):
-                    if n.prim not in RULES:
-                        raise Whole
-                    self.axis[n], self.new[n] = RULES[n.prim](self, n)
+                    self.axis[n], self.new[n] = self._part(n)
         if any(self.axis.get(r) != 0 for r in program.roots):
             raise Whole
 
@@ -71,65 +67,33 @@ class Division:
     def _resized(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
         return (*shape[:axis], self.size, *shape[axis + 1:])
 
-    def elementwise(self, n: Node) -> tuple[int, Node]:
-        """Functions and casts, and what lies side by side along another axis."""
-        axis = next(self.axis[a] for a in n.args if a in self.axis)
-        if n.prim == "concat" and n.attrs["axis"] == axis:
+    def _mixes(self, n: Node, side: int, axis: int) -> bool:
+        """Whether a node makes values of several images of an operand that has them at an axis."""
+        a = n.attrs
+        return bool(n.prim == "concat" and a["axis"] == axis or n.prim == "window" and axis in a["axes"]
+                    or n.prim == "pad" and (a["lo"][axis] or a["hi"][axis])
+                    or n.prim == "slice" and (a["size"][axis] != self.batch or a["step"][axis] != 1)
+                    or n.prim == "dot" and (axis in a["batch"][side] or n.args[1 - side] in self.axis))
+
+    def _part(self, n: Node) -> tuple[int, Node]:
+        """Where a node has the images, and the node for fewer of them."""
+        side = next(i for i, a in enumerate(n.args) if a in self.axis)
+        axis = axis_in(n, side, self.axis[n.args[side]])
+        if (axis is None or n.prim not in DIVIDED or n.prim in MARKS and side
+                or self._mixes(n, side, self.axis[n.args[side]])):
             raise Whole
-        return axis, relaid(n, [self.narrow(a, axis) for a in n.args], range(n.ndim))
-
-    def moved(self, n: Node) -> tuple[int, Node]:
-        """Slices, borders and windows of other axes."""
-        axis, a = self.axis[n.args[0]], n.attrs
-        if (n.prim == "window" and axis in a["axes"] or n.prim == "pad" and (a["lo"][axis] or a["hi"][axis])
-                or n.prim == "slice" and (a["size"][axis] != self.batch or a["step"][axis] != 1)):
-            raise Whole
-        return axis, relaid(n, (self.new[n.args[0]],), range(n.args[0].ndim))
-
-    def marked(self, n: Node) -> tuple[int, Node]:
-        """What speaks to gradients alone."""
-        if n.args[0] not in self.axis:
-            raise Whole
-        return self.axis[n.args[0]], self.new[n.args[0]]
-
-    def permuted(self, n: Node) -> tuple[int, Node]:
-        return n.attrs["axes"].index(self.axis[n.args[0]]), ir.permute(self.new[n.args[0]], n.attrs["axes"])
-
-    def reshaped(self, n: Node) -> tuple[int, Node]:
-        """The images' axis stays one."""
-        x = n.args[0]
-        axis = same_axis(x.shape, n.shape, self.axis[x])
-        if axis is None:
-            raise Whole
-        return axis, ir.reshape(self.new[x], self._resized(n.shape, axis))
-
-    def expanded(self, n: Node) -> tuple[int, Node]:
-        axis = self.axis[n.args[0]]
-        return axis, ir.expand(self.new[n.args[0]], self._resized(n.shape, axis))
-
-    def reduced(self, n: Node) -> tuple[int, Node]:
-        axis = self.axis[n.args[0]]
-        if axis in n.attrs["axes"]:
-            raise Whole
-        return axis - sum(a < axis for a in n.attrs["axes"]), make("reduce", (self.new[n.args[0]],), **n.attrs)
-
-    def product(self, n: Node) -> tuple[int, Node]:
-        """A product of images with parameters."""
-        side = int(n.args[1] in self.axis)
-        axis, (summed, shared) = self.axis[n.args[side]], (n.attrs["contract"], n.attrs["batch"])
-        if n.args[1 - side] in self.axis or axis in summed[side] or axis in shared[side]:
-            raise Whole
-        free = free_axes(n)
-        first = len(shared[0]) + (len(free[0]) if side else 0)
-        return first + free[side].index(axis), make("dot", tuple(self.new[a] for a in n.args), **n.attrs)
+        if n.prim in MARKS:
+            return axis, self.new[n.args[0]]
+        if n.prim in ("reshape", "expand"):
+            return axis, getattr(ir, n.prim)(self.new[n.args[0]], self._resized(n.shape, axis))
+        beside = n.prim in ("map", "cast", "concat")
+        return axis, relaid(n, [self.narrow(a, axis) if beside else self.new[a] for a in n.args],
+                            range(n.args[0].ndim))
 
 
-RULES: dict[str, Callable[[Division, Node], tuple[int, Node]]] = {
-    **dict.fromkeys(("map", "cast", "concat"), Division.elementwise),
-    **dict.fromkeys(("slice", "pad", "window"), Division.moved),
-    **dict.fromkeys(("detach", "with_grad"), Division.marked),
-    "permute": Division.permuted, "reshape": Division.reshaped, "expand": Division.expanded,
-    "reduce": Division.reduced, "dot": Division.product}
+MARKS = ("detach", "with_grad")                       # what speaks to gradients alone
+DIVIDED = frozenset({"map", "cast", "concat", "slice", "pad", "window", "permute", "reshape", "expand", "reduce", "dot",
+                     *MARKS})
 
 
 def _size(program: Program, whole: Division, threads: int) -> int:

@@ -27,6 +27,7 @@ from .long_sums import deep_dot, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
+from .beyond_memory import refuse_beyond_memory
 from .rewrite import Rule, rewrite
 from .small_images import of_small_images, over_small_images
 from .horizontal_fusion import ALONE, Group, Joining, together
@@ -99,6 +100,8 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)
     verify_kernels(fused)
+    if not sized:
+        refuse_beyond_memory(fused)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Callable, Container, Iterable, Sequence
 
 from ..ir import Node, toposort
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes
 from ..ir.index import Var, var, variables
 from ..ir.node import users as users_of
 from ..ir.size import fixed, hint, same
+from .attention import CHAIN, Refused, inner_product, ways
 from .bits import compared
 from .rewrite import rewrite
 
 LEAST = 1 << 14                 # scores of a head, from which they are computed again (128 queries and keys)
-_CHAIN = ELEMENTWISE | {"reshape", "permute"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def without_scores(order: Sequence[Node], users: dict[Node, list[Node]], stored:
         if n.prim == "dot" and _of_a_head(n) >= LEAST and not any(n in r.inner for r in found.values()):
             readers = over_scores(n, order, users, stored)
             again = {x for r in readers.values() for x in r.inner}
-            softmax = any(x.prim == "map" and x.attrs["fn"] == "exp" for x in again)
+            softmax = any(x.fn == "exp" for x in again)
             if softmax and not any(x in once for x in again) and all(takes(r, reader) for reader, r in readers.items()):
                 found.update(readers)
     return found
@@ -83,29 +83,20 @@ def _of_a_head(n: Node) -> int:
     return int(hint(math.prod(n.shape[-2:])))
 
 
-class _No(Exception):
-    """This is something else."""
-
-
 def over_scores(scores: Node, order: Sequence[Node], users: dict[Node, list[Node]],
                 stored: set[Node]) -> dict[Node, OverScores]:
     """What reads the scores that some product gives, each as a kernel of its own; nothing where anything else reads
     them. order: the graph, operands first; stored: what has to be in memory."""
-    if not _inner_product(scores) or not all(fixed(d) for d in scores.shape):
+    if not inner_product(scores) or not all(fixed(d) for d in scores.shape):
         return {}
     region = _region(scores, order)
     try:
         if any(n in stored for n in region):
-            raise _No
+            raise Refused
         readers = dict.fromkeys(u for n in region for u in users.get(n, ()) if u not in region)
         return {u: _reader(u, region) for u in readers}
-    except _No:
+    except Refused:
         return {}
-
-
-def _inner_product(n: Node) -> bool:
-    """A product with one free axis of each argument, summed over one axis."""
-    return n.prim == "dot" and all(len(axes) == 1 for axes in (n.attrs["contract"][0], *free_axes(n)))
 
 
 def _region(scores: Node, order: Iterable[Node]) -> set[Node]:
@@ -115,7 +106,7 @@ def _region(scores: Node, order: Iterable[Node]) -> set[Node]:
     while True:
         region = set(products)
         for n in order:
-            if n.prim in _CHAIN and same(n.size, scores.size) and any(a in region for a in n.args):
+            if n.prim in CHAIN and same(n.size, scores.size) and any(a in region for a in n.args):
                 region.add(n)
         met = {d for n in region for a in n.args if n not in products and a not in region
                for d in _products_below(a, scores.size)}
@@ -132,9 +123,9 @@ def _products_below(n: Node, size: object) -> set[Node]:
         if not same(x.size, size):
             continue
         if x.prim == "dot":
-            if _inner_product(x):
+            if inner_product(x):
                 found.add(x)
-        elif x.prim in _CHAIN:
+        elif x.prim in CHAIN:
             todo += [a for a in x.args if a not in seen]
             seen.update(x.args)
     return found
@@ -144,9 +135,9 @@ def _reader(n: Node, region: set[Node]) -> OverScores:
     """A product or a sum that reads scores once."""
     inside = [i for i, a in enumerate(n.args) if a in region]
     if len(inside) != 1:
-        raise _No
+        raise Refused
     x, (side,) = n.args[inside[0]], inside
-    if _inner_product(n):
+    if inner_product(n):
         batch, (place,) = n.attrs["batch"][side], n.attrs["contract"][side]
         (row,) = free_axes(n)[side]
     elif n.prim == "reduce" and n.attrs["op"] in ("sum", "max") and len(n.attrs["axes"]) == 1 and n.ndim:
@@ -154,44 +145,18 @@ def _reader(n: Node, region: set[Node]) -> OverScores:
         own = [a for a in range(x.ndim) if a != place]
         row, batch = own[-1], tuple(own[:-1])
     else:
-        raise _No
+        raise Refused
     names = {**{a: Var(f"b{i}", x.shape[a]) for i, a in enumerate(batch)}, row: Var("row", x.shape[row]),
              place: Var("key", x.shape[place])}
     at = tuple(var(names[a]) for a in range(x.ndim))
-    products, inner = _below(x, at, region, names[row], names[place])
-    return OverScores(x, side, tuple(names[a] for a in batch), names[row], names[place], at, products, inner)
-
-
-def _below(x: Node, at: Index, region: set[Node], row: Var,
-           place: Var) -> tuple[tuple[tuple[Node, Index, int], ...], tuple[Node, ...]]:
-    """The inner products below a value, and the nodes between; each product's element must be that of one row and
-    place, and be read at one index alone."""
-    where: dict[Node, Index] = {}
-    seen: set[tuple[Node, Index]] = set()
-    reached: list[Node] = []
-    todo: list[tuple[Node, Index, bool]] = [(x, at, False)]
-    while todo:
-        n, idx, ready = todo.pop()
-        if ready:
-            reached.append(n)
-            continue
-        if n not in region or (n, idx) in seen:
-            continue
-        seen.add((n, idx))
-        todo.append((n, idx, True))
-        if n.prim == "dot":
-            if where.setdefault(n, idx) != idx:
-                raise _No
-        else:
-            inner = pull(n, idx)[0]
-            todo += [(a, inner, False) for a in n.args]
-    products = tuple((n, idx, _side_of(idx, row, place)) for n, idx in where.items())
-    return products, tuple(dict.fromkeys(reached))
+    where, inner = ways(x, at, {d for d in region if d.prim == "dot"})
+    products = tuple((d, idx, _side_of(idx, names[row], names[place])) for d, idx in where.items())
+    return OverScores(x, side, tuple(names[a] for a in batch), names[row], names[place], at, products, tuple(inner))
 
 
 def _side_of(at: Index, row: Var, place: Var) -> int:
     """Which argument of an inner product has the rows."""
     others = {v for i in at[:-2] for v in variables(i)}
     if at[-2:] not in ((var(row), var(place)), (var(place), var(row))) or others & {row, place}:
-        raise _No
+        raise Refused
     return 0 if at[-2] == var(row) else 1

@@ -24,7 +24,7 @@ def row_pairs(gradient: Node) -> list[Pair] | None:
     if gradient.prim == "cast":
         found = row_pairs(gradient.args[0])
         return None if found is None else [(i, ir.cast(rows, gradient.dtype)) for i, rows in found]
-    if gradient.prim == "map" and gradient.attrs["fn"] == "add":
+    if gradient.fn == "add":
         parts = [row_pairs(a) for a in gradient.args]
         return None if any(p is None for p in parts) else [pair for p in parts for pair in p or ()]
     if gradient.prim == "const" and float(gradient.attrs["value"]) == 0:

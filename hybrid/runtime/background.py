@@ -126,6 +126,8 @@ class _Compiler(threading.Thread):
         job = None
         try:
             if self.at_once:
+                if not _has_compiler():
+                    return
                 with CALLS.beside():
                     self.process = _start()
             while self.queue.wait(self):
@@ -160,6 +162,13 @@ class _Compiler(threading.Thread):
                 system.kill_group(process.pid)       # its own session: it and what it started
             with contextlib.suppress(Exception):         # killed, it ends as soon as the system comes to it
                 process.communicate(timeout=5)
+
+
+def _has_compiler() -> bool:
+    """Whether a process would find a C compiler."""
+    with forking.IMPORTS:
+        from . import toolchain  # noqa: PLC0415  loaded where something is compiled
+    return toolchain.found_compiler() is not None
 
 
 def _start() -> subprocess.Popen[str]:

@@ -51,8 +51,8 @@ def _stretches(program: Program) -> dict[Node, int]:
 
 
 class StagedProgram:
-    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written when all has
-    run."""
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the last
+    stretch, where it computes their new values, or when all has run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
         self.program, self.xp = program, xp
@@ -60,9 +60,18 @@ class StagedProgram:
         order = program.order()
         self._at = _stretches(program)
         count = 1 + max(self._at.values())
+        self._in_place = self._updated_in_place(count - 1)
+        self._ready = [n for n in program.roots if n.prim in ("input", "host_item")]
         self._calls = [sorted((n for n in order if n.prim == "host" and self._at[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
+
+    def _updated_in_place(self, last: int) -> dict[Node, int]:
+        """New values that the last stretch writes over the old ones: by the value, the updated slot."""
+        p, values = self.program, [n for _, n in self.program.updates]
+        return {n: slot for slot, n in p.updates
+                if self._at[n] == last and n.prim not in ("input", "host_item") and not self._is_free(n)
+                and n not in p.outputs and values.count(n) == 1}
 
     def _is_free(self, n: Node) -> bool:
         """Whether a value is made of constants alone: it is made again in each stretch."""
@@ -98,7 +107,15 @@ class StagedProgram:
                     reads.append(n)
                 else:
                     new[n] = rebuild(n, [new[a] for a in n.args])
-        part = Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives))
+        over = {n: slot for n, slot in self._in_place.items() if n in gives and n not in later}
+        gives = [n for n in gives if n not in over]
+        for slot in over.values():
+            n = self.program.inputs[slot]
+            if n not in reads:
+                new[n] = leaf(len(reads), n.shape, n.dtype)
+                reads.append(n)
+        updates = tuple((reads.index(self.program.inputs[slot]), new[n]) for n, slot in over.items())
+        part = Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives), updates)
         part.memo["name"] = self.program.memo.get("name", "a program")
         part.memo["origins"] = {new[n]: at for n, at in self.program.memo.get("origins", {}).items() if n in new}
         return reads, gives, part, compile_part(part)
@@ -126,20 +143,29 @@ class StagedProgram:
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run; updated inputs are written in place."""
         value: dict[Node, Any] = dict(zip(self.program.inputs, arrays))
-        for calls, stretch in zip(self._calls, self._stretches):
+        seen, ready = {id(a) for a in arrays}, {}  # type: set[int], dict[Node, Any]
+        for k, (calls, stretch) in enumerate(zip(self._calls, self._stretches)):
             for n in calls:
                 results = PRIMS["host"].eager(self.xp, n, *(self._value(a, value) for a in n.args))
                 value[n] = results
+            if k == len(self._calls) - 1:                      # the last stretch writes over inputs
+                ready = {n: self._kept(n, value, seen) for n in self._ready}
             if stretch is not None:
                 reads, gives, part, exe = stretch
                 given = [self._value(n, value) for n in reads]
                 value.update(zip(gives, observed(part, exe, given) if OBSERVERS else exe(given)))
-        seen: set[int] = {id(a) for a in arrays}
-        outputs = [self._own(self._value(n, value), seen) for n in self.program.outputs]
-        updates = [self.xp.array(self._value(n, value)) for _, n in self.program.updates]
-        for (slot, _), new in zip(self.program.updates, updates):
+        outputs = [self._own(ready[n] if n in ready else self._value(n, value), seen) for n in self.program.outputs]
+        updates = [(slot, ready[n] if n in ready else self.xp.array(self._value(n, value)))
+                   for slot, n in self.program.updates if n not in self._in_place]
+        for slot, new in updates:
             arrays[slot][...] = new
         return outputs
+
+    def _kept(self, n: Node, value: dict[Node, Any], seen: set[int]) -> Any:
+        """A result of a call, or an input, as it is before the last stretch: a copy where somebody may write it."""
+        x = self._value(n, value)
+        lent = n.prim == "host_item" and n.args[0].attrs["call"].lends
+        return self.xp.array(x) if lent or id(x) in seen or any(n is u for _, u in self.program.updates) else x
 
     def _value(self, n: Node, value: dict[Node, Any]) -> Any:
         return value[n.args[0]][n.attrs["index"]] if n.prim == "host_item" else value[n]

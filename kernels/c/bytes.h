@@ -12,17 +12,12 @@ typedef char hy_bytes __attribute__((vector_size(16)));
 #define HYV_STOREM_I8(m, p, v) __builtin_ia32_storedquqi128_mask((char *)(p), HYV_NARROW(v), m)
 #define HYV_STOREM_U8(m, p, v) HYV_STOREM_I8(m, p, v)
 #else
-#if defined(HYV_CMP) && !defined(__clang__)                              /* masks are bits */
-#define HYV_BYTE_IN(m, i) ((m) >> (i) & 1)
-#else
-#define HYV_BYTE_IN(m, i) ((m)[i])
-#endif
 HY_FN hy_v HYV_SIGNED(hy_i8u b) { hy_v v; for (int i = 0; i < HYV_LANES; i++) v[i] = (float)b[i]; return v; }
 HY_FN hy_v HYV_UNSIGNED(hy_u8u b) { hy_v v; for (int i = 0; i < HYV_LANES; i++) v[i] = (float)b[i]; return v; }
 HY_FN hy_i8u HYV_NARROW(hy_v v) { hy_i8u b; for (int i = 0; i < HYV_LANES; i++) b[i] = (signed char)(int)v[i]; return b; }
-HY_FN hy_v HYV_LOADM_I8(hy_m m, const signed char *p) { hy_v v = {}; for (int i = 0; i < HYV_LANES; i++) if (HYV_BYTE_IN(m, i)) v[i] = (float)p[i]; return v; }
-HY_FN hy_v HYV_LOADM_U8(hy_m m, const unsigned char *p) { hy_v v = {}; for (int i = 0; i < HYV_LANES; i++) if (HYV_BYTE_IN(m, i)) v[i] = (float)p[i]; return v; }
-HY_FN void HYV_STOREM_I8(hy_m m, void *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (HYV_BYTE_IN(m, i)) ((signed char *)p)[i] = (signed char)(int)v[i]; }
+HY_FN hy_v HYV_LOADM_I8(hy_m m, const signed char *p) { hy_v v = {}; for (int i = 0; i < HYV_LANES; i++) if (HYV_HAS(m, i)) v[i] = (float)p[i]; return v; }
+HY_FN hy_v HYV_LOADM_U8(hy_m m, const unsigned char *p) { hy_v v = {}; for (int i = 0; i < HYV_LANES; i++) if (HYV_HAS(m, i)) v[i] = (float)p[i]; return v; }
+HY_FN void HYV_STOREM_I8(hy_m m, void *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (HYV_HAS(m, i)) ((signed char *)p)[i] = (signed char)(int)v[i]; }
 #define HYV_STOREM_U8(m, p, v) HYV_STOREM_I8(m, p, v)
 #endif
 

@@ -45,11 +45,6 @@ HY_FN hy_halves hyv_to_bf16(hy_v v) { return __builtin_convertvector(hyv_near_bf
 #define HYV_SOME(m, p) ((hy_halves)__builtin_ia32_loaddquhi256_mask((const short *)(p), (hy_shorts){}, m))
 #define HYV_PUT_SOME(m, p, h) __builtin_ia32_storedquhi256_mask((short *)(p), (hy_shorts)(h), m)
 #else
-#if defined(HYV_CMP) && !defined(__clang__)                              /* masks are bits */
-#define HYV_HAS(m, i) ((m) >> (i) & 1)
-#else
-#define HYV_HAS(m, i) ((m)[i])
-#endif
 HY_FN hy_halves HYV_SOME(hy_m m, const unsigned short *p) { hy_halves h = {}; for (int i = 0; i < HYV_LANES; i++) if (HYV_HAS(m, i)) h[i] = p[i]; return h; }
 HY_FN void HYV_PUT_SOME(hy_m m, unsigned short *p, hy_halves h) { for (int i = 0; i < HYV_LANES; i++) if (HYV_HAS(m, i)) p[i] = h[i]; }
 #endif

@@ -204,16 +204,8 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_lau
 PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   import_array();
   if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType) || PyType_Ready(&FrontType) || PyType_Ready(&EitherType)) return NULL;
-  str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
-  str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces"), str_symbolic = PyUnicode_InternFromString("symbolic");
-  str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
-  str_tuple = PyUnicode_InternFromString("tuple"), str_number = PyUnicode_InternFromString("number"), str_dict_of = PyUnicode_InternFromString("dict");
-  str_ptr = PyUnicode_InternFromString("ptr"), str_data = PyUnicode_InternFromString("data"), str_mem = PyUnicode_InternFromString("mem");
-  str_shape = PyUnicode_InternFromString("shape"), str_dtype = PyUnicode_InternFromString("dtype"), str_flags = PyUnicode_InternFromString("flags");
-  str_contiguous = PyUnicode_InternFromString("c_contiguous");
-  str_acquire = PyUnicode_InternFromString("acquire"), str_release = PyUnicode_InternFromString("release"), str_track = PyUnicode_InternFromString("track");
-  str_round = PyUnicode_InternFromString("round"), str_broken = PyUnicode_InternFromString("broken"), str_busy = PyUnicode_InternFromString("busy");
-  str_np_array = PyUnicode_InternFromString("np_array"), str_plain = PyUnicode_InternFromString("plain");
+#define MAKE(name) str_##name = PyUnicode_InternFromString(#name);
+  NAMES(MAKE)
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
 #ifdef Py_GIL_DISABLED /* calls rely on Python's global lock: Python switches it on when this module is loaded */

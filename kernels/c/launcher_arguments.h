@@ -89,7 +89,7 @@ static int take_form(Taken *t, PyObject *form, PyObject *x) {
   if (kind == str_number) return take_number(t, form, x);
   if (kind == str_list) return PyList_CheckExact(x) && take_list(t, rest, x);
   if (kind == str_tuple) return PyTuple_CheckExact(x) && take_items(t, rest, ((PyTupleObject *)x)->ob_item, PyTuple_GET_SIZE(x));
-  return kind == str_dict_of && PyDict_CheckExact(x) && take_dict(t, rest, x);
+  return kind == str_dict && PyDict_CheckExact(x) && take_dict(t, rest, x);
 }
 
 static int take_all(Taken *t, PyObject *const *args, Py_ssize_t n, PyObject *names) {
@@ -115,10 +115,10 @@ static int check_one(PyObject *form, int inputs) {
   PyObject *kind = PyTuple_Check(form) && PyTuple_GET_SIZE(form) > 1 ? PyTuple_GET_ITEM(form, 0) : NULL, *rest = kind ? PyTuple_GET_ITEM(form, 1) : NULL;
   if (kind == str_value && PyTuple_GET_SIZE(form) == 3) return 0;
   if (kind == str_number && PyTuple_GET_SIZE(form) == 5) return PyLong_AsLong(rest) >= inputs || !PyType_Check(PyTuple_GET_ITEM(form, 2));
-  int wrong = !rest || !PyTuple_Check(rest) || (kind != str_list && kind != str_tuple && kind != str_dict_of);
+  int wrong = !rest || !PyTuple_Check(rest) || (kind != str_list && kind != str_tuple && kind != str_dict);
   for (Py_ssize_t i = 0; !wrong && i < PyTuple_GET_SIZE(rest); i++) {
     PyObject *item = PyTuple_GET_ITEM(rest, i);
-    if (kind != str_dict_of) wrong = check_one(item, inputs);
+    if (kind != str_dict) wrong = check_one(item, inputs);
     else wrong = !PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2 || check_one(PyTuple_GET_ITEM(item, 1), inputs);
   }
   return wrong;
@@ -127,7 +127,7 @@ static int check_one(PyObject *form, int inputs) {
 static int check_form(PyObject *form, int inputs) {
   if (!form) return 0;
   PyObject *both = PyTuple_Check(form) && PyTuple_GET_SIZE(form) == 2 ? form : NULL;
-  PyObject *first = both ? Py_BuildValue("(OO)", str_tuple, PyTuple_GET_ITEM(form, 0)) : NULL, *second = both ? Py_BuildValue("(OO)", str_dict_of, PyTuple_GET_ITEM(form, 1)) : NULL;
+  PyObject *first = both ? Py_BuildValue("(OO)", str_tuple, PyTuple_GET_ITEM(form, 0)) : NULL, *second = both ? Py_BuildValue("(OO)", str_dict, PyTuple_GET_ITEM(form, 1)) : NULL;
   int wrong = !first || !second || check_one(first, inputs) || check_one(second, inputs);
   Py_XDECREF(first); Py_XDECREF(second);
   if (wrong && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a form of arguments that is none");

@@ -18,6 +18,13 @@ typedef struct {
   Gradient *gradient;
 } Step;
 
+/* Names that objects of Python are asked for, made once. */
+#define NAMES(X) X(__dict__) X(recording) X(training) X(traces) X(symbolic) X(value) X(list) X(tuple) X(dict) X(number) X(ptr) X(data) X(mem) X(shape) X(dtype) X(flags) \
+  X(c_contiguous) X(acquire) X(release) X(track) X(round) X(broken) X(busy) X(np_array) X(plain)
+#define DECLARE(name) static PyObject *str_##name;
+NAMES(DECLARE)
+static PyObject *zero;
+
 #include "launcher_arenas.h"
 #include "launcher_device.h"
 
@@ -41,8 +48,6 @@ typedef struct {
   int refuses;                                 /* every call */
   Py_ssize_t calls;                            /* that it took */
 } Launcher;
-
-static PyObject *str_dict, *str_recording, *str_training, *str_traces, *str_symbolic, *zero, *str_value, *str_list, *str_tuple, *str_dict_of, *str_number;
 
 #define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 
@@ -106,7 +111,7 @@ static unsigned version_of(PyTypeObject *cls) {
 /* class_version(a class): that number, which it is given where it has none; 0 where there are none left. */
 static PyObject *class_version(PyObject *module, PyObject *cls) {
   if (!PyType_Check(cls)) return PyErr_Format(PyExc_TypeError, "a class has a version, not %.100R", cls);
-  _PyType_Lookup((PyTypeObject *)cls, str_dict);
+  _PyType_Lookup((PyTypeObject *)cls, str___dict__);
   return PyLong_FromUnsignedLong(version_of((PyTypeObject *)cls));
 }
 
@@ -138,7 +143,7 @@ static PyObject *flags_of(PyObject *scope) {
   uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
   last = !known[0].scope || known[0].scope == scope ? &known[0] : &known[1];
   if (last->flags && last->thread == thread && last->scope == scope) return last->flags;
-  PyObject *flags = PyObject_GetAttr(scope, str_dict), *old = last->flags;
+  PyObject *flags = PyObject_GetAttr(scope, str___dict__), *old = last->flags;
   if (!flags) return NULL;
   last->thread = thread, last->scope = scope, last->flags = flags;
   Py_XDECREF(old);

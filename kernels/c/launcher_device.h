@@ -27,8 +27,6 @@ typedef struct {
   PyObject *arena;
 } Device;
 
-static PyObject *str_ptr, *str_data, *str_mem, *str_shape, *str_dtype, *str_flags, *str_contiguous;
-
 static int address_of(PyObject *object, PyObject *name, void **out) {
   PyObject *number = PyObject_GetAttr(object, name);
   if (!number) return 0;
@@ -51,7 +49,7 @@ static int fits_device(const Device *device, const Spec *spec, PyObject *raw, vo
   PyObject *flags = NULL, *data = NULL;
   int fits = shape && dtype && PyObject_RichCompareBool(shape, spec->shape, Py_EQ) == 1 && PyArray_DescrCheck(dtype)
     && (dtype == (PyObject *)spec->descr || PyArray_EquivTypes((PyArray_Descr *)dtype, spec->descr))
-    && (flags = PyObject_GetAttr(raw, str_flags)) && is_true(flags, str_contiguous)
+    && (flags = PyObject_GetAttr(raw, str_flags)) && is_true(flags, str_c_contiguous)
     && (data = PyObject_GetAttr(raw, str_data)) && address_of(data, str_ptr, at) && (uintptr_t)*at % 16 == 0;
   Py_XDECREF(shape); Py_XDECREF(dtype); Py_XDECREF(flags); Py_XDECREF(data);
   return fits;

@@ -28,8 +28,6 @@ typedef struct {
   PyObject **given, **result;                  /* arrays from outside; weak references to results */
 } Track;
 
-static PyObject *str_acquire, *str_release, *str_track, *str_round, *str_broken, *str_busy, *str_np_array, *str_plain;
-
 /* The object of a weak reference, a new reference, or NULL. */
 static PyObject *target(PyObject *ref) {
 #if PY_VERSION_HEX >= 0x030D0000

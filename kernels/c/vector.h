@@ -20,56 +20,18 @@ HY_FN float hy_scale(float d) {
 // an integer as a 32-bit one that compares with 0 … 2147483646 the same way
 HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (int)i; }
 
-#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
-typedef unsigned short hy_m;
-#define HYV_ALL ((unsigned short)-1)
-#define HYV_CMP(a, b, p) __builtin_ia32_cmpps512_mask(a, b, p, HYV_ALL, 4)
-#define HYV_SELECT(m, a, b) __builtin_ia32_blendmps_512_mask(b, a, m)
-#define HYV_IEQ(a, b) __builtin_ia32_cmpd512_mask(a, b, 0, HYV_ALL)
-#define HYV_ILT(a, b) __builtin_ia32_cmpd512_mask(a, b, 1, HYV_ALL)
-#define HYV_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
-#define HYV_MIN(a, b) __builtin_ia32_minps512_mask(a, b, (hy_v){}, HYV_ALL, 4)
-#define HYV_SQRT(a) __builtin_ia32_sqrtps512_mask(a, (hy_v){}, HYV_ALL, 4)
-#define HYV_ROUND(a, how) __builtin_ia32_rndscaleps_mask(a, how, (hy_v){}, HYV_ALL, 4)
-#define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
-#define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
+#define HYV_I(before, after) __builtin_ia32_##before##ps##after            // an instruction of x86
+#define HYV_MASK unsigned short
+#define HYV_WHOLES(a, b, p) __builtin_ia32_cmpd512_mask(a, b, p, HYV_ALL)
+#if HYV_BYTES == 32 && defined(__AVX2__)
+#define HYV_LOADM(m, p) __builtin_ia32_maskloadps256((const hy_v *)(p), m)
+#endif
+#include "vector_either.h"
+
+#ifdef HYV_CMP
 #define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)      // the old elements elsewhere
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
-typedef hy_vi hy_m;
-#if HYV_BYTES == 32 && defined(__AVX2__)
-#define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
-#define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
-#define HYV_LOADM(m, p) __builtin_ia32_maskloadps256((const hy_v *)(p), m)
-#define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
-#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
-#define HYV_SQRT(a) __builtin_elementwise_sqrt(a)
-#else
-#define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
-#endif
-#define HYV_ROUND(a, how) __builtin_ia32_roundps256(a, how)
-#endif
-#endif
-
-// a store past the caches
-#if defined(__AVX512F__) && HYV_BYTES == 64
-#define HYV_PAST(p, v) __builtin_ia32_movntps512(p, v)
-#elif defined(__AVX__) && HYV_BYTES == 32
-#define HYV_PAST(p, v) __builtin_ia32_movntps256(p, v)
-#elif defined(__SSE__) && HYV_BYTES == 16
-#define HYV_PAST(p, v) __builtin_ia32_movntps(p, v)
-#else
-#define HYV_PAST(p, v) HYV_STORE(p, v)
-#endif
-#ifdef __SSE__
-#define HYV_STREAMED __builtin_ia32_sfence()
-#else
-#define HYV_STREAMED
-#endif
-
-#include "vector_either.h"
-
-#ifndef HYV_CMP
 #define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
 // p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
 HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
@@ -79,34 +41,16 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
 #endif
 
 // sums of the first 1, 2, … elements of a vector, and its last element everywhere
-#ifdef __clang__
-HY_FN hy_v hyv_running(hy_v v) { for (int i = 1; i < HYV_LANES; i++) v[i] += v[i - 1]; return v; }
-HY_FN hy_v hyv_last(hy_v v) { return HYV_B(v[HYV_LANES - 1]); }
-#else
 HY_FN hy_v hyv_running(hy_v v) {
-    for (int s = 1; s < HYV_LANES; s *= 2) v += __builtin_shuffle(v, HYV_B(-0.0f), (HYV_COUNT - s) & (2 * HYV_LANES - 1));
+    for (int s = 1; s < HYV_LANES; s *= 2) v += HYV_SHUFFLE(v, HYV_B(-0.0f), (HYV_COUNT - s) & (2 * HYV_LANES - 1));
     return v;
 }
-HY_FN hy_v hyv_last(hy_v v) { return __builtin_shuffle(v, HYV_IB(HYV_LANES - 1)); }
-#endif
-
-// every second element of two vectors
-#ifdef __clang__
-HY_FN hy_v HYV_EVEN(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i]; o[i + HYV_LANES / 2] = b[2 * i]; } return o; }
-#else
-#define HYV_EVEN(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2)
-#endif
-// the other elements, and two vectors as pairs
-#ifdef __clang__
-HY_FN hy_v HYV_ODD(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i + 1]; o[i + HYV_LANES / 2] = b[2 * i + 1]; } return o; }
-HY_FN hy_v HYV_MIXED(hy_v a, hy_v b, int from) { hy_v o; for (int i = 0; i < HYV_LANES; i++) o[i] = i % 2 ? b[from + i / 2] : a[from + i / 2]; return o; }
-#define HYV_ZIP(a, b) HYV_MIXED(a, b, 0)
-#define HYV_ZAP(a, b) HYV_MIXED(a, b, HYV_LANES / 2)
-#else
-#define HYV_ODD(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2 + 1)
-#define HYV_ZIP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES)
-#define HYV_ZAP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES + HYV_LANES / 2)
-#endif
+HY_FN hy_v hyv_last(hy_v v) { return HYV_SHUFFLE(v, v, HYV_IB(HYV_LANES - 1)); }
+// every second element of two vectors, the others, and two vectors as pairs
+#define HYV_EVEN(a, b) HYV_SHUFFLE(a, b, HYV_COUNT * 2)
+#define HYV_ODD(a, b) HYV_SHUFFLE(a, b, HYV_COUNT * 2 + 1)
+#define HYV_ZIP(a, b) HYV_SHUFFLE(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES)
+#define HYV_ZAP(a, b) HYV_SHUFFLE(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES + HYV_LANES / 2)
 #define HYV_PAIR_FIRST(p) HYV_LOAD(p)
 #define HYV_PAIR_LAST(p) HYV_LOAD((p) + HYV_LANES)
 #define HYV_PAIR_STORE(p, a, b) do { HYV_STORE(p, HYV_ZIP(a, b)); HYV_STORE((p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)

@@ -15,45 +15,11 @@ HY_FN double hyd_scale(double d) {
     return a < 2.2250738585072014e-308 ? 0x1p128 : a > 4.4e307 ? 0x1p-128 : 1.0;
 }
 
-#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
-typedef unsigned char hy_dm;
-#define HYD_ALL ((unsigned char)-1)
-#define HYD_CMP(a, b, p) __builtin_ia32_cmppd512_mask(a, b, p, HYD_ALL, 4)
-#define HYD_SELECT(m, a, b) __builtin_ia32_blendmpd_512_mask(b, a, m)
-#define HYD_IEQ(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) hy_long_long)(a), (__attribute__((vector_size(64))) hy_long_long)(b), 0, HYD_ALL)
-#define HYD_ILT(a, b) __builtin_ia32_cmpq512_mask((__attribute__((vector_size(64))) hy_long_long)(a), (__attribute__((vector_size(64))) hy_long_long)(b), 1, HYD_ALL)
-#define HYD_MAX(a, b) __builtin_ia32_maxpd512_mask(a, b, (hy_dv){}, HYD_ALL, 4)     // the second where one is NaN
-#define HYD_MIN(a, b) __builtin_ia32_minpd512_mask(a, b, (hy_dv){}, HYD_ALL, 4)
-#define HYD_SQRT(a) __builtin_ia32_sqrtpd512_mask(a, (hy_dv){}, HYD_ALL, 4)
-#define HYD_ROUND(a, how) __builtin_ia32_rndscalepd_mask(a, how, (hy_dv){}, HYD_ALL, 4)
-#define HYD_LOADM(m, p) __builtin_ia32_loadupd512_mask((const double *)(p), (hy_dv){}, m)
-#define HYD_STOREM(m, p, v) __builtin_ia32_storeupd512_mask((double *)(p), v, m)
-#else
-typedef hy_di hy_dm;
-#if HYV_BYTES == 32 && defined(__AVX2__)
-#define HYD_SELECT(m, a, b) ((hy_dv)__builtin_ia32_blendvpd256(b, a, (hy_dv)(m)))
-#define HYD_MAX(a, b) __builtin_ia32_maxpd256(a, b)
-#define HYD_MIN(a, b) __builtin_ia32_minpd256(a, b)
-#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
-#define HYD_SQRT(a) __builtin_elementwise_sqrt(a)
-#else
-#define HYD_SQRT(a) __builtin_ia32_sqrtpd256(a)
-#endif
-#define HYD_ROUND(a, how) __builtin_ia32_roundpd256(a, how)
-#endif
-#endif
-
-#if defined(__AVX512F__) && HYV_BYTES == 64
-#define HYD_PAST(p, v) __builtin_ia32_movntpd512(p, v)
-#elif defined(__AVX__) && HYV_BYTES == 32
-#define HYD_PAST(p, v) __builtin_ia32_movntpd256(p, v)
-#elif defined(__SSE2__) && HYV_BYTES == 16
-#define HYD_PAST(p, v) __builtin_ia32_movntpd(p, v)
-#else
-#define HYD_PAST(p, v) HYD_STORE(p, v)
-#endif
-#define HYD_STREAMED HYV_STREAMED
-
+#define HYD_BYTES HYV_BYTES
+#define HYD_I(before, after) __builtin_ia32_##before##pd##after
+#define HYD_MASK unsigned char
+typedef hy_long_long hy_dll __attribute__((vector_size(HYV_BYTES)));
+#define HYD_WHOLES(a, b, p) __builtin_ia32_cmpq512_mask((hy_dll)(a), (hy_dll)(b), p, HYD_ALL)
 #include "vector_either.h"
 
 // exp, as hy_exp: two factors for 2^n, n reaching 1024 and -1076. NaN stays: MAX and MIN give their second.

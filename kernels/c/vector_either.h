@@ -1,5 +1,48 @@
-// What vectors of all processors have. What stands before may define SELECT, MAX, MIN, SQRT, ROUND, LOADM and STOREM for
-// one; CMP where masks are bits.
+// What vectors of both types have, with the instructions of x86 where there are some (HYV_I), else by GCC's operators. CMP is
+// there where masks are bits.
+#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+typedef HYV_MASK hy_m;
+#define HYV_ALL ((HYV_MASK)-1)
+#define HYV_CMP(a, b, p) HYV_I(cmp, 512_mask)(a, b, p, HYV_ALL, 4)
+#define HYV_SELECT(m, a, b) HYV_I(blendm, _512_mask)(b, a, m)
+#define HYV_IEQ(a, b) HYV_WHOLES(a, b, 0)
+#define HYV_ILT(a, b) HYV_WHOLES(a, b, 1)
+#define HYV_MAX(a, b) HYV_I(max, 512_mask)(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
+#define HYV_MIN(a, b) HYV_I(min, 512_mask)(a, b, (hy_v){}, HYV_ALL, 4)
+#define HYV_SQRT(a) HYV_I(sqrt, 512_mask)(a, (hy_v){}, HYV_ALL, 4)
+#define HYV_ROUND(a, how) HYV_I(rndscale, _mask)(a, how, (hy_v){}, HYV_ALL, 4)
+#define HYV_LOADM(m, p) HYV_I(loadu, 512_mask)((const HYV_REAL *)(p), (hy_v){}, m)
+#define HYV_STOREM(m, p, v) HYV_I(storeu, 512_mask)((HYV_REAL *)(p), v, m)
+#else
+typedef hy_vi hy_m;
+#if HYV_BYTES == 32 && defined(__AVX2__)
+#define HYV_SELECT(m, a, b) ((hy_v)HYV_I(blendv, 256)(b, a, (hy_v)(m)))
+#define HYV_MAX(a, b) HYV_I(max, 256)(a, b)
+#define HYV_MIN(a, b) HYV_I(min, 256)(a, b)
+#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
+#define HYV_SQRT(a) __builtin_elementwise_sqrt(a)
+#else
+#define HYV_SQRT(a) HYV_I(sqrt, 256)(a)
+#endif
+#define HYV_ROUND(a, how) HYV_I(round, 256)(a, how)
+#endif
+#endif
+// a store past the caches
+#if defined(__AVX512F__) && HYV_BYTES == 64
+#define HYV_PAST(p, v) HYV_I(movnt, 512)(p, v)
+#elif defined(__AVX__) && HYV_BYTES == 32
+#define HYV_PAST(p, v) HYV_I(movnt, 256)(p, v)
+#elif defined(__SSE2__) && HYV_BYTES == 16
+#define HYV_PAST(p, v) HYV_I(movnt, )(p, v)
+#else
+#define HYV_PAST(p, v) HYV_STORE(p, v)
+#endif
+#ifdef __SSE__
+#define HYV_STREAMED __builtin_ia32_sfence()
+#else
+#define HYV_STREAMED
+#endif
+
 #define HYV_LOAD(p) (*(const hy_vu *)(p))
 #define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
 #define HYV_BITS(v) ((hy_vi)(v))
@@ -17,6 +60,7 @@
 #define HYV_NOT(m) ((hy_m)~(m))
 #define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
 #define HYV_ANY(m) (m)
+#define HYV_HAS(m, i) ((m) >> (i) & 1)
 #else
 #define HYV_EQ(a, b) ((hy_m)((a) == (b)))
 #define HYV_LT(a, b) ((hy_m)((a) < (b)))
@@ -26,6 +70,7 @@
 #define HYV_IEQ(a, b) ((hy_m)((a) == (b)))
 #define HYV_ILT(a, b) ((hy_m)((a) < (b)))
 #define HYV_NOT(m) (~(m))
+#define HYV_HAS(m, i) ((m)[i])
 #ifndef HYV_SELECT
 #define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
 HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
@@ -88,20 +133,24 @@ HY_FN hy_v hyv_total(hy_v sum, hy_v total, hy_v lost) {
     const hy_v y = total + lost;
     return HYV_SELECT(HYV_NAN(y, y), total, y);
 }
-// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+// the elements of two vectors with the numbers ``at``, those of the second after those of the first
 #ifdef __clang__
-#define HYV_FOLD(f, last) union { hy_v v; HYV_REAL f_[HYV_LANES]; } u; u.v = v; \
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f_[i] = last(u.f_[i], u.f_[i + h]); \
-    return u.f_[0];
+HY_FN hy_v HYV_SHUFFLE(hy_v a, hy_v b, hy_vi at) {
+    hy_v o;
+    for (int i = 0; i < HYV_LANES; i++) o[i] = at[i] < HYV_LANES ? a[at[i]] : b[at[i] - HYV_LANES];
+    return o;
+}
 #else
-#define HYV_FOLD(f, last) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, __builtin_shuffle(v, HYV_COUNT ^ h)); return v[0];
+#define HYV_SHUFFLE __builtin_shuffle
 #endif
+// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+#define HYV_FOLD(f) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, HYV_SHUFFLE(v, v, HYV_COUNT ^ h)); return v[0];
 #define HYV_PLUS(a, b) ((a) + (b))
 #define HYV_TIMES(a, b) ((a) * (b))
-HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
-HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
-HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
-HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
+HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS) }
+HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES) }
+HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX) }
+HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN) }
 // The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
 HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
     hy_m old = HYV_NAN(*best, *best), fresh = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);

@@ -93,6 +93,7 @@ HY_FN void hy_mma_bf16_by_lanes(float d[4], const unsigned *a, const unsigned *b
     const int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
     #pragma unroll
     for (int k = 0; k < 2; k++)
+        #pragma unroll 1
         for (int t = 0; t < 4; t++) {
             const unsigned x[2] = {__shfl_sync(~0u, a[2 * k], row + t), __shfl_sync(~0u, a[2 * k + 1], row + t)};
             const unsigned y[2] = {__shfl_sync(~0u, b[k], column + t), __shfl_sync(~0u, b[k], column + 4 + t)};

@@ -1,9 +1,8 @@
-/* Loads @name@.weights, runs the model once and prints the first numbers of each output.
+/* Loads @name@.weights, @DOES@.
  *
- *     ./example @name@.weights [threads @SIZES_WORDS@[input.bin … [output.bin …]]]
+ *     ./example @name@.weights [threads @GIVEN@]
  *
- *@SIZES_SAID@ input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros without it. output.bin: where an
- * output goes, in the same form. */
+ *@SIZES_SAID@ input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros without it.@OUTPUTS_SAID@ */
 #include "@name@.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,14 +51,8 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < @NAME@_OUTPUTS; i++) outputs[i] = malloc(@OUTPUT_BYTES@ + 1);
 
-  error = @name@_run(model@SIZES@, given, outputs);
-  for (int i = 0; i < @NAME@_OUTPUTS && !error; i++) {
-    const size_t bytes = @OUTPUT_BYTES@;
-    print(&@name@_outputs[i], outputs[i], bytes);
-    if (argc > @FILES@ + @NAME@_INPUTS + i) wrong |= !transfer(argv[@FILES@ + @NAME@_INPUTS + i], "wb", outputs[i], bytes);
-  }
-  for (int i = 0; i < @NAME@_INPUTS; i++) free(inputs[i]);
+@CALL@  for (int i = 0; i < @NAME@_INPUTS; i++) free(inputs[i]);
   for (int i = 0; i < @NAME@_OUTPUTS; i++) free(outputs[i]);
   @name@_free(model);
-  return error ? failed("@name@_run", error) : wrong;
+  return error ? failed("the call", error) : wrong;
 }

@@ -82,18 +82,6 @@ def popped(H):
 
 
 @trap
-def deque_window(H):
-    window = collections.deque(maxlen=3)
-
-    @H
-    def f(x):
-        window.append(x)
-        return sum(window)
-    for i in range(5):
-        yield f(arr(float(i))), len(window)
-
-
-@trap
 def dict_count(H):
     seen = collections.Counter()
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
 import threading
@@ -141,31 +142,12 @@ def locals_of_a_closure(H):
 
 
 @trap
-def locals_written(H):
-    @H
-    def f(x):
-        y = 2.
-        locals()["y"] = 7.
-        return x * y
-    yield f(arr(1.)), f(arr(1.))
-
-
-@trap
 def evaluated_in_own_names(H):
     @H
     def f(x, k):
         return eval("x * k + y", globals(), {**locals(), "y": 1.})
     for k in (2., 3., 2., 5., 6.):
         yield f(arr(1.), k)
-
-
-@trap
-def depth_of_recursion_by_number(H):
-    @H
-    def f(x, n):
-        return x if n == 0 else f(x * 1.5, n - 1)
-    for n in (3, 4, 3, 0, 9):
-        yield f(arr(1.), n)
 
 
 @trap
@@ -257,3 +239,38 @@ def name_scope_and_prefix(H):
     f = H(lambda x: x * len(mx.name.NameManager().get(None, "abc")))
     for _ in range(3):
         yield f(arr(1.))
+
+
+@trap
+def hits_of_a_cache(H):
+    @functools.lru_cache(maxsize=2)
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k) + twice.cache_info().hits)
+    for k in (1, 2, 1, 1, 2, 3, 1):
+        yield f(arr(1.), k)
+
+
+@trap
+def a_cache_of_arrays(H):
+    @functools.lru_cache(maxsize=2)
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k))
+    a, b = arr(1.), arr(2.)
+    for k in (a, b, a, a, b):
+        yield f(arr(1.), k)
+    a[:] = 5.
+    yield f(arr(1.), arr(3.)), f(arr(1.), b)
+
+
+@trap
+def a_cache_of_an_array_that_changes(H):
+    @functools.cache
+    def twice(k):
+        return k * 2
+    f = H(lambda x, k: x * twice(k))
+    a = arr(1.)
+    for v in (1., 5., 5., 1.):
+        a[:] = v
+        yield f(arr(1.), a), f(arr(1.), arr(v))

@@ -170,24 +170,6 @@ def caller_locals(H):
 
 
 @trap
-def recursion_limit_and_switch(H):
-    f = H(lambda x: x * (sys.getrecursionlimit() % 1000))
-    old = sys.getrecursionlimit()
-    yield f(arr(1.0))
-    sys.setrecursionlimit(old + 5)
-    yield f(arr(1.0))
-    sys.setrecursionlimit(old)
-
-
-@trap
-def locale_or_printoptions(H):
-    f = H(lambda x: x * onp.get_printoptions()['precision'])
-    yield f(arr(1.0))
-    with onp.printoptions(precision=3):
-        yield f(arr(1.0))
-
-
-@trap
 def thread_name(H):
     f = H(lambda x: x * len(threading.current_thread().name))
     yield f(arr(1.0))
@@ -242,15 +224,17 @@ def numpy_masked(H):
 
 @trap
 def ring_buffer_arrays(H):
-    d = collections.deque([arr(0.0), arr(0.0), arr(0.0)], maxlen=3)
-
-
-    @H
-    def f(x):
-        d.append(x)
-        return sum(d)
-    for i in range(6):
-        yield (f(arr(float(i))), list(d))
+    def summing(d):
+        @H
+        def f(x):
+            d.append(x)
+            return sum(d)
+        return f
+    for start in ([arr(0.0), arr(0.0), arr(0.0)], []):
+        d = collections.deque(start, maxlen=3)
+        f = summing(d)
+        for i in range(6):
+            yield (f(arr(float(i))), list(d), len(d))
 
 
 @trap

@@ -23,7 +23,6 @@ from hybrid.codegen.nest import count
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import Target
-from hybrid.codegen.vector_forms import one_plus
 
 SCALARS = 8                     # statements for a kernel's call that are repeated for each vector of a tile
 
@@ -69,7 +68,7 @@ class Packed(Anchored):
         filters = outer.child([ch])
         last = filters.child([px])
         at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
-        self.store_root(replace(self.emitter(ch), one_plus=one_plus(self.k), of_halves=True), at, last)
+        self.store_root(replace(self.emitter(ch), of_halves=True), at, last)
         return outer, filters, last
 
     def place(self, idx: Index) -> Index:

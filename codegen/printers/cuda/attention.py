@@ -114,7 +114,11 @@ class _Attention(Tiled):
     # ---- results
     def results(self) -> list[str]:
         """The root, from sums and totals."""
-        return [*self.totals(), "const float share[2] = {1 / total[0], 1 / total[1]};",
+        kept = ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
+                f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;",
+                f"  if (lane % 4 == 0 && row < {self.row.extent}) {{",
+                *("    " + s for s in self.rows_kept("most[h]", "total[h]")), "  }", "}"] if self.k.extra else []
+        return [*self.totals(), *kept, "const float share[2] = {1 / total[0], 1 / total[1]};",
                 *self.written(self.dot, 0, self.v, lambda cell: self.quotient(cell, "share[c / 2 % 2]"))]
 
     def totals(self) -> list[str]:
@@ -126,6 +130,15 @@ class _Attention(Tiled):
     def quotient(self, cell: str, share: str) -> str:
         """A result: its sum times one over the total of its row."""
         return f"({cell} == 0 ? {cell} : {cell} * {share})" if self.replaced else f"{cell} * {share}"
+
+    def rows_kept(self, most: str, total: str) -> list[str]:
+        """Statements that store what else is kept of a row: its greatest score, its total."""
+        out = []
+        for n in self.k.extra:
+            at = tuple(i for i in self.found.weights_at if i != var(self.key))
+            e = emitter(self.k, self.names)
+            out.append(str(e.store(self.names[n], n, at, most if n.attrs["op"] == "max" else total)))
+        return out
 
     # ---- the kernel
     def print(self) -> PrintedCuda:
@@ -194,14 +207,16 @@ class _Split(_Attention):
                 "  weight[i] = inside ? left.x[0] : -HY_INF, totals[i] = inside ? left.x[1] : 0.f;",
                 "  most = fmaxf(most, weight[i]);", "}",
                 "#pragma unroll", f"{each} most = fmaxf(most, __shfl_xor_sync(~0u, most, by));",
-                "most = most == -HY_INF ? 0.f : most;", "#pragma unroll", f"{of} {{",
-                "  weight[i] = hy_exp2((weight[i] - most) * 1.44269504f);", "  total += totals[i] * weight[i];", "}",
+                "const float by_most = most == -HY_INF ? 0.f : most;", "#pragma unroll", f"{of} {{",
+                "  weight[i] = hy_exp2((weight[i] - by_most) * 1.44269504f);", "  total += totals[i] * weight[i];", "}",
                 "#pragma unroll", f"{each} total += __shfl_xor_sync(~0u, total, by);",
                 "#pragma unroll", f"for (int part = 0; part < {self.parts}; part++)",
                 f"  all += scratch[(part * {rows} + at) * {columns} + column] * __shfl_sync(~0u, weight[part / 32], "
                 "part % 32);",
                 f"if (place >= {columns}) return;",
                 *decode("at", [*self.batch, self.row], kind),
+                *(["if (place == 0) {", *("  " + s for s in self.rows_kept("most", "total")), "}"]
+                  if self.k.extra else []),
                 f"const float sum = {CUDA.rounded(self.dot.dtype, self.quotient('all', '(1 / total)'))};",
                 *self._stored_at(var(self.column))]
 

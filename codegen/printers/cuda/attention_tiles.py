@@ -28,7 +28,7 @@ FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
 
 def multiplied(dtype: np.dtype) -> bool:
     """Whether the current GPU's tensor cores multiply a type: before sm_80 they know float16 alone."""
-    return dtype.name == "float16" or current().number >= 80
+    return current().halves(dtype) or dtype.name == "float32" and current().number >= 80
 
 
 def _named(name: str) -> Callable[[Index], str]:

@@ -9,6 +9,7 @@ from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
+from .grouped import of_groups, print_filters, print_pixels
 from .mma import print_mma, takes_mma
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
 from .product import Product, columns_first, share_depth
@@ -16,6 +17,7 @@ from .rows import Team, team_loop
 from .tile import Fill, tile_cost
 from .warpgroup import pick_warpgroup, print_warpgroup
 from hybrid.codegen.emit import Block
+from hybrid.codegen.schedule.choose import first_that_fits
 
 FEW = 4                         # rows up to which a product is done as dot products
 SHORT = 32                      # depth up to which a thread adds up a few rows by itself
@@ -25,6 +27,16 @@ TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1),
 
 def print_contraction(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of a contraction kernel."""
+    assert k.dot is not None
+    if not of_groups(k.dot):
+        return _print_product(k, name)
+    return first_that_fits(k, [("convolution of small groups", lambda: print_pixels(k, name)),
+                               ("filters of small groups", lambda: print_filters(k, name)),
+                               ("product for each group", lambda: _print_product(k, name))])
+
+
+def _print_product(k: Kernel, name: str) -> PrintedCuda:
+    """One that is not of small groups."""
     for swap in (False, True):
         p = Product(k, name, swap)
         if p.rows <= FEW:

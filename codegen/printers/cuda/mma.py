@@ -35,7 +35,7 @@ def takes_mma(p: Product) -> bool:
 def multiplies(d: np.dtype) -> bool:
     """Whether tensor cores multiply a type, and faster than other units do."""
     gpu = current()
-    return is_half(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
+    return gpu.halves(d) or d.name == "float32" and (gpu.tf32 or gpu.number >= 80 and config.tf32())
 
 
 def terms(p: Product) -> int:
@@ -238,7 +238,10 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
     block = outer.child([lane]) if width > 1 else outer
     index = tuple(substitute(i, names) for i in p.m.dot_index)
     block.body.append(f"float raw = {_cell(width)};")
-    (_keep if part is not None else _result)(p, e, index, block, part or "")
+    if part is None:
+        result(p, e, index, block)
+    else:
+        _keep(p, e, index, block, part)
     if width > 1 and (e.loose or not e.packed):
         return None
     columns = [v for v in p.m.columns if v not in names]
@@ -258,8 +261,8 @@ def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part:
     block.body.append(e.pack(f"scratch + {part} * ({p.kind}){p.dot.size}", "float", at, "raw"))
 
 
-def _result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part: str) -> None:
-    """The root from the sum, and its store."""
+def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block) -> None:
+    """The root from the sum ``raw``, and its store."""
     if is_half(p.dot.dtype):
         block.body.append(f"float sum = {CUDA.rounded(p.dot.dtype, 'raw')};")
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")

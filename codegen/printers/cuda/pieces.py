@@ -14,6 +14,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, SOFTMAX, matched
 from hybrid.ir.stmt import Expr, Op, Stmt
 
 from .target import current
@@ -193,10 +194,11 @@ class CudaEmitter(Emitter):
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim == "map" and n.dtype == np.float32 and not guard:
-            if n.attrs["fn"] == "exp" and _below_its_greatest(n.args[0]):
+            # they need 2^-17 of themselves at most
+            if n.fn == "exp" and matched(n.args[0], BELOW_ITS_MAXIMUM) is not None:
                 return self.let(block, n.dtype,
                                 f"hy_exp2({self.value(n.args[0], idx, block)} * {1 / math.log(2)!r}f)")
-            if n.attrs["fn"] == "div" and _of_its_sum(n):
+            if matched(n, SOFTMAX) is not None:
                 return self._share(n, idx, block) or super()._compute(n, idx, guard, block)
         return super()._compute(n, idx, guard, block)
 
@@ -232,25 +234,6 @@ class CudaEmitter(Emitter):
                               f"long long)({text(number)}));")
             b = home
         return self.let(block, n.dtype, f"hy_word({b.memo[key]}, {text(word)})")
-
-
-def _spread(n: Node, op: str) -> Node | None:
-    """What a reduction of rows, spread over them again, is of."""
-    while n.prim in ("reshape", "expand"):
-        n = n.args[0]
-    return n.args[0] if n.prim == "reduce" and n.attrs["op"] == op else None
-
-
-def _below_its_greatest(n: Node) -> bool:
-    """Whether a value is a row's minus the row's greatest: what softmax takes exponentials of. They need 2^-17 of
-    themselves at most."""
-    return n.prim == "map" and n.attrs["fn"] == "sub" and _spread(n.args[1], "max") is n.args[0]
-
-
-def _of_its_sum(n: Node) -> bool:
-    """Whether a quotient is a softmax."""
-    x, total = n.args
-    return x.prim == "map" and x.attrs["fn"] == "exp" and _below_its_greatest(x.args[0]) and _spread(total, "sum") is x
 
 
 def emitter(k: Kernel, names: dict[Node, str], reducer: Reducer | None = None, lane: Var | None = None) -> CudaEmitter:

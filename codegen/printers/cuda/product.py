@@ -10,14 +10,18 @@ import numpy as np
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import PROCESSORS, RAW, SCRATCH, Launch, PrintedCuda, decode, emitter, function, index_type, names_of
+from .pieces import (PROCESSORS, RAW, SCRATCH, THREADS, Launch, PrintedCuda, decode, emitter, function, index_type,
+                     names_of)
 from hybrid.codegen.dialect import CUDA
-from hybrid.codegen.emit import Block, Emitter, serial_reduce
+from hybrid.codegen.emit import Block, Emitter, Reducer, serial_reduce
 from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
+
+MANY_PARTS = 16                 # of a sum, from which several warps put them together
+WARPS = THREADS // 32
 
 
 @dataclass
@@ -120,7 +124,8 @@ class Product:
             return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads, alone=True),
                                [Launch(self.name, blocks, threads, self.args, shared)])
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
-        last = print_flat(self.k, self.name, self._sum_of(parts), self.T)
+        last = (print_gathered(self.k, self.name, self._gathered(parts), self.T) if parts >= MANY_PARTS else None
+                ) or print_flat(self.k, self.name, self._sum_of(parts), self.T)
         return PrintedCuda(f"{first}\n{last.source}",
                            [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared),
                             *last.launches],
@@ -136,6 +141,44 @@ class Product:
                                f"({e.index}){n.size} + {at}];")
             return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
         return finish
+
+
+    def _gathered(self, parts: int):                                          # type: ignore[no-untyped-def]
+        def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+            if n is not self.dot:
+                return serial_reduce(e, n, idx, guard, block)
+            at, acc = text(e.offset(n.shape, idx)), e.let(block, self.sum_dtype, "0", "a")
+            block.body += ["#pragma unroll 4", f"for (int part = warp; part < {parts}; part += {WARPS}) {acc} += "
+                           f"scratch[part * ({e.index}){n.size} + {at}];", f"shared[warp][lane] = {acc};",
+                           "__syncthreads();", "if (warp || !inside) return;", "#pragma unroll",
+                           f"for (int w = 1; w < {WARPS}; w++) {acc} += shared[w][lane];"]
+            return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
+        return finish
+
+
+def print_gathered(k: Kernel, name: str, reducer: Reducer, scratch: str) -> PrintedCuda | None:
+    """The launch that puts many parts together: 32 results a block, whose warps share the parts. None where results
+    need several sums. reducer: gives a sum to the first warp."""
+    args, names = names_of(k)
+    kind, t = index_type(k), Var("t", k.root.size)
+    sums: list[Block] = []
+
+    def counted(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n is k.dot:
+            sums.append(block)
+        return reducer(e, n, idx, guard, block)
+    e, block = emitter(k, names, counted), Block(None, frozenset([t]))
+    idx = tuple(unlinear(var(t), k.root.shape))
+    value = e.value(k.root, idx, block)
+    if [b is block for b in sums] != [True] or len(k.stores) > 1:
+        return None
+    blocks = -(-k.root.size // 32)
+    body = ["const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;",
+            f"{kind} t = ({kind})blockIdx.x * 32 + lane;", f"const bool inside = t < {k.root.size};",
+            f"if (!inside) t = {k.root.size - 1};", "HY_ASSUME(t >= 0);", f"__shared__ {scratch} shared[{WARPS}][32];",
+            *block.lines, str(e.store(names[k.root], k.root, idx, value))]
+    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch),
+                       [Launch(name, blocks, THREADS, [*args, SCRATCH])])
 
 
 def columns_first(k: Kernel) -> bool:

@@ -16,14 +16,15 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, v
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.reductions import REDUCTIONS
 from hybrid.ir.scalar import SCALARS
-from hybrid.ir.stmt import Name
+from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
 from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
                           joined, names_of, widths)
 from hybrid.codegen.dialect import CUDA
-from hybrid.codegen.emit import Block, Emitter, Reducer, identity, loop_nest, serial_reduce
+from hybrid.codegen.block import nested
+from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
 from hybrid.codegen.reductions import rounded
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
@@ -250,7 +251,7 @@ def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: 
     sides = [(n, at, e.value(n, at, block)) for n, at in k.sides]
     value = e.value(k.root, idx, inner)
     store = str(e.store(names[k.root], k.root, idx, value))
-    tail = loop_nest(rest, [*inner.lines, store], "", kind) if rest else [store]
+    tail = lines(nested(rest, [*inner.body, store], "", kind))
     body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines,
             *(str(e.store(names[n], n, at, v)) for n, at, v in sides), *tail]
     return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // THREADS), THREADS, args)])

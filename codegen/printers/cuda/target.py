@@ -6,6 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Iterable, Iterator
 
+import numpy as np
+
 from hybrid.ir import Node
 
 # whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs
@@ -23,6 +25,10 @@ class Target:
     def tf32(self) -> bool:
         """Whether three products of tensor cores take less time than one of float32."""
         return self.number in FAST_TF32
+
+    def halves(self, d: np.dtype) -> bool:
+        """Whether its tensor cores multiply a type of 16 bits: before sm_80 they know float16 alone."""
+        return d.name == "float16" or d.name == "bfloat16" and self.number >= 80
 
 
 _current: ContextVar[Target] = ContextVar("target")

@@ -19,18 +19,20 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Assign, Let, Name, Scope, Stmt, When
 from hybrid.passes.attention import Attention
 
-from .attention_few import ROWS, in_place, score_function
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.emit import Block, Emitter, loop_nest
+from hybrid.codegen.block import nested, within_levels
+from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
 from .operand import Operand, operand, root_index
+from .tiles import DotFunction, together
 from hybrid.codegen.lanes import F32, Refused, iterations, masked, unmasked
 from hybrid.codegen.vector import VectorEmitter
 
+ROWS = 4                        # queries up to which a packed key would be read too seldom: scores are dot products
 KEYS = 128                      # of a block
 BYTES = 1 << 17                 # of a block of keys or values
 GROUP = 1 << 18                 # bytes of the sums of a group of tiles
@@ -39,6 +41,12 @@ UNITS = 8                       # pieces of work for threads, where there are ti
 
 def _up(n: int, to: int) -> int:
     return -(-n // to) * to
+
+
+def _in_place(o: Operand, along: Var, across: Var) -> int | None:
+    """Elements from one key to the next of an operand that can be read where it is, else None. across: the variable of
+    neighbours."""
+    return None if o.base is None or o.base.dtype != F32 or o.stride(across) != 1 else o.stride(along)
 
 
 def print_attention(k: Kernel, name: str, target: Target) -> Printed:
@@ -80,9 +88,10 @@ class _Attention(Anchored):
     def _places(self) -> None:
         """Which keys and values are read where they are: those of few queries."""
         keys, values = self._operand(1), self._operand(2)
-        self.key_step = in_place(keys, self.key, self.depth) if not self.any and self.row.extent <= ROWS else None
+        few = not self.any and self.row.extent <= ROWS and self.depth.extent >= self.lanes    # dot products of vectors
+        self.key_step = _in_place(keys, self.key, self.depth) if few else None
         vectors, rest = divmod(self.column.extent, self.lanes)
-        self.value_step = in_place(values, self.key, self.column) if (
+        self.value_step = _in_place(values, self.key, self.column) if (
             not self.any and self.tiles == 1 and vectors and not rest) else None
         if self.key_step is not None:
             self.nk = 1
@@ -164,7 +173,7 @@ class _Attention(Anchored):
                          *sums.write("C", to)])
 
     # ---- packing
-    def _queries(self) -> tuple[list[str], str, int, int]:
+    def _queries(self) -> tuple[list[Stmt], str, int, int]:
         """Statements for a group, the address of a tile, and its strides: read in place where that can be."""
         o = self._operand(0)
         strides = o.stride(self.row), o.stride(self.depth)
@@ -173,23 +182,20 @@ class _Attention(Anchored):
             return [], f"{self._base(o, self.row, self.depth)} + q0 * {literal(strides[0])}", strides[0], strides[
                     1]          # type: ignore[return-value]
         rows = self.together * self.mr if self.any else min(self.together * self.mr, self.row.extent)
-        body = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
+        body: list[Stmt] = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
                                                               f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
         return [f"float Qs[{rows * self.depth.extent}] __attribute__((aligned(64)));",
                 "for (long i = 0; i < last - first; i++) {", *body,
                 "}"], f"Qs + (q0 - first) * {self.depth.extent}l", self.depth.extent, 1
 
-    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var],
-                 head: "list[str] | None" = None) -> list[str]:
+    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var]) -> list[Stmt]:
         """Loops that store an operand's elements; of ``loops``, those not ``inside`` are open already."""
         e = Emitter(C, self.reads, count=1000)
-        outer = Block(None, frozenset(self.found.batch) | (frozenset(loops) - frozenset(inside)))
-        inner = outer.child(inside)
-        value = e.value(o.node, o.index, inner)
-        nest = loop_nest(inside, [*inner.lines, f"{cell} = {value};"], "#pragma omp simd")
-        return [*outer.lines, *(head or []), *nest]
+        return within_levels({*self.found.batch, *loops} - {*inside},
+                             [(inside, lambda body: nested(inside, body, "#pragma omp simd"))],
+                             lambda b: b.body.append(f"{cell} = {e.value(o.node, o.index, b)};"))
 
-    def _keys(self) -> list[str]:
+    def _keys(self) -> list[Stmt]:
         """The block's keys in panels (depth, keys)."""
         if self.key_step is not None:
             return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {literal(self.key_step)};"]
@@ -199,8 +205,8 @@ class _Attention(Anchored):
                 f"{W} * {W * D} + z * {W} + c] = 0;"]
         if o.base is None or o.base.dtype != F32 or stride is None or o.stride(self.depth) != 1:
             cell = f"Kp[c / {W} * {W * D} + depth * {W} + c % {W}]"
-            body = ["const long key = begin + c;", *self._element(o, (self.key, self.depth), cell, [self.depth])]
-            return [*zero, "for (long c = 0; c < keys; c++) {", *body, "}"]
+            return [*zero, count("c", "keys", ["const long key = begin + c;", *self._element(
+                o, (self.key, self.depth), cell, [self.depth])])]
         to, vector = f"Kp + c / {W} * {W * D} + c % {W}", f"vfloat{L}"
         whole = D // L * L
         out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {literal(stride)};",
@@ -217,14 +223,14 @@ class _Attention(Anchored):
                 f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {literal(stride)} + "
                 f"d];"]
 
-    def _values(self) -> list[str]:
+    def _values(self) -> list[Stmt]:
         """The block's values in panels (keys, columns)."""
         if self.value_step is not None:
             return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {literal(self.value_step)};"]
         o, W, E, B = self._operand(2), self.across, self.column.extent, self.block
         zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) "
                                       f"Vp[{E // W * W * B} + c * {W} + z] = 0;"]
-        out = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
+        out: list[Stmt] = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
         for first in range(0, E, W):
             part = Var("z", min(W, E - first))
             moved = Operand(o.node, tuple(substitute(i, {self.column: var(part) + first}) for i in o.index), None, None)
@@ -332,8 +338,9 @@ class _Attention(Anchored):
         pack, place, a_row, a_depth = self._queries()
         micros = [*(self._micros("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False)
                     if self.key_step is None else
-                    score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step,
-                                   self.block)),
+                    [DotFunction(F32, self.lanes, self.mr, together(self.mr, self.lanes, self.depth.extent),
+                                 {"sm": a_row, "sn": self.key_step, "apart": self.block, "n": self.depth.extent,
+                                  "more": 0}).text(f"{self.name}_qk")]),
                   *self._micros("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
                                not self.one)]
         batch = list(self.found.batch)
@@ -351,12 +358,12 @@ class _Attention(Anchored):
                 count("unit", batches * self.groups, ["long u = unit;", *body]), "}"]
         return Printed(self.name, statements(code), self.args, "attention", vectors=True)
 
-    def _unit(self, pack: list[str], place: str) -> list[Stmt]:
+    def _unit(self, pack: list[Stmt], place: str) -> list[Stmt]:
         """Tiles t0 ... t1 - 1 of a batch over all blocks of keys, then their results."""
         mr, rows, keys, n = self.mr, self.row.extent, self.key.extent, self.together * self.mr
         outer, softmax = self._softmax()
         cut = Cut(rows, mr, self.tiles)
-        span = [f"const long first = {cut.first('t0')}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"
+        span: list[Stmt] = [f"const long first = {cut.first('t0')}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"
                 ] if pack and not self.any else []
         if self.any:
             span = [f"const long height = ({rows} + {self.tiles} - 1) / {self.tiles};",

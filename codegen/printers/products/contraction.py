@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Any, Mapping
 
 import numpy as np
 
@@ -21,16 +21,18 @@ from hybrid.ir.access import beneath
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import Dim, Int, fixed, hint, may_exceed, product, same, size
+from hybrid.ir.stmt import For, Literal, Stmt, When
 
 from hybrid.codegen.dialect import C
-from hybrid.codegen.nest import Cut
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.nest import Cut, count
 from hybrid.codegen.program import local
 from hybrid.codegen.schedule.tiling import Target, Tile, choose_tile, in_one_set, inner_name
 from . import tiles
 from .epilogue import FAR
-from .operand import Matmul
+from .operand import Matmul, any_size, sum_dtype
 from .packing import NEAR as NEAR_TILES, threads
-from .prefetch import Prefetch
+from .tiles import Prefetch
 from .sparsity import Zeros
 
 FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
@@ -44,13 +46,13 @@ PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
 ROWS = 256 << 10                # bytes of packed rows, in working memory at once
 AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
+MOST_ROWS = 14                  # of a tile of dot products
+MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
+# bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
+FAR_COLUMNS, AHEAD = 256 << 10, 8 << 10
+FINISH = 5                      # cycles from a vector of sums to a stored result
 WAYS = 7                        # lines of as many rows stay in one set of a first cache, beside those of the columns
 TURN = 2                        # cycles to transpose an element of a matrix
-
-
-def any_size(dot: Node) -> bool:
-    """Whether sizes of a product are known only at the call."""
-    return not all(fixed(d) for a in (dot, *dot.args) for d in a.shape)
 
 
 def supported(k: Kernel) -> bool:
@@ -58,11 +60,6 @@ def supported(k: Kernel) -> bool:
     if k.dot is None or k.dot.dtype not in (np.float32, np.float64) and not is_half(k.dot.dtype):
         return False
     return all(may_exceed(n.size, 0) for n in (k.dot, k.dot.args[0]))
-
-
-def sum_dtype(dot: Node) -> np.dtype:
-    """The dtype of products and sums: halves are multiplied and summed as float32."""
-    return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
 def turns(dot: Node, which: int, steps: int, target: Target) -> bool:
@@ -78,43 +75,39 @@ def turns(dot: Node, which: int, steps: int, target: Target) -> bool:
 def _cycles(dot: Node, target: Target) -> float | None:
     """Cycles of a product alone, its operands in memory; None where the templates do not take it."""
     k = Kernel(dot, 0, (), dot=dot)
-    names = {n: f"p{i}" for i, n in enumerate([dot, *dot.args])}
     if not supported(k) or not all(map(fixed, dot.shape)):
         return None
-    return Contraction(k, "", list(names), names, target).form()[0]
+    p = Contraction(k, "", target)
+    p.reads = {n: "p" for n in dot.args}
+    return p.form()[0]
 
 
 class Contraction(Zeros):
     """Prints one contraction kernel."""
 
-    def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.args, self.names, self.target = k, name, args, names, target
-        self.dot = k.dot
+    def __init__(self, k: Kernel, name: str, target: Target):
+        super().__init__(k, k.dot, name, target)
         self.any = any_size(self.dot)
         self.d = sum_dtype(self.dot)
         self.T = C.storage(self.d)
         self.lanes = target.lanes(self.d)
         self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
-        self.reads = {n: p for n, p in names.items() if n not in k.stores}
-        self.scratch = 0
         self.vectors = False                               # whether it needs lanes.support
-        # first iteration of the epilogue's loops, where no element may be written twice
-        self.begin: dict[Var | None, str] = {}
-        self.outside: list[str] = []
 
-    def source(self) -> str:
-        """C text of the kernel, its helper functions before it."""
-        _, form, m = self.form()
-        skipping = self._skipping() if form == self._tiles else None
-        return self._either(lambda: form(m), skipping) if skipping else form(m)
+    def print(self) -> Printed:
+        """The kernel, its helper functions before it."""
+        _, dots, m = self.form()
+        skipping = None if dots else self._skipping()
+        code = self._either(lambda: self._tiles(m, False), skipping) if skipping else self._tiles(m, dots)
+        return replace(self.printed(code, "contraction"), vectors=self.vectors)
 
-    def form(self) -> tuple[float, Callable[[Matmul], str], Matmul]:
-        """The form that needs fewest cycles: their number, what prints it, the product as it sees it."""
+    def form(self) -> tuple[float, bool, Matmul]:
+        """The form that needs fewest cycles: their number, whether tiles are dot products, the product as it sees
+        it."""
         plans = self._plans()
-        forms = [(self._role_cost(m), self._tiles, m) for m in plans]
+        forms = [(self._role_cost(m), False, m) for m in plans]
         if not any_size(self.dot):
-            forms += [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
+            forms += [(cost, True, m) for m in plans if (cost := self._dots_cost(m)) is not None]
         return min(forms, key=lambda f: f[0])
 
     def _varies(self, m: Matmul) -> bool:
@@ -145,6 +138,24 @@ class Contraction(Zeros):
         if last is not None and not same(coefficient(self._stored_at(m), last), 1):
             cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
         return cost + 1e-3 * columns
+
+    def _dots_cost(self, m: Matmul) -> float | None:
+        """Cycles of dot products of few rows with columns that lie along the depth; None where they are not
+        possible."""
+        rows, columns, depth = m.sizes
+        if not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1
+                and len(m.columns) <= 1 and len(m.rows) <= 1 and same(m.b.stride(m.depth[0]), 1)
+                and (not m.columns or m.b.stride(m.columns[0]) is not None)):
+            return None
+        if m.a.address is None or m.a.stride(m.depth[0]) is None or m.rows and m.a.stride(m.rows[0]) is None:
+            return None
+        copied = m.a.stride(m.depth[0]) != 1
+        if copied and rows * depth * self.d.itemsize > MOST_COPIED or self.target.accumulators <= 12 and rows > 6:
+            return None
+        together = min(tiles.together(rows, self.lanes, depth), columns)
+        step = max(rows * together / 2, (rows + together) / 2, 4)
+        return -(-columns // together) * (-(-depth // self.lanes) * step
+                                          + rows * together * FINISH) + (rows * depth if copied else 0)
 
     # ---- register tiles
     def _tile_of(self, m: Matmul) -> Tile:
@@ -194,34 +205,34 @@ class Contraction(Zeros):
         return (self.any and self.lanes >= tiles.LEAST and strides is not None and same(strides[1], 1)
                 and self._along(m) and may_exceed(m.sizes[2], self.lanes - 1))
 
-    def _tiles(self, m: Matmul) -> str:
-        """Panels of columns, each with all rows in tiles of two heights."""
+    def _tiles(self, m: Matmul, dots: bool) -> list[Stmt]:
+        """Panels of columns, each with all rows in tiles of two heights. dots: of dot products."""
         self.any = self._varies(m)
-        tile = self._tile_of(m)
+        tile = Tile(min(m.sizes[0], MOST_ROWS), 1, 1, self.lanes) if dots else self._tile_of(m)
         step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
         most = DIGITS if self.d == np.float32 and may_exceed(depth, DEEP) else LONGEST
         self.lay(m, tile, most)
-        self.direct = None if self.any else (
+        self.direct = None if self.any else dots or (
             self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
         if not self.direct:
             self.lay(m, tile, min(most, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step))
-        self.dots = self._along_depth_too(m)
+        self.dots = dots or self._along_depth_too(m)
         self.cut = Cut("rows_", "(each_ - 1)", "tiles_", "full_") if self.any else Cut.even(rows, self.most)  # type: ignore[arg-type]
         own: Int = self.cut.size if not self.any and not self.cut.longer else 1 if same(rows, 1) else size(
             Dim("m_rows", 2, self.most, self.most))
         self.tile = replace(self.tile, mr=own)
         self.plain = self._plain()
-        self.functions: list[str] = []
+        self.functions: list[Stmt] = []
         outer = math.prod(v.extent for v in self._outer(m, self.y))
-        head = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.pieces, outer)};"]
+        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.pieces, outer)};"]
         if self.any:
             head += ["if (!rows_ || !count_) return;", *self._height(),
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                      "const long full_ = rows_ - tiles_ * (each_ - 1);"]
         loops = self._rows_loop()
-        return "\n".join([*self.functions, self._head(), *head, *self.outside, *loops, "}"])
+        return [*self.functions, self.head(), *head, *(self.outside or []), *loops, "}"]
 
-    def _height(self) -> list[str]:
+    def _height(self) -> list[Stmt]:
         """Rows of the highest tile, which are fewer in tiles of dot products."""
         if not self.dots:
             return [f"const long high_ = {self.most};"]
@@ -244,62 +255,64 @@ class Contraction(Zeros):
         return f"{self.names[k.root]} + ({at}) + x0 + m_first * {step}", step
 
     # ---- loops over tiles
-    def _rows_loop(self) -> list[str]:
+    def _rows_loop(self) -> list[Stmt]:
         """The panels, after their rows are packed if need be: all of them, or some tiles of constant size at once."""
         m, (rows, _, depth) = self.m, self.m.sizes
-        if (strides := self._row_stride(m)) is not None:
+        near = self.any or not self.dots                                   # dot products want rows along the depth
+        strides, cut = self._row_stride(m), self.cut
+        if strides is not None and (near or strides[1] == 1):
             start = self._base(m.a, {v: Ix() for v in m.rows}, m)
-            return self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(self.cut.count))
+            return self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(cut.count))
         if self.any or m.batch:
-            lines, start, strides = self._packed_rows(rows)
+            lines, start, strides = self._packed_rows(rows, near)
             return [f"const long r0 = 0, r1 = {rows};", *lines,
-                    *self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(self.cut.count))]
-        count, most = self.cut.count, self.cut.largest
-        together = max(1, min(count, ROWS // (most * depth * self.d.itemsize)))
-        lines, start, strides = self._packed_rows(min(rows, together * most))
-        body = [f"const long re = rb + {together} < {count} ? rb + {together} : {count};",
-                f"const long r0 = {self.cut.first('rb')}, r1 = re < {count} ? {self.cut.first('re')} : {rows};", *lines,
-                *self._panels_loop(f"{start} + (m_first - r0) * {strides[0]}", strides, "rb", "re")]
-        return [f"for (long rb = 0; rb < {count}; rb += {together}) {{", *body, "}"]
+                    *self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(cut.count))]
+        together = max(1, min(cut.count, ROWS // (cut.largest * depth * self.d.itemsize)))
+        lines, start, strides = self._packed_rows(min(rows, together * cut.largest), near)
+        return [count("rb", cut.count, [
+            f"const long re = rb + {together} < {cut.count} ? rb + {together} : {cut.count};",
+            f"const long r0 = {cut.first('rb')}, r1 = re < {cut.count} ? {cut.first('re')} : {rows};", *lines,
+            *self._panels_loop(f"{start} + (m_first - r0) * {strides[0]}", strides, "rb", "re")], together)]
 
-    def _panels_loop(self, start: str, strides: tuple[Int, Int], begin: str, end: str) -> list[str]:
+    def _panels_loop(self, start: str, strides: tuple[Int, Int], begin: str, end: str) -> list[Stmt]:
         """Threads take panels of columns, and parts of the rows where panels are few. start: a tile's rows."""
         m, (rows, columns, depth) = self.m, self.m.sizes
         batch = math.prod(v.extent for v in m.batch)
         share = threads(product(product(rows, columns), product(depth, batch)))
         kept = self.blocked and not (self.plain and self.whole)            # sums, between blocks of the depth
-        near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
+        near, parts = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1", "parts_" if share else "near_"
         if not self.any and not kept:
             near = str(max(1, min(self.cut.count // 2, -(-rows * self.block * self.d.itemsize // NEAR))))
-        out = [f"const long near_ = {near};", "const long parts_ = near_;"]
+        out: list[Stmt] = [f"const long near_ = {near};"]
         if share:
-            out[1:] = [f"const long more_ = hy_threads < 2 ? 1 : ({PIECES} * hy_threads + count_ - 1) / count_;",
-                       f"const long most_ = {end} - {begin} > 3 ? ({end} - {begin}) / 2 : 1;",
-                       "const long split_ = more_ < most_ ? more_ : most_, parts_ = near_ > split_ ? near_ : split_;",
-                       share]
-        body = ["long u = t % count_; const long part = t / count_;", *self._place(),
-                f"const long t0 = {begin} + part * ({end} - {begin}) / parts_;",
-                f"const long t1 = {begin} + (part + 1) * ({end} - {begin}) / parts_;"]
-        columns_lines = self._columns(self.direct)
+            out += [f"const long more_ = hy_threads < 2 ? 1 : ({PIECES} * hy_threads + count_ - 1) / count_;",
+                    f"const long most_ = {end} - {begin} > 3 ? ({end} - {begin}) / 2 : 1;",
+                    "const long split_ = more_ < most_ ? more_ : most_, parts_ = near_ > split_ ? near_ : split_;"]
+        body: list[Stmt] = ["long u = t % count_; const long part = t / count_;", *self._place(),
+                            *(f"const long {t} = {begin} + {part} * ({end} - {begin}) / {parts};"
+                              for t, part in (("t0", "part"), ("t1", "(part + 1)")))]
         if not self.direct:
             body.append(local.array(self.T, "Bp", self.block * self.width, self.d.itemsize))
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,
                                     self.d.itemsize))
-        if self.dots:
-            columns_lines = self._unless_few(columns_lines)
-        body += self._depth_blocks([*columns_lines, *self._tiles_loop(start, strides, kept)])
-        return [*out, "for (long t = 0; t < count_ * parts_; t++) {", *body, "}"]
+        body += self._depth_blocks([*self._panel_columns(), self._tiles_loop(start, strides, kept)])
+        return [*out, For("t", Literal("0"), Literal(f"count_ * {parts}"), tuple(body), 1, share)]
 
-    def _unless_few(self, lines: list[str]) -> list[str]:
-        """Columns are packed unless tiles are dot products, which read them where they are."""
-        return [*lines[:2], "if (!few_) {", *lines[2:], "}"]
+    def _panel_columns(self) -> list[Stmt]:
+        """The columns of a panel: packed unless tiles are dot products, which read them where they are."""
+        if not self.dots:
+            return self._columns(self.direct)
+        if not self.any:
+            return [f"const {self.T} *from = {self._from(self.x)};"]
+        columns = self._columns(self.direct)
+        return [*columns[:2], When("!few_", tuple(columns[2:]))]
 
-    def _tiles_loop(self, start: str, strides: tuple[Int, Int], kept: bool) -> list[str]:
+    def _tiles_loop(self, start: str, strides: tuple[Int, Int], kept: bool) -> Stmt:
         """The tiles of a panel: sums, and what follows from them."""
         sm, sk = strides
         at = start + (f" + kb * {sk}" if self.blocked else "")
-        body = [f"const long m_first = {self.cut.first('rt')};"]
+        body: list[Stmt] = [f"const long m_first = {self.cut.first('rt')};"]
         if not fixed(self.tile.mr):
             body.append(f"const long {self.tile.mr} = {self.cut.rows('rt')};")
         if kept:
@@ -315,12 +328,10 @@ class Contraction(Zeros):
                      f"{self.T} *to = plain ? {self.plain[0]} : acc;"]
             to, apart = "to", "apart"
         body += self._sums_of_tile(at, {"sm": sm, "sk": sk, "ldb": self._ldb(), "apart": apart}, to)
-        if self.plain and self.whole:
-            return ["for (long rt = t0; rt < t1; rt++) {", *body, "}"]
-        stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
-        if stop:
-            body.append(f"if ({' || '.join(stop)}) continue;")
-        return ["for (long rt = t0; rt < t1; rt++) {", *(body + self._finish()), "}"]
+        if not (self.plain and self.whole):
+            stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
+            body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
+        return count("rt", "t1", body, first="t0")
 
     def _ldb(self) -> Int | str:
         """From step to step of the columns."""
@@ -331,34 +342,44 @@ class Contraction(Zeros):
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""
         given = {**given, "n": self.steps_at_once, "last": self.last, "more": "kb" if self.blocked else "0"}
-        constants = {n: int(v) for n, v in given.items() if str(v).lstrip("-").isdigit()}
+        dots = {**given, "sn": self.m.b.stride(self.x), "columns": self.columns} if self.dots else {}
         if self.any:
-            return [self._sums_of_any(rows, given, to)]
-        prefetches = self._asked()
-        fetched = (self._far(self.m) and self._row_stride(self.m) is not None and constants.get("sk") == 1
-                   and (self.lanes * self.d.itemsize == 64 or not self._crowded(self.m, 2 * self.most)))
+            return [self._sums_of_any(rows, given, dots, to)]
+        longs = tiles.DOT_LONGS if dots else tiles.LONGS
+        constants = {n: int(v) for n in longs if str(v := (dots or given)[n]).lstrip("-").isdigit()}
+        prefetches = [] if dots else self._asked()
         calls = []
         for height in dict.fromkeys([self.cut.largest, self.cut.size]):
-            f = tiles.TileFunction(self.d, self.lanes, height, self.nv, constants, 1, fetched, tuple(prefetches))
+            f = self._dot_function(height, constants) if dots else tiles.TileFunction(
+                self.d, self.lanes, height, self.nv, constants, 1, self._fetched(constants), tuple(prefetches))
             self.functions.append(f.text(f"{self.name}_tile{height}"))
-            rest = [*(str(v) for n, v in given.items() if n not in constants), *(p.start for p in prefetches)]
-            calls.append(f"{self.name}_tile{height}({', '.join([rows, 'B', to, *rest])});")
+            rest = [*(str((dots or given)[n]) for n in longs if n not in constants), *(p.start for p in prefetches)]
+            calls.append(f"{self.name}_tile{height}({', '.join([rows, 'from' if dots else 'B', to, *rest])});")
         return [f"if (rt < {self.cut.longer}) {calls[0]} else {calls[1]}" if len(calls) > 1 else calls[0]]
 
-    def _sums_of_any(self, rows: str, given: dict[str, Any], to: str) -> str:
+    def _dot_function(self, rows: int, constants: dict[str, int]) -> tiles.DotFunction:
+        """The function of a tile of dot products. Columns that do not stay in the second cache are fetched ahead."""
+        item, step, depth = self.d.itemsize, constants["sn"], self.m.sizes[2]
+        together = tiles.together(rows, self.lanes, depth)
+        far = rows > 1 and self.x.extent * depth * item > FAR_COLUMNS
+        ahead = max(together * step, AHEAD // item if step == depth else 0) if far else 0
+        return tiles.DotFunction(self.d, self.lanes, rows, together, constants, ahead)
+
+    def _fetched(self, constants: Mapping[str, int]) -> bool:
+        """Whether a tile asks for the rows of the next one."""
+        return (self._far(self.m) and self._row_stride(self.m) is not None and constants.get("sk") == 1
+                and (self.lanes * self.d.itemsize == 64 or not self._crowded(self.m, 2 * self.most)))
+
+    def _sums_of_any(self, rows: str, given: dict[str, Any], dots: dict[str, Any], to: str) -> str:
         """What calls the function of a family, for as many vectors as a panel has columns."""
-        count = self.tile.mr
-        rest = ", ".join(map(str, given.values()))
-        call = f"{tiles.name(self.d, self.lanes, self.nv)}({count}, {rows}, B, {to}, {rest});"
+        def call(function: str, columns: str, of: dict[str, Any]) -> str:
+            arguments = [str(of[n]) for n in (tiles.DOT_LONGS if of is dots else tiles.LONGS)]
+            return f"{function}({', '.join([str(self.tile.mr), rows, columns, to, *arguments])});"
+        out = call(tiles.name(self.d, self.lanes, self.nv), "B", given)
         for v in [v for v in (2, 1) if self.ragged and v < self.nv]:
-            call = (f"if ({self.count} <= {v * self.lanes}) {tiles.name(self.d, self.lanes, v)}({count}, {rows}, B, "
-                    f"{to}, {rest}); else {call}")
-        if not self.dots:
-            return call
-        columns = (f"from, {self.m.b.stride(self.x)}, {to}, {given['apart']}, {given['n']}, {self.count}, "
-                   f"{given['more']}")
-        return (f"if (few_) {tiles.dots(self.d, self.lanes)}({count}, {rows}, {given['sm']}, {columns}); "
-                f"else {call}")
+            fewer = call(tiles.name(self.d, self.lanes, v), "B", given)
+            out = f"if ({self.count} <= {v * self.lanes}) {fewer} else {out}"
+        return f"if (few_) {call(tiles.dots(self.d, self.lanes), 'from', dots)} else {out}" if dots else out
 
     def _asked(self) -> list[Prefetch]:
         """What is fetched while a tile is summed: what the epilogue touches, or where the sums are stored."""
@@ -369,11 +390,10 @@ class Contraction(Zeros):
             return []
         return self._prefetches(self.m, replace(self.tile, mr=self.most, c=min(self.width, self.x.extent)), self.x)
 
-    def _finish(self) -> list[str]:
+    def _finish(self) -> list[Stmt]:
         """What follows from the sums of a tile."""
         row = "i_m" if may_exceed(self.m.sizes[0], 1) else "0"
         line = f"{inner_name(self.y)} * {self.tile.c} + " if self.y else ""
         spans = {**({self.y: (self.tile.r, "y0")} if self.y else {}), self.x: (self.tile.c, "x0")}
-        return (self._vector_epilogue(self.m, self.tile, self.x, self.y, self.width) or
-                self._epilogue(self.m, {}, lambda: f"acc[{row} * {self.width} + {line}{inner_name(self.x)}]",
-                               (str(self.tile.mr), "m_first"), spans))
+        return (self._vector_epilogue(self.m, self.tile, self.x, self.y, self.width) or self._epilogue(
+            self.m, f"acc[{row} * {self.width} + {line}{inner_name(self.x)}]", self.tile.mr, spans))

@@ -5,11 +5,24 @@ import math
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
+import numpy as np
+
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Var, coefficient, linear, regroup, unlinear, var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import same
+from hybrid.ir.size import fixed, same
+
+
+def any_size(dot: Node) -> bool:
+    """Whether sizes of a product are known only at the call."""
+    return not all(fixed(d) for a in (dot, *dot.args) for d in a.shape)
+
+
+def sum_dtype(dot: Node) -> np.dtype:
+    """The dtype of products and sums: halves are multiplied and summed as float32."""
+    return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
 @dataclass

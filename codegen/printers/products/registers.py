@@ -1,6 +1,8 @@
 """Vectors of a contraction: their types, horizontal sums, square blocks transposed in registers."""
 from __future__ import annotations
 
+from typing import Iterator
+
 import numpy as np
 
 from hybrid.codegen.dialect import C
@@ -30,42 +32,39 @@ def hsum(d: np.dtype, lanes: int) -> str:
     return f"HY_FN {c} hsum_{v}({v} v) {{ {shuffles} return v[0]; }}\n"
 
 
-def turn(d: np.dtype, lanes: int) -> str:
-    """A square block of as many rows as a vector has elements, transposed in registers: in each round, rows that lie
-    ``half`` apart exchange the halves of their groups.
-    """
-    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
-    out = [f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
-           "  " + " ".join(f"{v} r{i} = *(const u{c}{lanes} *)(from + {i} * stride);" for i in range(lanes))]
+def _rounds(d: np.dtype, lanes: int) -> Iterator[tuple[int, str, str, str]]:
+    """Rounds in which vectors that lie ``half`` apart exchange the halves of their groups: the distance, declarations
+    of the two orders, and the templates of both results of vectors {0} and {1}."""
     half = lanes // 2
     while half:
         low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
         high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
-        out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}}; {v} t;")
-        out += [f"    t = HY_SHUFFLE(r{i}, r{i + half}, low, {low}); r{i + half} = HY_SHUFFLE(r{i}, r{i + half}, "
-                f"high, {high}); r{i} = t;"
-                for i in range(lanes) if not i & half]
-        out.append("  }")
+        yield (half, f"const m{C.storage(d)}{lanes} low = {{{low}}}, high = {{{high}}};",
+               f"HY_SHUFFLE({{0}}, {{1}}, low, {low})", f"HY_SHUFFLE({{0}}, {{1}}, high, {high})")
         half //= 2
+
+
+def turn(d: np.dtype, lanes: int) -> str:
+    """A square block of as many rows as a vector has elements, transposed in registers."""
+    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
+    out = [f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
+           "  " + " ".join(f"{v} r{i} = *(const u{c}{lanes} *)(from + {i} * stride);" for i in range(lanes))]
+    for half, orders, low, high in _rounds(d, lanes):
+        pairs = [(f"r{i}", f"r{i + half}") for i in range(lanes) if not i & half]
+        out += [f"  {{ {orders} {v} t;", *(f"    t = {low.format(a, b)}; {b} = {high.format(a, b)}; {a} = t;"
+                                           for a, b in pairs), "  }"]
     return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}",
                       ""])
 
 
 def sums(d: np.dtype, lanes: int) -> str:
     """The horizontal sums of as many vectors as one has elements, as one vector: in each round, vectors that lie
-    ``half`` apart become one, which has the sums of their halves' groups.
-    """
-    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
+    ``half`` apart become one, which has the sums of their halves' groups."""
+    v = f"v{C.storage(d)}{lanes}"
     out = [f"HY_FN {v} sums_{v}({', '.join(f'{v} r{i}' for i in range(lanes))}) {{"]
-    half = lanes // 2
-    while half:
-        low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
-        high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
-        out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}};")
-        out += [f"    r{i} = HY_SHUFFLE(r{i}, r{i + half}, low, {low}) + HY_SHUFFLE(r{i}, r{i + half}, high, {high});"
-                for i in range(half)]
-        out.append("  }")
-        half //= 2
+    for half, orders, low, high in _rounds(d, lanes):
+        both = f"{low} + {high}"
+        out += [f"  {{ {orders}", *(f"    r{i} = {both.format(f'r{i}', f'r{i + half}')};" for i in range(half)), "  }"]
     return "\n".join([*out, "  return r0;", "}", ""])
 
 

@@ -18,17 +18,16 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, coefficient
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
-from hybrid.passes.fold import constant
+from hybrid.ir.pattern import constant
+from hybrid.ir.stmt import Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
-from .gemv import Dots
 from .epilogue import FAR
 from hybrid.codegen.lanes import F32
 from .operand import Matmul, matmul
-from .packing import threads, up
-from .prefetch import Prefetch
-from .tiles import places
+from .packing import Panels, threads, up
+from .tiles import Prefetch, places
 from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
@@ -58,7 +57,7 @@ def often_zero(n: Node) -> bool:
         n = n.args[0]
     if n.prim != "map":
         return False
-    fn, args = n.attrs["fn"], n.args
+    fn, args = n.fn, n.args
     if fn == "mul":
         return any(map(often_zero, args))
     if fn != "relu" and SCALARS[fn].zero or fn in ("div", "minimum") and (constant(args[1]) or 0) > 0:
@@ -80,8 +79,8 @@ class Skipping:
     factors: tuple[Int, Int]
     packs: bool
     part: float
-    after: list[str]                   # what follows the sums of a row, or of all rows if the depth is cut in blocks
-    outside: list[str]                 # what of it no loop changes
+    after: list[Stmt]                  # what follows the sums of a row, or of all rows if the depth is cut in blocks
+    outside: list[Stmt]                # what of it no loop changes
     prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
 
 
@@ -163,7 +162,7 @@ def parts(least: Int | str, most: Int) -> str:
             f"hy_threads : {most};")
 
 
-class Zeros(Dots):
+class Zeros(Panels):
     """What a Contraction prints where an operand is often zero."""
 
     def _plans(self) -> list[Matmul]:
@@ -212,37 +211,36 @@ class Zeros(Dots):
         return nv > 1 or fixed(m.columns[0].extent) and m.columns[0].extent % self.lanes == 0
 
     # ---- the kernel
-    def _either(self, dense: Callable[[], str], s: Skipping) -> str:
+    def _either(self, dense: Callable[[], list[Stmt]], s: Skipping) -> list[Stmt]:
         """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
         name, self.name = self.name, f"{self.name}_dense"
         full, self.name = dense(), name
         self.lay(s.m, Tile(1, s.nv, 1, s.nv * self.lanes), STEPS)
         m, (rows, columns, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if same(s.factors[0], 1) else ((rows, depth), s.factors[0])
-        arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
         fits = [f"{n} >= {least}" for n, least in ((rows, LEAST_ROWS), (columns, self.lanes), (depth, self.lanes))
                 if not fixed(n)] + ([] if fixed(depth) else [f"{depth} <= {_most_depth(m)}"])
         when = " && ".join([*fits, looks("A", s.part, count, run, step)])
         body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};",
-                f"if (!({when})) {{", f"  {name}_dense({arguments}{more_passed()});", "  return;", "}",
+                f"if (!({when})) {{", f"  {name}_dense({self.passed}, scratch{more_passed()});", "  return;", "}",
                 *s.outside, *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
         row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked,
                    s.prefetches, longs, before)
-        return "\n".join([full, row, self._head(), *body, "}"])
+        return [*full, row, self.head(), *body, "}"]
 
     def _line(self, s: Skipping) -> Int:
         """Elements from a line of a panel to the next."""
         return self.width if s.packs else s.m.b.stride(s.m.depth[0])           # type: ignore[return-value]
 
-    def _after(self) -> list[str]:
+    def _after(self) -> list[Stmt]:
         """What follows the sums of rows from m_first on, which are in acc: of one row, while the sums of the next one
         begin, or of m_rows where the depth goes by in blocks. Nothing where it cannot be vectors along the columns."""
         tile = replace(self.tile, mr=_own() if self.blocked else 1)
         return self._vector_epilogue(self.m, tile, self.x, None, self.width)
 
-    def _blocks(self, s: Skipping) -> list[str]:
+    def _blocks(self, s: Skipping) -> list[Stmt]:
         """Threads take blocks of rows: their bits, then one panel after another."""
         (rows, columns, depth), L = s.m.sizes, self.lanes
         transposed = not same(s.factors[1], 1)
@@ -253,7 +251,7 @@ class Zeros(Dots):
         least: Int = smaller(up(rows, most), quotient(rows, L))
         block = -(-rows // least) if fixed(rows) else most + L
         apart: Int = padded if transposed else s.factors[0]
-        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
+        body: list[Stmt] = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
                 local.array("unsigned long", "some", block * words, 8)]
         if transposed:
             body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
@@ -270,7 +268,7 @@ class Zeros(Dots):
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
                 "for (long part = 0; part < parts; part++) {", *body, "}"]
 
-    def _panel(self, s: Skipping, apart: Int, words: int) -> list[str]:
+    def _panel(self, s: Skipping, apart: Int, words: int) -> list[Stmt]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
         n = self.steps_at_once
         more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked,

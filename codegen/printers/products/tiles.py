@@ -6,28 +6,29 @@ are arguments."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import AbstractSet, Mapping
+from typing import AbstractSet, Mapping, Sequence
 
 import numpy as np
 
-from hybrid.ir.stmt import Assign, Let, Name, Op, Scope, Stmt, When, text_of
+from hybrid.ir.stmt import Assign, For, Let, Literal, Name, Op, Scope, Stmt, When, text_of
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.nest import Arithmetic, Sums, function, within
 from hybrid.codegen.schedule.tiling import Target
-from .prefetch import Prefetch
 
 BUSY = 8                        # sums that keep the multipliers busy: fewer are summed in parts
 ROWS = {28: {1: 14, 2: 14, 4: 7}, 12: {1: 6, 2: 6, 4: 3}}      # of a tile, by accumulators and vectors of columns
 POINTERS = 4                    # rows that one pointer and multiples of the stride reach
 DOTS = {28: 8, 12: 4}           # rows of a tile of dot products, by accumulators
 LEAST = 4                       # elements of vectors that dot products are worth
+SHORT = 16                      # vectors of a depth beside which adding up the lanes of a sum takes long
 STEPS = 256                     # of the depth in a block of a longer one
 AHEAD = 16                      # steps of the depth that columns are fetched before they are multiplied
 APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
 FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
 # of a tile's function, in the order of its arguments
 LONGS = ("sm", "sk", "ldb", "apart", "n", "last", "more")
+DOT_LONGS = ("sm", "sn", "apart", "n", "columns", "more")
 
 
 def most_rows(target: Target, vectors: int) -> int:
@@ -41,82 +42,108 @@ def name(d: np.dtype, lanes: int, vectors: int) -> str:
 
 
 def dots(d: np.dtype, lanes: int) -> str:
-    """The function of tiles whose columns lie along the depth: ``(rows, A, sm, B, sn, C, apart, n, columns, more)``. It
-    multiplies rows ``sm`` apart with columns ``sn`` apart, a vector of steps at a time. Where n is less than a vector,
-    it reads what stands before the first step."""
+    """The function that calls the one of ``rows``, its first argument, of the tiles of dot products."""
     return f"hy_dots_{C.storage(d)}{lanes}"
 
 
 def support(d: np.dtype, target: Target, used: AbstractSet[str]) -> str:
     """The functions of this dtype that a program uses. used: its words."""
     lanes, out = target.lanes(d), []
-    for v in ROWS[target.accumulators]:
-        if (called := name(d, lanes, v)) in used:
-            tiles = [TileFunction(d, lanes, r, v, sure=v // 2) for r in range(1, most_rows(target, v) + 1)]
-            out += _family(called, tiles[0].parameters(), [t.text(f"{called}_{t.rows}") for t in tiles])
-    if (called := dots(d, lanes)) in used:
-        rows = range(1, DOTS[target.accumulators] + 1)
-        out += _family(called, _dot_parameters(d), [_dots(d, lanes, f"{called}_{r}", r) for r in rows])
+    families: list[tuple[str, Sequence[TileFunction | DotFunction]]] = [
+        (name(d, lanes, v), [TileFunction(d, lanes, r, v, sure=v // 2) for r in range(1, most_rows(target, v) + 1)])
+        for v in ROWS[target.accumulators]]
+    families.append((dots(d, lanes), [DotFunction(d, lanes, r, together(r, lanes, 0))
+                                           for r in range(1, DOTS[target.accumulators] + 1)]))
+    for called, family in families:
+        if called in used:
+            parameters = family[0].parameters()
+            given = ", ".join(p.split()[-1].lstrip("*") for p in parameters)
+            cases = "".join(f"  case {f.rows}: {called}_{f.rows}({given}); break;\n" for f in family)
+            head = f"static inline void {called}(long rows, {', '.join(parameters)})"
+            out += [*(f.text(f"{called}_{f.rows}") for f in family), f"{head} {{\n  switch (rows) {{\n{cases}  }}\n}}"]
     return "".join(f"{text}\n" for text in out)
 
 
-def _dot_parameters(d: np.dtype) -> list[str]:
-    T = C.storage(d)
-    return [f"const {T} *A", "long sm", f"const {T} *B", "long sn", f"{T} *C", "long apart", "long n", "long columns",
-            "long more"]
+@dataclass(frozen=True)
+class DotFunction:
+    """The function of a tile whose columns lie along the depth: ``(A, B, C, sm, sn, apart, n, columns, more)``. It
+    multiplies rows ``sm`` apart with columns ``sn`` apart, a vector of steps at a time; where n is less than a vector,
+    it reads what stands before the first step. As many columns at once as make a vector of sums, then the others one
+    by one. The last vector of a depth overlaps the one before it, whose part counts as zero.
 
+    constants: as of TileFunction. together: columns at once, at most. ahead: elements of the columns that are fetched
+    before they are multiplied; 0: none.
+    """
+    d: np.dtype
+    lanes: int
+    rows: int
+    together: int
+    constants: Mapping[str, int] = field(default_factory=dict)
+    ahead: int = 0
 
-def _family(called: str, parameters: list[str], functions: list[str]) -> list[str]:
-    """Functions of one row, two rows and so on, and the one that chooses among them."""
-    given = ", ".join(p.split()[-1].lstrip("*") for p in parameters)
-    cases = "".join(f"  case {r}: {called}_{r}({given}); break;\n" for r in range(1, len(functions) + 1))
-    head = f"static inline void {called}(long rows, {', '.join(parameters)})"
-    return [*functions, f"{head} {{\n  switch (rows) {{\n{cases}  }}\n}}"]
+    def parameters(self) -> list[str]:
+        """Its parameters, in C."""
+        return _parameters(self.d, DOT_LONGS, self.constants)
 
+    def text(self, called: str) -> str:
+        """Its text."""
+        L, M, known = self.lanes, f"m{C.storage(self.d)}{self.lanes}", self.constants
+        columns, n = known.get("columns"), known.get("n")
+        most = min(self.together, columns or L)
+        lanes, same = ", ".join(map(str, range(L))), ", ".join(["q"] * L)
+        body: list[Stmt] = [*_constants(known), f"const long whole = n / {L} * {L}; long j = 0;"]
+        if n is None or n % L:
+            body.append(f"const long q = {L} - (n - whole); const {M} some = ({M}){{{lanes}}} >= ({M}){{{same}}};")
+        body += within([f"for (; j + {most} <= columns; j += {most}) {{"], self._columns(most))
+        if columns is None:
+            body += within(["for (; j < columns; j++) {"], self._columns(1))
+        elif columns % most:
+            body += self._columns(columns % most)
+        return text_of([function(called, ", ".join(self.parameters()), body)])
 
-def _dots(d: np.dtype, lanes: int, called: str, rows: int) -> str:
-    """One function of dot products: as many columns at once as make a vector of sums, then the others one by one. The
-    last vector of a depth overlaps the one before it, whose part counts as zero."""
-    M, count = f"m{C.storage(d)}{lanes}", ", ".join
-    first = f"({M}){{{count(map(str, range(lanes)))}}}"
-    least = f"({M}){{{count(['q'] * lanes)}}}"
-    together = max(1, lanes // rows)
-    out = [f"static __attribute__((noinline)) void {called}({', '.join(_dot_parameters(d))}) {{",
-           f"  const long whole = n / {lanes} * {lanes}, q = {lanes} - (n - whole); long j = 0;",
-           f"  const {M} some = {first} >= {least};",
-           f"  for (; j + {together} <= columns; j += {together}) {{", *_dots_body(d, lanes, rows, together), "  }"]
-    if together > 1:
-        out += ["  for (; j < columns; j++) {", *_dots_body(d, lanes, rows, 1), "  }"]
-    return "\n".join([*out, "}"])
+    def _columns(self, columns: int) -> list[Stmt]:
+        """The sums of some columns."""
+        L, V, n = self.lanes, f"v{C.storage(self.d)}{self.lanes}", self.constants.get("n")
+        cells = [(i, j) for i in range(self.rows) for j in range(columns)]
+        ahead = " ".join(f"__builtin_prefetch(B + (j + {j}) * sn + k + {self.ahead});" for j in range(columns))
+        out: list[Stmt] = [" ".join(f"{V} s{i}_{j} = {{0}};" for i, j in cells), For("k", Literal("0"), Literal(
+            "whole"), (*([ahead] if self.ahead else []), *self._step(columns, False)), L)]
+        if n is None or n % L:
+            out.append(When("whole < n", (f"const long k = n - {L};", *self._step(columns, True))))
+        for at in range(0, len(cells), L):
+            group = cells[at:at + L]
+            sums = [f"s{i}_{j}" if L == 1 else f"hsum_{V}(s{i}_{j})" for i, j in group]
+            if L > 1 and len(group) >= L // 2:
+                names = [*(f"s{i}_{j}" for i, j in group), *[f"({V}){{0}}"] * (L - len(group))]
+                out.append(f"const {V} t{at} = sums_{V}({', '.join(names)});")
+                sums = [f"t{at}[{c}]" for c in range(len(group))]
+            out += [f"C[{i} * apart + j + {j}] = {s} + (more ? C[{i} * apart + j + {j}] : 0);"
+                    for (i, j), s in zip(group, sums)]
+        return out
 
+    def _step(self, columns: int, masked: bool) -> list[Stmt]:
+        """The products of a vector of steps of each row and column. masked: of the last steps."""
+        V, U, M = (f"{x}{C.storage(self.d)}{self.lanes}" for x in "vum")
 
-def _dots_body(d: np.dtype, lanes: int, rows: int, columns: int) -> list[str]:
-    T = C.storage(d)
-    V, U, M = (f"{x}{T}{lanes}" for x in "vum")
-    cells = [(i, j) for i in range(rows) for j in range(columns)]
-
-    def step(mask: str) -> list[str]:
         def load(at: str) -> str:
-            return f"({V})(({M})(*(const {U} *)({at})) & some)" if mask else f"*(const {U} *)({at})"
-        loads = " ".join(f"const {V} x{i} = {load(f'A + {i} * sm + k')};" for i in range(rows))
-        return [f"      {loads}", *(f"      {{ const {V} w = {load(f'B + (j + {j}) * sn + k')}; "
-                                  f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(rows))} }}"
-                                  for j in range(columns))]
-    out = ["    " + " ".join(f"{V} s{i}_{j} = {{0}};" for i, j in cells),
-           f"    for (long k = 0; k < whole; k += {lanes}) {{", *step(""), "    }",
-           "    if (whole < n) {", f"      const long k = n - {lanes};", *step("some"), "    }"]
-    zeros = [f"({V}){{0}}"] * lanes
-    for at in range(0, len(cells), lanes):
-        group = cells[at:at + lanes]
-        if len(group) < lanes // 2:
-            sums = [f"hsum_{V}(s{i}_{j})" for i, j in group]
-        else:
-            names = [f"s{i}_{j}" for i, j in group]
-            out.append(f"    const {V} t{at} = sums_{V}({', '.join((names + zeros)[:lanes])});")
-            sums = [f"t{at}[{c}]" for c in range(len(group))]
-        out += [f"    C[{i} * apart + j + {j}] = {s} + (more ? C[{i} * apart + j + {j}] : 0);"
-                for (i, j), s in zip(group, sums)]
-    return out
+            return f"({V})(({M})(*(const {U} *)({at})) & some)" if masked else f"*(const {U} *)({at})"
+        loads = " ".join(f"const {V} x{i} = {load(f'A + {i} * sm + k')};" for i in range(self.rows))
+        return [loads, *(f"{{ const {V} w = {load(f'B + (j + {j}) * sn + k')}; "
+                         f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(self.rows))} }}" for j in range(columns))]
+
+
+def together(rows: int, lanes: int, depth: int) -> int:
+    """Columns of dot products that are done together: as many as make a vector of sums, fewer for one long row."""
+    return 4 if rows == 1 and depth > SHORT * lanes else lanes // rows or 8 // rows or 1
+
+
+def _parameters(d: np.dtype, longs: Sequence[str], constants: Mapping[str, int]) -> list[str]:
+    T = C.storage(d)
+    return [f"const {T} *A", f"const {T} *B", f"{T} *C", *(f"long {n}" for n in longs if n not in constants)]
+
+
+def _constants(known: Mapping[str, int]) -> list[Stmt]:
+    return [f"const long {', '.join(f'{n} = {v}l' for n, v in known.items())};"] if known else []
 
 
 def places(vectors: int, lanes: int, last: int | None = None, sure: int = 1) -> tuple[list[str], list[str]]:
@@ -127,6 +154,19 @@ def places(vectors: int, lanes: int, last: int | None = None, sure: int = 1) -> 
     at = [str(j * lanes) if j < max(sure, 1) else f"o{j}" for j in range(vectors - 1)]
     return [*at, "last"], [f"const long {o} = {j * lanes} < last ? {j * lanes} : last;"
                            for j, o in enumerate(at) if o.startswith("o")]
+
+
+@dataclass(frozen=True)
+class Prefetch:
+    """Rows of an array. start: address of the first one, in C; step: elements from row to row; written: whether they
+    are only written: then the cache line is fetched to be owned by this core."""
+    start: str
+    step: int
+    written: bool = False
+
+    def line(self, address: str) -> str:
+        """The statement that fetches the cache line at an address."""
+        return f"__builtin_prefetch({address}{', 1' if self.written else ''});"
 
 
 @dataclass(frozen=True)
@@ -149,9 +189,8 @@ class TileFunction:
 
     def parameters(self) -> list[str]:
         """Its parameters, in C."""
-        T = C.storage(self.d)
-        return [f"const {T} *A", f"const {T} *B", f"{T} *C", *(f"long {n}" for n in LONGS if n not in self.constants),
-                *(f"const {T} *E{i}" for i in range(len(self.prefetches)))]
+        return [*_parameters(self.d, LONGS, self.constants),
+                *(f"const {C.storage(self.d)} *E{i}" for i in range(len(self.prefetches)))]
 
     def text(self, called: str) -> str:
         """Its text. Rows are reached from a few pointers, since there are fewer registers than rows."""

@@ -3,18 +3,17 @@ computed in loops."""
 from __future__ import annotations
 
 import math
-from typing import Sequence
-
 from hybrid.ir.size import hint
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
-from hybrid.ir.stmt import lines
+from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.dialect import C, PARALLEL, PARALLEL_SIMD
-from hybrid.codegen.emit import Block, Emitter, loop_nest
-from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names,
-                                  signature)
+from hybrid.codegen.block import Block, Level, level, within_levels
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, function, group_loops, loop_pragma, merged_axes,
+                                  pointer_names)
 
 # bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a
 # loop
@@ -25,8 +24,7 @@ PIECE = 1 << 18                # bytes that are copied at once where threads sha
 def print_concat(k: Kernel, name: str) -> Printed:
     """C of a concatenation."""
     p = _Concat(k)
-    source = "\n".join([signature(name, p.args, 1), *p.body(), "}"])
-    return Printed(name, source, p.args, "concat")
+    return Printed(name, function(name, p.args, 1, p.body()), p.args, "concat")
 
 
 class _Concat:
@@ -37,7 +35,6 @@ class _Concat:
         self.args, self.names = pointer_names(k)
         self.reads = {n: p for n, p in self.names.items() if n is not self.root}
         self.outer = [Var(f"i{a}", d) for a, d in enumerate(self.root.shape[:self.axis])]
-        self.lines = math.prod(v.extent for v in self.outer)
         self.places: list[tuple[Node, int]] = []
         at = 0
         for part in self.root.args:
@@ -45,28 +42,24 @@ class _Concat:
                 self.places.append((part, at))
             at += part.shape[self.axis]
 
-    def body(self) -> list[str]:
+    def body(self) -> list[Stmt]:
         """The statements."""
-        if self.lines == 1:
+        if math.prod(v.extent for v in self.outer) == 1:
             return [s for part, at in self.places for s in self._alone(part, at)]
-        blocks = [Block(None, frozenset())]
-        for v in self.outer:
-            blocks.append(blocks[-1].child([v]))
-        inner: list[str] = []
-        for i, (part, at) in enumerate(self.places):
-            inner += self._copied(part, at) or self._within(part, at, blocks, i)
-        nest = inner
         parallel = hint(self.root.size) * 2 >= PARALLEL_WORK
         single = all(self._run(part) == 1 for part, _ in self.places)
         first = next(v for v in self.outer if v.extent > 1)
-        for depth in reversed(range(len(self.outer))):
-            v = self.outer[depth]
-            nest = [*blocks[depth + 1].lines, *nest]
+
+        def around(v: Var) -> Level:
             simd = single and v is self.outer[-1]
-            pragma = ((PARALLEL_SIMD if simd else PARALLEL) if parallel and v is first
-                      else "#pragma omp simd" if simd else "")
-            nest = [*([pragma] if pragma else []), *loop_nest([v], nest)]
-        return [*blocks[0].lines, *nest]
+            return level(v, (PARALLEL_SIMD if simd else PARALLEL) if parallel and v is first
+                         else "#pragma omp simd" if simd else "")
+
+        def inner(block: Block) -> None:
+            parts = [s for i, (part, at) in enumerate(self.places)
+                     for s in self._copied(part, at) or self._within(part, at, block, i)]
+            block.body += parts
+        return within_levels((), [*map(around, self.outer)], inner)
 
     def _run(self, part: Node) -> int:
         """Elements of a part that are neighbours in memory."""
@@ -81,22 +74,21 @@ class _Concat:
         n = strip_reshape(part)
         return self.names.get(n) if n is not self.root and n.dtype == self.root.dtype else None
 
-    def _copied(self, part: Node, at: int) -> list[str]:
+    def _copied(self, part: Node, at: int) -> list[Stmt]:
         p, run, size = self._stored(part), self._run(part), self.root.dtype.itemsize
         if p is None or hint(run) * size < COPIED:
             return []
         source = linear(part.shape, (*(var(v) for v in self.outer), *[Ix()] * (part.ndim - self.axis)))
         return [f"hy_copy({self.names[self.root]} + {text(self._target(at))}, {p} + {text(source)}, {run * size});"]
 
-    def _within(self, part: Node, at: int, around: list[Block], number: int) -> list[str]:
-        """Loops over a part of a line. around: blocks of the outer loops, where stands what does not depend on the
+    def _within(self, part: Node, at: int, around: Block, number: int) -> list[Stmt]:
+        """Loops over a part of a line. around: the block of the outer loops, where stands what does not depend on the
         place within the line."""
         groups = [[a] for a in range(self.axis)] + [g for g in self._groups(part, at, self.axis) if g[0] >= self.axis]
         _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
         if self._run(part) == 1:
-            return [s for b in blocks for s in b.lines]
-        return ["{", *lines(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0))),
-                "}"]
+            return [s for b in blocks for s in b.body]
+        return [Scope(tuple(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0))))]
 
     def _groups(self, part: Node, at: int, barrier: int) -> list[list[int]]:
         """Axes that can be one loop."""
@@ -106,12 +98,12 @@ class _Concat:
         fewest = self._build(part, at, plain)[0].divisions
         return merged_axes(part.shape, lambda g: self._build(part, at, g)[0].divisions <= fewest, barrier)
 
-    def _build(self, part: Node, at: int, groups: list[list[int]], around: Sequence[Block] = (),
+    def _build(self, part: Node, at: int, groups: list[list[int]], around: Block | None = None,
                count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:
         """A part's statements, the blocks of its own loops, and all loops."""
         loops, idx = group_loops(part.shape, groups)
         e = Emitter(C, self.reads, count=count)
-        blocks = [Block(around[-1], around[-1].vars)] if around else [Block(None, frozenset())]
+        blocks = [Block(around, around.vars if around else frozenset())]
         for v in loops[self.axis if around else 0:]:
             blocks.append(blocks[-1].child([v]))
         value = e.value(part, idx, blocks[-1])
@@ -119,7 +111,7 @@ class _Concat:
         blocks[-1].body.append(e.store(self.names[self.root], self.root, target, value))
         return e, blocks, loops
 
-    def _alone(self, part: Node, at: int) -> list[str]:
+    def _alone(self, part: Node, at: int) -> list[Stmt]:
         """A part of a result with one line."""
         p, nbytes = self._stored(part), part.nbytes
         target = f"{self.names[self.root]} + {text(self._target(at))}"
@@ -127,9 +119,7 @@ class _Concat:
             if hint(part.size) * 2 < PARALLEL_WORK:
                 return [f"hy_copy({target}, {p}, {nbytes});"]
             left = f"{nbytes} - c < {PIECE} ? {nbytes} - c : {PIECE}"
-            return [PARALLEL,
-                    f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
-                    f"+ c, {left});"]
+            copy = f"hy_copy((char *)({target}) + c, (const char *){p} + c, {left});"
+            return [For("c", Ix(), Ix(nbytes), (copy,), PIECE, PARALLEL)]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
-        pragma = loop_pragma(loops, hint(part.size) * 2)
-        return ["{", *lines(close(blocks, loops, pragma)), "}"]
+        return [Scope(tuple(close(blocks, loops, loop_pragma(loops, hint(part.size) * 2))))]

@@ -18,7 +18,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, level, within_levels
 from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
 from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, masked
@@ -119,24 +119,21 @@ class _Blocks:
         k, root, loops = self.k, self.k.root, self.loops
         lane = loops[self.across]
         e = PairEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={lane})
-        blocks = [Block(None, frozenset())]
-        for v in loops[:self.across + 1]:
-            blocks.append(blocks[-1].child([v]))
-        for at in np.ndindex(*self.sizes[:-1]):
-            first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
-                             for last in (0, 1))
-            pair = tuple(e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second))
-            blocks[-1].body.append(Store(Name(self.names[root]), linear(root.shape, first), Op("{0}, {1}", pair),
-                                         "PAIR_STORE"))
-        body = [*blocks[-2].body, *self._lanes(lane, blocks[-1].body)]
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
         if team and parallel is None:
             raise Refused("one line, which one of several threads does")
-        for depth in reversed(range(len(around))):
-            v = around[depth]
-            threads = "" if v is not parallel else TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
-            body = [*blocks[depth].body, *([loop(v, body, threads)] if v.extent > 1 else body)]
+
+        def pairs(block: Block) -> None:
+            for at in np.ndindex(*self.sizes[:-1]):
+                first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
+                                 for last in (0, 1))
+                pair = tuple(e.floats(e.value(root, idx, block)) for idx in (first, second))
+                block.body.append(Store(Name(self.names[root]), linear(root.shape, first), Op("{0}, {1}", pair),
+                                        "PAIR_STORE"))
+        threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+        levels = [level(v, threads if v is parallel else "") if v.extent > 1 else ([v], list) for v in around]
+        body = within_levels((), [*levels, ([lane], lambda body: self._lanes(lane, body))], pairs)
         return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
 
     def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:

@@ -17,7 +17,7 @@ from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, function, merged_axes,
-                                  pointer_names, rename, work_of)
+                                  pointer_names, rename, store_side, work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
@@ -114,7 +114,7 @@ class _Rows:
             store = replace(store, vector="STREAM")
         blocks[-1].body.append(store)
         for n, spot in k.sides:
-            self._side(e, n, rename(spot, k.loops, idx), blocks)
+            store_side(e, n, rename(spot, k.loops, idx), names[n], blocks)
         return e, blocks, loops
 
     def _lane(self, place: Index, loops: list[Var], rows: frozenset[Var]) -> Var:
@@ -145,11 +145,6 @@ class _Rows:
             else:
                 out[m] = ""
         return out
-
-    def _side(self, e: VectorEmitter, n: Node, at: Index, blocks: list[Block]) -> None:
-        needed = {v for i in at for v in variables(i)}
-        block = next(b for b in blocks if needed <= b.vars)
-        block.body.append(e.store(self.names[n], n, at, e.value(n, at, block)))
 
     def _close(self, e: VectorEmitter, blocks: list[Block], loops: list[Var]) -> list[Stmt]:
         """The loops around the statements."""

@@ -14,7 +14,8 @@ from ...base import dtype as dt
 from ...base.errors import HybridError
 from ...ir import Node, Program
 from ...ir.primitives import positions
-from ...passes.fold import constant, fold
+from ...ir.pattern import constant
+from ...passes.fold import fold
 from ...passes.loops import tidy
 from .builder import Graph
 from .scalars import LOGIC, NODES, made_of
