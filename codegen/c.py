@@ -200,11 +200,11 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     return first_that_fits(k, [*(windows if reduces else []), *_forms(k, name, target, False)])
 
 
-def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form]:
+def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form[Printed]]:
     """The forms of elementwise, reduction and row kernels, in the order in which they are tried. team: for threads that
     are all in the function already."""
     lanes = target.vector // 4
-    loops: Form = "plain loops", lambda: print_loops(k, name, team)
+    loops: Form[Printed] = "plain loops", lambda: print_loops(k, name, team)
     if target.vector <= SCALAR:
         return [loops]
     return [("interleaved pairs", lambda: interleave.print_pairs(k, name, lanes, team)),

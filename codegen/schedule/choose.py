@@ -3,17 +3,17 @@
 """
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Callable, Sequence, TypeVar
 
 from hybrid.ir.kernel import Kernel
 
 from hybrid.codegen.lanes import Refused
-from hybrid.codegen.loops import Printed
 
-Form = tuple[str, Callable[[], Printed]]          # its name, and what prints it or raises Refused
+P = TypeVar("P")                                  # a printed kernel of C or of CUDA
+Form = tuple[str, Callable[[], P]]                # its name, and what prints it or raises Refused
 
 
-def first_that_fits(k: Kernel, forms: Sequence[Form]) -> Printed:
+def first_that_fits(k: Kernel, forms: Sequence[Form[P]]) -> P:
     """The kernel in the first form that fits; the last form fits always."""
     reasons: list[tuple[str, str]] = []
     for name, make in forms[:-1]:

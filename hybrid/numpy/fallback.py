@@ -45,7 +45,7 @@ def _argwhere(a: Any) -> np.ndarray:
     """Places of the elements that are not 0, a row each."""
     a = np.asarray(a)
     columns = a.nonzero() if a.ndim else ()
-    rows = columns[0].base if columns else None              # NumPy's nonzero writes rows, and gives their columns
+    rows: Any = columns[0].base if columns else None         # NumPy's nonzero writes rows, and gives their columns
     whole = rows is not None and rows.shape == (len(columns[0]), a.ndim) and rows.base is None
     return rows if whole and rows.flags.c_contiguous else np.argwhere(a)         # type: ignore[no-any-return]
 

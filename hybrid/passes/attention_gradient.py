@@ -107,7 +107,7 @@ def _region(found: Attention, users: dict[Node, list[Node]]) -> Region:
             continue
         for i, a in enumerate(n.args):
             if a in where:
-                at = [axis_in(n, i, axis) for axis in where[a]]
+                at = [None if axis is None else axis_in(n, i, axis) for axis in where[a]]
                 if None in at and n.attrs.get("op") != "sum" or where.get(n, at) != at:
                     raise _No
                 if None not in at:                           # else a sum over blocks, which leaves the region

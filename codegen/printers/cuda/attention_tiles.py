@@ -14,7 +14,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import SCRATCH, Launch, PrintedCuda, decode, emitter, function, index_type, names_of
+from .pieces import SCRATCH, At, Launch, PrintedCuda, Scratch, decode, emitter, function, index_type, names_of
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
@@ -250,7 +250,8 @@ class Tiled:
                 "  const int stage = (turn - 1) % 2;", *("  " + s for s in turn), "  __syncthreads();", "}",
                 "hy_wait<0>();", *after]
         count, threads = math.prod(v.extent for v in batch) * self.tiles * self.parts, 32 * self.warps
-        name, args = (f"{self.name}_parts", [*self.args, SCRATCH]) if split else (self.name, self.args)
+        name = f"{self.name}_parts" if split else self.name
+        args: list[Node | Scratch | At] = [*self.args, *([SCRATCH] if split else [])]
         text_of = function(name, self.args, 0 if split else len(self.k.stores), body, threads,
                            "float" if split else "", alone=True)
         return PrintedCuda(text_of, [Launch(name, count, threads, args, self.shared)])
