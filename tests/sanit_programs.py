@@ -49,6 +49,7 @@ def flat(n: int) -> Case:
                 ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
                 ir.cast(ir.reduce("max", ir.window(h, (0, 1), (2, 1), (1, 1), (1, 1)), (2, 3)), "float32"),
                 ir.cast(h, "float32") * x + 1, ir.map("relu", h) * h,
+                ir.map("tanh", ir.map("maximum", ir.map("relu", x) * 2, 0.0)) + v,
                 ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y),
                 ir.map("log1p", ir.map("abs", x)),
                 ir.map("arctan2", x, y), y * (ir.map("tanh", (x + x * x * x * 0.044) * 0.8) + 1.0),

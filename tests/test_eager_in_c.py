@@ -76,7 +76,8 @@ def test_it_takes_few_calls_of_python(known_call: Any) -> None:
     for run, most in ((lambda: x + x, 2), (lambda: x * 2, 3), (lambda: nd.exp(x), 2), (lambda: u + u, 2)):
         for _ in range(3):
             run()
-        assert frames(lambda: run()) <= most + 2         # the lambdas
+        # the collector may call functions, too; + 2: the lambdas
+        assert min(frames(lambda: run()) for _ in range(5)) <= most + 2
 
 
 def test_numbers_that_are_equal_are_told_apart(known_call: Any) -> None:

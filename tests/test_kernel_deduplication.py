@@ -51,7 +51,8 @@ def unrolled(x: Node, w: Node) -> list[Node]:
 
 def test_offsets_become_arguments() -> None:
     x, w = ir.input(0, (5, 40, 7), "float32"), ir.input(1, (7, 7), "float32")
-    exe = checked(Program((x, w), tuple(unrolled(x, w))), [normal(5, 40, 7), normal(7, 7)])
+    # weights this small keep roundings from growing over the 40 steps
+    exe = checked(Program((x, w), tuple(unrolled(x, w))), [normal(5, 40, 7), normal(7, 7) * np.float32(0.3)])
     assert len(functions(exe.report.source)) < 5 and len(exe.report.kernels) == 40
 
 
