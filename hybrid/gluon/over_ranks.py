@@ -118,7 +118,7 @@ class OverRanks:
             if numbers[-1] < every[-1]:
                 return [xp.zeros((1,), np.int64)]
             buckets.finish()
-            return [buckets.views[i] for i in range(len(infos))]
+            return [xp.asarray(buckets.views[i]) for i in range(len(infos))]      # to a GPU, where sums are on the host
         found: list[Node] = []                              # the sums; before, what orders the calls
         for numbers in cuts:
             outputs = infos if numbers is cuts[-1] else (((1,), np.dtype(np.int64)),)
