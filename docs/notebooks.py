@@ -1,5 +1,5 @@
-"""Writes the tutorials as Jupyter notebooks into `examples/notebooks`: `make notebooks`. Links to other pages become links
-into `docs`, and no results are stored: the site shows them, and running a notebook makes them.
+"""Writes the tutorials as Jupyter notebooks into `examples/notebooks`: `make notebooks`. Links to other pages become
+links into `docs`, and no results are stored: the site shows them, and running a notebook makes them.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def linked(text: str, page: Path) -> str:
 
 
 def notebook(page: Path) -> nbformat.NotebookNode:
-    """The notebook of a tutorial; each cell has its number as its identifier, so that the same page gives the same file."""
+    """The notebook of a tutorial. Cells are identified by their numbers: the same page gives the same file."""
     book = read_myst_markdown_notebook(page.read_text(encoding="utf-8"), MdParserConfig(), path=page)
     for number, cell in enumerate(book.cells):
         cell["id"] = f"cell-{number}"

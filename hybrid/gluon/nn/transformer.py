@@ -352,8 +352,8 @@ class _Stack(HybridBlock):
 
 class TransformerEncoder(_Stack):
     """``num_layers`` of TransformerEncoderLayer, with pre_norm one more normalisation at the end; its parameters are
-    for each of them. Call: encoder(x, mask=None, cache=None), x and the result (batch, length, units), cache a list with
-    one for each layer, of ``empty_cache``; then the result is (x, caches)."""
+    for each of them. Call: encoder(x, mask=None, cache=None), x and the result (batch, length, units), cache a list
+    with one for each layer, of ``empty_cache``; then the result is (x, caches)."""
     layer = TransformerEncoderLayer
 
     def hybrid_forward(self, F: Any, x: Any, mask: Any = None, cache: Any = None) -> Any:     # type: ignore[override]
