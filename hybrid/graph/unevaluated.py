@@ -54,7 +54,7 @@ class Unevaluated(SymbolMethods):
                        f"Use {space}.where(condition, a, b), which takes elements of a or of b, or "
                        f"{loops}.cond(condition, f, g), which calls f or g")
         return self._refuse(f"this `{kind}`" if kind else "if, while, and, or, not",
-                            f"{way}; sizes (x.shape) can be tested; or run this code without hybridize.")
+                            f"{way}; or run this code without hybridize. A test of sizes (x.shape) needs none of this.")
 
     def __float__(self) -> float:
         return self._refuse("float()", "Keep it as an array, or compute it outside the hybridized code.")
