@@ -121,6 +121,16 @@ class HostView:
         return 1, 0
 
 
+class Place(SimpleNamespace):
+    """A pointer to device memory."""
+
+    def __add__(self, offset: int) -> Place:
+        return Place(**{**vars(self), "ptr": self.ptr + offset})
+
+    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+        ctypes.memset(self.ptr, value, size)
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
 
@@ -130,7 +140,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             root = root.base
         object.__setattr__(self, "_a", a)
         # the memory that views share, as CuPy's pointers share a block of the pool
-        object.__setattr__(self, "_place", SimpleNamespace(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
+        object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
 
     def __getattr__(self, name: str) -> Any:
@@ -280,6 +290,7 @@ STATE = State()
 
 class Device:
     compute_capability = "90"
+    attributes = {"MultiProcessorCount": 132}
 
     def __init__(self, number: int | None = None):
         self.id = STATE.device if number is None else number
@@ -350,6 +361,14 @@ class Module:
         return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
 
 
+def _launch_cooperative(*sizes: int) -> None:
+    *first, stream, params = sizes
+    code = library().cuLaunchCooperativeKernel(_pointer(first[0]), *first[1:], _pointer(stream),
+                                               ffi.cast("void **", params))
+    if code:
+        raise CUDADriverError(f"error {code}")
+
+
 def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int,
             extra: int = 0) -> None:
     code = library().cuLaunchKernel(_pointer(function), gx, gy, gz, bx, by, bz, shared, _pointer(stream),
@@ -391,7 +410,7 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
-    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch_cooperative, funcSetAttribute=lambda *a: None,
                            CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),

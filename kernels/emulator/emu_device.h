@@ -7,6 +7,7 @@ static inline int __syncthreads_count(int p) { return emu::block_barrier(p != 0)
 static inline int __syncthreads_or(int p) { return emu::block_barrier(p != 0) != 0; }
 static inline int __syncthreads_and(int p) { return emu::block_barrier(p == 0) == 0; }
 static inline void emu_grid_sync() { emu::grid_barrier(); }
+static inline void emu_sync_first(unsigned threads) { emu::first_barrier(threads); }
 static inline void __threadfence() { emu::emu_watch_sync(emu::FENCE, nullptr); }
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() { __threadfence(); }

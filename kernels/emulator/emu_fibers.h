@@ -9,7 +9,7 @@ extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[]
 
 namespace emu {
 
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, AT_FIRST_BARRIER, DONE };
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED, BAD_MBARRIER };
 
 const int MAX_ASYNC = 256;                      // copies of a thread under way
@@ -17,7 +17,7 @@ const int MAX_MASKS = 32;                       // each other lane waits in one 
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 // ---- what emu_watch.cpp is told, where it is there
-enum Sync { BLOCK_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END };
+enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END };
 #ifdef EMU_WATCH
 #define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))     // the emulator's own work
 extern "C" void emu_watch_sync(int what, const void *at);
@@ -92,6 +92,7 @@ struct Block {
     Fiber *fibers;
     Warp *warps;
     unsigned threads, live, arrived, generation;
+    unsigned first_arrived, first_generation;   // the barrier of a block's first threads
     int votes, result[2];                       // __syncthreads_count and its kin
     char *dynamic_shared, *static_shared;
     uint3 index;
@@ -200,6 +201,7 @@ static inline bool runnable(const Fiber *f) {
     case AT_BLOCK_BARRIER: return M.current_block->generation != f->generation;
     case AT_WARP: return f->meeting->generation != f->generation;
     case AT_GRID_BARRIER: return M.grid_generation != f->generation;
+    case AT_FIRST_BARRIER: return M.current_block->first_generation != f->generation;
     default: return false;
     }
 }
@@ -321,6 +323,18 @@ static int block_barrier(int vote) {
     if (++b->arrived == b->live) release_block(b);
     else wait_at(AT_BLOCK_BARRIER, generation);
     return b->result[generation & 1];
+}
+
+// A barrier of the block's first threads alone, which others and __syncthreads() do not meet.
+static void first_barrier(unsigned threads) {
+    Block *b = M.current_block;
+    if (M.current->tid >= threads) return fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
+    unsigned generation = b->first_generation;
+    if (++b->first_arrived < threads) return wait_at(AT_FIRST_BARRIER, generation);
+    emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
+    b->first_arrived = 0;
+    b->first_generation++;
+    b->paused = M.interleaved;
 }
 
 static void grid_barrier() {

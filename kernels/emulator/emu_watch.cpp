@@ -59,7 +59,8 @@ uintptr_t last_page = ~(uintptr_t)0;
 Word *last_words;
 std::unordered_map<unsigned, Clock> clocks;     // by block
 std::unordered_map<const void *, std::pair<unsigned, std::vector<unsigned>>> barriers;       // mbarriers: block, clock
-std::unordered_map<unsigned, unsigned> fenced, acquired;             // by block
+std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block: all times
+std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
 unsigned all_ordered;                           // the last barrier of the grid
 std::map<std::string, unsigned long> found;
 std::map<Turn, Request> requests;
@@ -85,9 +86,11 @@ Clock &clock_of(unsigned block) {
 bool ordered(const Access &old, unsigned block, unsigned thread, const Clock &c) {
     if (old.thread == NOBODY || old.time <= all_ordered || (old.block == block && old.thread == thread)) return true;
     if (old.block != block) {
-        auto fence = fenced.find(old.block), seen = acquired.find(block);
-        return fence != fenced.end() && seen != acquired.end() && old.time <= fence->second &&
-               seen->second >= fence->second;
+        auto fence = fenced.find(old.block);
+        auto seen = acquired.find(block);
+        if (fence == fenced.end() || seen == acquired.end()) return false;
+        auto first = std::lower_bound(fence->second.begin(), fence->second.end(), old.time);
+        return first != fence->second.end() && *first <= seen->second;
     }
     unsigned warp = thread / 32, other = old.thread / 32;
     return warp == other ? old.time < c.collective[warp] : old.time <= c.known[warp][other];
@@ -217,9 +220,15 @@ API void emu_watch_sync(int what, const void *at) {
         for (auto &row : c.known) std::fill(row, row + 32, now);
         std::fill(c.collective, c.collective + 32, now + 1);
         break;
+    case emu::FIRST_SYNC:
+        for (unsigned w = 0; w < (uintptr_t)at / 32; w++) {
+            std::fill(c.known[w], c.known[w] + (uintptr_t)at / 32, now);
+            c.collective[w] = now + 1;
+        }
+        break;
     case emu::WARP_SYNC: c.collective[warp] = now + 1; break;
     case emu::GRID_SYNC: all_ordered = now; break;
-    case emu::FENCE: fenced[block] = now; break;
+    case emu::FENCE: fenced[block].push_back(now); break;
     case emu::ATOMIC: acquired[block] = now; atomics++; return;
     case emu::ATOMIC_END: atomics--; return;
     case emu::ARRIVAL: {

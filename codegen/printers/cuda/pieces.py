@@ -55,12 +55,17 @@ class At:
 
 @dataclass
 class Launch:
-    """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory."""
+    """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory. alone: it cannot
+    be a stage of a launch of several (its barriers are not ``__syncthreads`` alone). cooperative: all of its blocks run
+    at once. waves: the launches that it stands for, in groups that run one after the other."""
     name: str
     blocks: int
     threads: int
     args: Sequence[Node | Scratch | At]
     shared: int = 0
+    alone: bool = False
+    cooperative: bool = False
+    waves: Sequence[Sequence["Launch"]] = ()
 
 
 @dataclass
@@ -69,6 +74,11 @@ class PrintedCuda:
     source: str
     launches: list[Launch]
     scratch: int = 0
+
+
+def alone(p: PrintedCuda) -> PrintedCuda:
+    """Kernels each of whose launches stays one."""
+    return replace(p, launches=[replace(launch, alone=True) for launch in p.launches])
 
 
 def names_of(k: Kernel) -> tuple[list[Node], dict[Node, str]]:

@@ -130,7 +130,7 @@ class Bound:
         if found is not None:
             return found
         with self.program.enough_memory():
-            array = self.program.driver.alloc(max(1, self._arena_bytes))
+            array = self.program.working_memory(max(1, self._arena_bytes))
         made = self.program.driver.pointer(array), array
         if self._arena_bytes <= KEPT and stream != native.PER_THREAD:
             while len(self._arenas) >= STREAMS:
