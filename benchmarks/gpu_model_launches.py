@@ -1,7 +1,7 @@
 """The model of gpu_model.py for launches of several kernels, stage after stage.
 
-Stages that run side by side take as long as the longest of them, where the GPU has a multiprocessor for each block; a
-stage is taken as long as its kernel in a launch of its own. Where each figure comes from:
+A block takes as long as all stages that it is in, one after the other, and those that run side by side as long as the
+block that takes longest; a stage takes as long as its kernel in a launch of its own. Where each figure comes from:
 - A barrier of the grid is four round trips to the L2 (the stores before it, the atomic sum, one and a half reads of the
   word on average until it has changed, half of one for the fence behind it) and two barriers of the block. A round trip
   takes 263 clocks (W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via
@@ -10,7 +10,6 @@ stage is taken as long as its kernel in a launch of its own. Where each figure c
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +31,6 @@ def launched(launch: Any, us: Callable[[Any], float], gpu: Gpu) -> float:
         return us(launch)
     total = barrier(gpu, launch.cooperative) * (len(launch.waves) - 1)
     for wave in launch.waves:
-        times = [us(stage) for stage in wave]
-        rounds = math.ceil(sum(stage.blocks for stage in wave) / gpu.sms)
-        total += min(sum(times), rounds * max(times))
+        blocks = [us(stage) for stage in wave for _ in range(stage.blocks)]
+        total += max(sum(blocks[first::launch.blocks]) for first in range(launch.blocks))
     return total

@@ -34,7 +34,8 @@ __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "c
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
-    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh", "hybrid_stages.cuh"))
+    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh",
+    "hybrid_stages.cuh"))
 
 
 @dataclass

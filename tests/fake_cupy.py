@@ -410,8 +410,8 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
-    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch_cooperative, funcSetAttribute=lambda *a: None,
-                           CUDADriverError=CUDADriverError),
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch_cooperative,
+                           funcSetAttribute=lambda *a: None, CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),
                             memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))

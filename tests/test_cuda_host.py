@@ -20,7 +20,7 @@ from hybrid.ir.stmt import text_of
 from hybrid.runtime.cuda import bound, cupy_driver, driver_api, emulator, native, texts
 
 from . import fake_cupy
-from .fake_cupy import STATE
+from .fake_cupy import STATE, Device
 from .test_cuda_cupy import stand_in  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.skipif(launcher.load() is None, reason="no headers of Python")
@@ -49,7 +49,9 @@ class Mlp:
 
 @pytest.fixture(scope="module")
 def mlp(stand_in: Any) -> Iterator[Mlp]:  # noqa: F811
-    yield Mlp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Device.attributes, "MultiProcessorCount", 0)              # launches stay as many
+        yield Mlp()
 
 
 def launched_by(run: Any, monkeypatch: pytest.MonkeyPatch) -> bool:

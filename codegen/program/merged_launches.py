@@ -156,7 +156,9 @@ def _waves(stages: Sequence[_Stage]) -> list[list[_Stage]]:
     level: list[int] = []
     for i, s in enumerate(stages):
         level.append(1 + max((level[j] for j in range(i) if s.waits_for(stages[j])), default=-1))
-    return [[s for s, at in zip(stages, level) if at == n] for n in range(max(level) + 1)]
+    # those of most blocks first: the last ones wait where there are more blocks than multiprocessors
+    return [sorted((s for s, at in zip(stages, level) if at == n), key=lambda s: -s.launch.blocks)
+            for n in range(max(level) + 1)]
 
 
 def _as_stage(kernel: Function, name: str, threads: int) -> Function:

@@ -131,6 +131,16 @@ class Product:
                             *last.launches],
                            parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
+    def arrays(self, **shapes: tuple[int, ...]) -> tuple[list[str], int]:
+        """Declarations of arrays of sums in dynamic shared memory, which other stages of a launch use too, and their
+        bytes."""
+        out, at = ["extern __shared__ __align__(1024) unsigned char tile_memory[];"], 0
+        for name, (count, *rest) in shapes.items():
+            row = "".join(f"[{n}]" for n in rest)
+            out.append(f"{self.T} (*{name}){row} = ({self.T} (*){row})(tile_memory + {at});")
+            at += -(-count * math.prod(rest) * max(4, self.sum_dtype.itemsize) // 16) * 16
+        return out, at
+
     def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]
         def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
             if n is not self.dot:
