@@ -339,7 +339,8 @@ def main() -> None:
     given = parser.parse_args()
     if not given.json:
         print("By a model, not measured.\n\n| program | GPU | launches | barriers | registers | spills | warps | "
-              "instructions for a product | loads | bank factor | us | with launches, us | roofline, us |\n|" + "---|" * 13)
+              "instructions for a product | loads | bank factor | us | with launches, us | roofline, us |\n|"
+              + "---|" * 13)
     table: dict[str, dict[str, dict[str, float]]] = {}
     for name, make in programs().items():
         for gpu in GPUS if given.only in name else ():

@@ -79,6 +79,21 @@ def address(y: Any) -> int:
     return int(y._data.data.ptr)
 
 
+def test_a_graph_takes_cooperative_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small stages behind a large kernel, in one graph."""
+    monkeypatch.setitem(Device.attributes, "MultiProcessorCount", 2)
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(600, activation="relu"), gluon.nn.Dense(8, activation="relu"), gluon.nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    x = nd.random.uniform(shape=(16, 64))
+    want = net(x).asnumpy()
+    net.hybridize()
+    before = STATE.graphs
+    for _ in range(6):
+        assert np.allclose(net(x).asnumpy(), want, atol=1e-5)
+    assert STATE.graphs == before + 1
+
+
 def test_results_take_memory_that_nobody_holds(mlp: Mlp) -> None:
     """An array, a view of it or a DLPack capsule that is held keeps its numbers; what was let go is used again."""
     first = address(mlp.net(mlp.x))

@@ -13,12 +13,9 @@ from hybrid.codegen.printers.cuda.pieces import Launch
 from hybrid.codegen.program import merged_launches
 from hybrid.codegen.program.merged_launches import Span, merge_launches
 from hybrid.ir.parse import parse
-from hybrid.runtime import launcher
 from hybrid.runtime.cuda import EmulatorError, program
 
-from . import fake_cupy
 from .cuda_tools import orders, run_cuda
-from .test_cuda_cupy import stand_in  # noqa: F401  a fixture
 
 HEAD = 'extern "C" __global__ void __launch_bounds__(256) %s(float *p0, const float *p1) {\n'
 KERNEL = HEAD + "  p0[blockIdx.x] = p1[0];\n}"
@@ -155,19 +152,6 @@ def test_more_blocks_side_by_side_than_processors(cuda_device: Any) -> None:
     out = run_cuda("\n".join(map(str, code)), [run], arrays)
     assert launch.blocks == 3 and not launch.cooperative
     assert out[1].tolist() == np.repeat(x + 1, 2).tolist() and out[3].tolist() == np.repeat(x + 2, 2).tolist()
-
-
-@pytest.mark.skipif(launcher.load() is None, reason="no headers of Python")
-def test_a_graph_takes_cooperative_launches(stand_in: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """Small stages behind a large kernel, in one graph."""
-    monkeypatch.setitem(fake_cupy.Device.attributes, "MultiProcessorCount", 2)
-    net, x = filled(lambda: small(64, 600, 8, 2), (16, 64), mx.cpu())
-    want = net(x).asnumpy()
-    net, x = filled(lambda: small(64, 600, 8, 2), (16, 64), mx.gpu(0))
-    before = fake_cupy.STATE.graphs
-    for _ in range(6):
-        np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
-    assert fake_cupy.STATE.graphs == before + 1
 
 
 def test_a_barrier_of_some_threads(cuda_device: Any) -> None:
