@@ -328,9 +328,8 @@ static int block_barrier(int vote) {
 // A barrier of the block's first threads alone, which others and __syncthreads() do not meet.
 static void first_barrier(unsigned threads) {
     Block *b = M.current_block;
-    if (M.current->tid >= threads) return fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
-    unsigned generation = b->first_generation;
-    if (++b->first_arrived < threads) return wait_at(AT_FIRST_BARRIER, generation);
+    if (M.current->tid >= threads) fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
+    if (++b->first_arrived < threads || M.error) return wait_at(AT_FIRST_BARRIER, b->first_generation);
     emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
     b->first_arrived = 0;
     b->first_generation++;
