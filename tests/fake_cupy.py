@@ -25,6 +25,8 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
+from .fake_cupy_launches import CUDADriverError, Place, launch
+
 NAMES = json.loads((Path(__file__).parent / "data" / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
@@ -119,16 +121,6 @@ class HostView:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
-
-
-class Place(SimpleNamespace):
-    """A pointer to device memory."""
-
-    def __add__(self, offset: int) -> Place:
-        return Place(**{**vars(self), "ptr": self.ptr + offset})
-
-    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
-        ctypes.memset(self.ptr, value, size)
 
 
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -346,10 +338,6 @@ class Stream:
         return Graph(_handle(lambda out: library().cudaStreamEndCapture(_pointer(self.ptr), out)))
 
 
-class CUDADriverError(RuntimeError):
-    """As CuPy's."""
-
-
 class Module:
     """A loaded image: a library of the emulator."""
 
@@ -361,20 +349,8 @@ class Module:
         return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
 
 
-def _launch_cooperative(*sizes: int) -> None:
-    *first, stream, params = sizes
-    code = library().cuLaunchCooperativeKernel(_pointer(first[0]), *first[1:], _pointer(stream),
-                                               ffi.cast("void **", params))
-    if code:
-        raise CUDADriverError(f"error {code}")
-
-
-def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int,
-            extra: int = 0) -> None:
-    code = library().cuLaunchKernel(_pointer(function), gx, gy, gz, bx, by, bz, shared, _pointer(stream),
-                                    ffi.cast("void **", params), ffi.NULL)
-    if code:
-        raise CUDADriverError(f"error {code}")
+def _launch(*sizes: int) -> None:
+    launch(library(), ffi, *sizes)
 
 
 def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
@@ -410,8 +386,8 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
-    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch_cooperative,
-                           funcSetAttribute=lambda *a: None, CUDADriverError=CUDADriverError),
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
+                           CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),
                             memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))

@@ -7,7 +7,7 @@ blocks as the GPU has multiprocessors, so all of them are resident, as a barrier
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple, Sequence, Union
 
 from hybrid.ir import Node
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
@@ -16,7 +16,7 @@ from hybrid.ir.stmt import Function, Stmt
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, choose
 from hybrid.codegen.printers.cuda.pieces import THREADS, At, Launch, Scratch
 
-Argument = Node | Scratch | At
+Argument = Union[Node, Scratch, At]
 COUNTER = 64                    # bytes of working memory that count blocks at barriers: zeros before the first launch
 
 

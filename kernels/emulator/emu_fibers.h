@@ -325,17 +325,6 @@ static int block_barrier(int vote) {
     return b->result[generation & 1];
 }
 
-// A barrier of the block's first threads alone, which others and __syncthreads() do not meet.
-static void first_barrier(unsigned threads) {
-    Block *b = M.current_block;
-    if (M.current->tid >= threads) fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
-    if (++b->first_arrived < threads || M.error) return wait_at(AT_FIRST_BARRIER, b->first_generation);
-    emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
-    b->first_arrived = 0;
-    b->first_generation++;
-    b->paused = M.interleaved;
-}
-
 static void grid_barrier() {
     if (!M.cooperative) {
         fail(NOT_COOPERATIVE, "grid sync in a kernel that was not launched cooperatively");
