@@ -20,11 +20,13 @@ from hybrid.ir.stmt import Expr, Op, Stmt
 from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
 from hybrid.codegen.emit import Block, Emitter, Key, Reducer
+from hybrid.codegen.loops import pointer_names
 
 THREADS = 256                   # of a block, where nothing else is said
 PROCESSORS = 132                # multiprocessors that a launch should keep busy (an H100 or H200; an A100 has 108)
 VECTOR_FROM = 1 << 18           # elements from which threads take several each; below, more threads hide more latency
 WIDE = 2**31 - 2**20            # elements from which 32-bit indices (and a last step beyond) are not enough
+names_of = pointer_names        # arguments of a kernel and their names are those of C
 
 
 class Raw(Dialect):
@@ -69,12 +71,6 @@ class PrintedCuda:
     source: str
     launches: list[Launch]
     scratch: int = 0
-
-
-def names_of(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
-    """Arguments of a kernel and their C names: stores first, then reads."""
-    args = list(dict.fromkeys([*k.stores, *k.reads]))
-    return args, {n: f"p{i}" for i, n in enumerate(args)}
 
 
 def index_type(k: Kernel) -> str:

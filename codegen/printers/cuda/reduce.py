@@ -12,8 +12,8 @@ from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
 from .pieces import PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, names_of
-from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows, reduced_index
-from hybrid.codegen.reductions import rounded
+from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows
+from hybrid.codegen.reductions import reduced_index, rounded
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, identity, serial_reduce
 

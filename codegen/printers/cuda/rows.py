@@ -25,7 +25,7 @@ from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, deco
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
-from hybrid.codegen.reductions import rounded
+from hybrid.codegen.reductions import reduced_index, rounded
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 24
@@ -123,12 +123,6 @@ def operation(op: str, d: np.dtype) -> str:
     kind, of = CUDA.compute(d), np.dtype(np.float32) if is_half(d) else d
     step = Emitter(CUDA, {}).spell(SCALARS[row.fn], of, (Name("a"), Name("b")))
     return f"[]({kind} a, {kind} b) {{ return ({kind}){step}; }}"
-
-
-def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix]) -> Index:
-    """Index into the argument of a reduction."""
-    fresh, free = dict(zip(axes, inner)), iter(idx)
-    return tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
 
 
 def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: Block, team: Team, acc: str,

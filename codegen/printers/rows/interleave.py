@@ -22,6 +22,7 @@ from hybrid.codegen.block import Block, level, within_levels
 from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
 from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.reductions import written_out
 from hybrid.codegen.vector import VectorEmitter
 
 # what joins two vectors
@@ -55,16 +56,13 @@ class PairEmitter(VectorEmitter):
 
     def _written_out(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         """A reduction of a few elements, each read where its pair is."""
-        x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
-        sizes = [x.shape[a] for a in axes]
-        if math.prod(sizes) > TAPS or not math.prod(sizes):
+        x, count = n.args[0], math.prod(n.args[0].shape[a] for a in n.attrs["axes"])
+        if count > TAPS or not count:
             raise Refused("a long reduction")
         total: Expr = Literal("")
-        for spot in np.ndindex(*sizes):
-            free, fixed = iter(idx), dict(zip(axes, spot))
-            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
-                                                    for a in range(x.ndim)), block, guard))
-            total = self.bind(block, "v", Op(vector_step(op), (total, value))) if total else value
+        for at in written_out(n, idx):
+            value = self.floats(self.value(x, at, block, guard))
+            total = self.bind(block, "v", Op(vector_step(n.attrs["op"]), (total, value))) if total else value
         return str(total)
 
 
