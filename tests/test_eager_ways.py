@@ -7,8 +7,8 @@ from typing import Any, Callable
 import numpy as onp
 import pytest
 
-from hybrid import autograd, hybridize, nd, np
-from hybrid.ir import special
+from hybrid import autograd, hybridize, ir, nd, np
+from hybrid.ir import Program, direct, evaluate, special
 
 RNG = onp.random.RandomState(3)
 F = RNG.randn(6, 5).astype("float32")
@@ -146,3 +146,24 @@ def test_a_number_goes_into_a_copy() -> None:
     onp.testing.assert_array_equal(special.where(onp, c, x, zero), [1, 0, 3])
     onp.testing.assert_array_equal(special.where(onp, c, zero, zero + 0), [0, 0, 0])
     onp.testing.assert_array_equal(x, [1, 2, 3])
+
+
+def test_sums_of_products_store_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BLAS adds products of all elements up, of arrays in any order; what somebody else reads is computed."""
+    x, y = (onp.random.default_rng(0).normal(size=(2, 40, 50)).astype("float32"))
+    asked: list[tuple[int, ...]] = []
+    real = direct.sum_of_products
+    monkeypatch.setattr(evaluate, "sum_of_products", lambda a, b: (asked.append(a.shape), real(a, b))[1])
+    a, b = ir.input(0, (40, 50), onp.float32), ir.input(1, (40, 50), onp.float32)
+    product = a * b
+    total = ir.reduce("sum", product, (0, 1))
+    for outputs, calls in (((total,), 1), ((total, product), 0), ((ir.reduce("sum", product, (0,)),), 0),
+                           ((total, ir.reduce("max", product, (0, 1))), 0), ((ir.reduce("sum", a * a, (0, 1)),), 1)):
+        asked.clear()
+        for given in ([x, y], [x.reshape(50, 40).T, y[::-1]]):
+            program = Program((a, b), outputs)
+            found = evaluate.run(program, given, onp)[0]
+            first = given[0] * given[0 if outputs[0].args[0].args == (a, a) else 1]
+            want = first.sum(axis=0) if outputs[0].ndim else first.sum()
+            onp.testing.assert_allclose(found[0], want, rtol=1e-4, atol=1e-4)
+        assert len(asked) == 2 * calls
