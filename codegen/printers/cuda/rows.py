@@ -20,8 +20,8 @@ from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
-from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
-                          joined, names_of, widths)
+from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, decode, emitter, index_type, joined,
+                     launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
@@ -205,8 +205,7 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
                 if b is not None)
     kind = index_type(k)
     text_ = [*team.head(count, kind), *decode("row", rows, kind), *body]
-    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads, alone=True),
-                       [Launch(name, team.blocks(count), team.threads, args)])
+    return launched(name, args, len(k.stores), text_, team.blocks(count), team.threads, alone=True)
 
 
 def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var], team: Team,
@@ -248,4 +247,4 @@ def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: 
     tail = lines(nested(rest, [*inner.body, store], "", kind))
     body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines,
             *(str(e.store(names[n], n, at, v)) for n, at, v in sides), *tail]
-    return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // THREADS), THREADS, args)])
+    return launched(name, args, len(k.stores), body, -(-count // THREADS))
