@@ -46,8 +46,8 @@ def test_small_images(data: Any, filters: Any, options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_data_of_few_pixels(stride: int) -> None:
-    """The gradient of data whose rows are shorter than the kernel is a product over filters as they lie in memory, which
-    windows add up; that of longer rows is a convolution."""
+    """The gradient of data whose rows are shorter than the kernel is a product over filters as they lie, which windows
+    add up; that of longer rows is a convolution."""
     def forms(size: int) -> list[str]:
         x, w = nd.random.normal(shape=(8, 32, size, size)), nd.random.normal(shape=(24, 32, 3, 3))
         options = {"pad": (1, 1), "stride": (stride, stride)}

@@ -1,6 +1,6 @@
-"""Pooling in C, and the position of the first maximum in each window: windows of an image that is copied, with its
-border, to a thread's stack first. A vector holds neighbouring results of a row; with a step of two, every second element
-of two vectors is taken.
+"""Pooling in C, and the position of the first maximum in each window: windows of an image that is copied, with
+its border, to a thread's stack first. A vector holds neighbouring results of a row; with a step of two, every second
+element of two vectors is taken.
 """
 from __future__ import annotations
 
