@@ -96,8 +96,8 @@ def _first_maximum(win: Node, axes: tuple[int, ...]) -> Node:
 def _first_maximum_grad(g: Node, axes: tuple[int, ...], value: Node, win: Node) -> tuple[Node]:
     head, size = win.shape[:axes[0]], win.shape[axes[0]:]
     keep = head + (1,) * len(axes)
-    first = ir.cast(ir.argreduce("argmax", ir.reshape(win, (*head, math.prod(size))), axes[0]), np.float32)
-    place = ir.reshape(ir.cast(ir.iota(math.prod(size)), np.float32), (1,) * len(head) + size)
+    first = ir.argreduce("argmax", ir.reshape(win, (*head, math.prod(size))), axes[0])
+    place = ir.reshape(ir.iota(math.prod(size)), (1,) * len(head) + size)
     here = ir.map("eq", ir.expand(ir.reshape(first, keep), win.shape), ir.expand(place, win.shape))
     return (ir.map("where", here, ir.expand(ir.reshape(g, keep), win.shape), ir.full(0, win.shape, g.dtype)),)
 

@@ -47,9 +47,11 @@ def taps_apart(n: Node) -> Node | None:
     axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
     y, rank = n.args[0], n.ndim
     size = y.shape[rank:]
+    beside = any(k < s for k, s in zip(size, stride)) or all(k <= s for k, s in zip(size, stride))
     if (y.prim not in ELEMENTWISE or not all(fixed(d) for d in y.shape) or math.prod(size) > TAPS or max(stride) == 1
-            or any(k < s for k, s in zip(size, stride)) or any(d > 1 for d in dilation)):
+            or beside or any(d > 1 for d in dilation)):
         return None
+    y = _positions_in_floats(y)
 
     def convolved(phase: tuple[int, ...]) -> Node:
         out: Node | None = None
@@ -67,15 +69,32 @@ def taps_apart(n: Node) -> Node | None:
     return _interleaved_sum(n, ((phase, convolved(phase)) for phase in np.ndindex(*stride)))
 
 
+def _operands(y: Node) -> list[Node]:
+    """What elementwise functions make a value of."""
+    todo, found = [y], {}
+    while todo:
+        m = todo.pop()
+        if m.prim in ELEMENTWISE:
+            todo += m.args
+        else:
+            found[m] = m
+    return list(found)
+
+
+def _positions_in_floats(y: Node) -> Node:
+    """A function of positions within windows, which vectors of float32 hold, or the same value where it is of other
+    integers."""
+    positions = [beneath(m, ("expand", "reshape")) for m in _operands(y) if m.dtype.kind in "iu"]
+    if not all(p.prim in ("argreduce", "iota") for p in positions):
+        return y
+    return over([y], {p: ir.cast(p, np.float32) for p in positions})[0]
+
+
 def _at_tap(y: Node, rank: int, tap: tuple[int, ...]) -> Node:
     """Elementwise functions of one element of all windows, whose axes come after ``rank`` others."""
     given: dict[Node, Node] = {}
-    todo = [y]
-    while todo:
-        m = todo.pop()
-        if m.shape == y.shape and m.prim in ELEMENTWISE:
-            todo += m.args
-        elif m.shape == y.shape:
+    for m in _operands(y):
+        if m.shape == y.shape:
             one = ir.slice(m, [*[0] * rank, *tap], [*m.shape[:rank], *[1] * len(tap)])
             given[m] = ir.reshape(one, m.shape[:rank])
     return over([y], given)[0]
