@@ -20,6 +20,11 @@ B, C = F > 0, G > 0
 AT = onp.array([[0, 3], [-2, 5]])
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "einsum of integers": (lambda m, x: m.einsum("ij,ij->i", x, x), (I,)),
+    "all products of integers": (lambda m, x: m.einsum("ij,ij->", x, x), (I,)),
+    "outer of integers": (lambda m, x: m.outer(x[0], x[1]), (I,)),
+    "norm of order 1": (lambda m, x: m.linalg.norm(x, 1, axis=1), (F,)),
+    "sign": (lambda m, x: m.sign(x), (F,)),
     "isnan of integers": (lambda m, x: m.isnan(x), (I,)), "isfinite of integers": (lambda m, x: m.isfinite(x), (I,)),
     "isinf of truth values": (lambda m, x: m.isinf(x), (B,)),
     "power of truth values": (lambda m, x, y: m.power(x, y), (B, C)),
