@@ -60,6 +60,14 @@ def test_kernel_sources_are_package_data() -> None:
     assert shipped == sources
 
 
+def test_extras_for_gpus_bring_the_compiler() -> None:
+    """CuPy's wheels bring neither NVRTC nor cuBLAS; their extra ctk does."""
+    extras = config()["options.extras_require"]
+    for n in (12, 13):
+        name, _, version = extras[f"cuda{n}"].partition(">=")
+        assert name == f"cupy-cuda{n}x[ctk]" and int(version) >= 14                 # the first with bfloat16
+
+
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
