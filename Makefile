@@ -63,7 +63,7 @@ bench-gpu: links
 # The two above where there is no GPU: CuPy's own wheel on our stand-in for the driver, in an environment that is made in
 # STAND_IN. Tests are those that need none of CuPy's own kernels, which do not run there; figures are no measurements.
 STAND_IN ?= build/stand-in
-REHEARSED ?= $(addprefix tests/,test_cuda_program.py test_cuda_driver.py test_cuda_devices.py test_hybridize_cuda.py)
+REHEARSED ?= $(wildcard tests/test_cuda_*.py tests/test_hybridize_cuda.py)
 rehearse-gpu: $(VENV)/.dev
 	$(PY) tests/stand_in/cuda/build.py $(STAND_IN)
 	$(MAKE) bench-gpu PYTHON=$(STAND_IN)/python GPU_RUN="-m tests.stand_in.cuda.rehearse" BENCH_ARGS=--quick

@@ -61,7 +61,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...]]] = {
     "no barrier": (r"race in shared memory: write at kernel.cu:13, read at kernel.cu:14",
                    (texts.MISUSE, "race", 256, [np.zeros(256, np.float32)])),
     "no barrier in a pipeline": (
-        r"race in shared memory: read at kernel.cu:22 \(hybrid_async.cuh:\d+\), write at kernel.cu:11",
+        r"race in shared memory: read at kernel.cu:24 \(hybrid_async.cuh:\d+\), write at kernel.cu:11",
         (tensor.PIPELINE.replace("__syncthreads();", ""), "product", 128, ONES, 1, 3 * 4096)),
     "a slot not waited for": (
         r"race in shared memory: read at kernel.cu:\d+, write at kernel.cu:20",
