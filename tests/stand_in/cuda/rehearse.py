@@ -41,7 +41,7 @@ cupy_driver.nvrtc = Compiler                               # type: ignore[attr-d
 ffi = cffi.FFI()
 ffi.cdef("extern long stand_in_left_out;")
 _driver = ffi.dlopen("libcuda.so.1")
-_before: dict[str, int] = {}                               # by file of tests: launches left out when its first one began
+_before: dict[str, int] = {}                               # by file of tests: launches left out before it
 
 
 @pytest.hookimpl(tryfirst=True)
