@@ -329,7 +329,7 @@ def show(c: Counted, each: bool) -> None:
 def main() -> None:
     """Count all, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--only", default="", help="the program of this name, or those whose names hold it")
     parser.add_argument("--kernels", action="store_true", help="each launch")
     parser.add_argument("--json", action="store_true", help="the figures that tests/data/gpu_budgets.json holds")
     given = parser.parse_args()
@@ -337,7 +337,8 @@ def main() -> None:
         print("By a model, not measured.\n\n| program | GPU | launches | registers | spills | warps | instructions for "
               "a product | loads | bank factor | us | roofline, us |\n|---|---|---|---|---|---|---|---|---|---|---|")
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for name, make in programs().items():
+    known = programs()
+    for name, make in ({given.only: known[given.only]} if given.only in known else known).items():
         for gpu in GPUS if given.only in name else ():
             c = count(name, gpu, record(make, gpu))
             table.setdefault(name, {})[gpu.name] = figures(c)
