@@ -10,6 +10,7 @@ import numpy as np
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid import distributed as hvd
+from hybrid.contrib import amp
 from hybrid.collective import CollectiveMismatch, sums
 from hybrid.runtime import staged
 
@@ -63,6 +64,42 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
     if shards:
         assert sorted(sum(held, [])) == [0, 1, 2, 3] and all(held), held
     return values(net)
+
+
+def joined(horovod: bool = False, looks: bool = False, scaled: bool = False,
+           on_store: bool | None = None) -> np.ndarray:
+    """Parameters and gradients after the ordinary loop of a hybridized net, whose rounds are one program with the sums
+    in it. looks: some ranks look at their loss before the step, another one each time, and make it by itself."""
+    net, loss_of, share = network(), gluon.loss.L2Loss(), BATCH // hvd.size()
+    hvd.broadcast_parameters(net.collect_params())
+    net.hybridize()
+    if horovod:
+        trainer = hvd.DistributedTrainer(net.collect_params(), "adam", {"learning_rate": 0.02})
+    else:
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore="dist_sync",
+                                update_on_kvstore=on_store)
+    if scaled:
+        amp.init("float16", target_precision_ops=[])
+        amp.init_trainer(trainer)
+    rows, scales = slice(hvd.rank() * share, (hvd.rank() + 1) * share), []
+    for i, (x, y) in enumerate(list(zip(*data())) * 4):
+        huge = 1e36 if scaled and i % 10 == 7 and hvd.rank() == hvd.size() - 1 else 1
+        with autograd.record():
+            loss = loss_of(net(nd.array(x[rows])), nd.array(y[rows])) * huge
+            if scaled:
+                with amp.scale_loss(loss, trainer) as large:
+                    large.backward()
+        if not scaled:
+            loss.backward()
+        if looks and i % 3 == hvd.rank():
+            loss.asnumpy()
+        trainer.step(share if horovod else BATCH)
+        scales.append(trainer._amp_loss_scaler.loss_scale if scaled else 1)
+    amp.off()
+    assert scales[0] == (4 * scales[-1] if scaled else 1), scales
+    assert net._engine.rounds.joined >= 14, net._engine.rounds
+    grads = [p.grad().asnumpy().ravel() for p in net.collect_params().values()]
+    return np.concatenate([values(net), *(grads if horovod or on_store is False else ())])
 
 
 def alike(x: np.ndarray) -> None:
@@ -306,6 +343,8 @@ def main(what: str, argument: str) -> None:
     else:
         found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
+                 "joined": joined(), "joined horovod": joined(horovod=True), "joined on ranks": joined(on_store=False),
+                 "joined where not looked at": joined(looks=True), "joined scaled": joined(scaled=True),
                  "horovod half": train(horovod=True, compression=hvd.Compression.fp16),
                  **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
                      "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}

@@ -15,7 +15,7 @@ from hybrid.base import pending
 from hybrid.contrib import amp
 from hybrid.gluon import nn
 from hybrid.jit.deferred import entrances
-from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined
+from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined, smooth
 
 
 # ---- what comes between
@@ -247,8 +247,9 @@ def test_a_loss_of_the_library_is_one_event(monkeypatch: Any, loss: Any) -> None
     assert kinds == {"Call", "Loss", "Backward"}
 
 
-def test_a_scaled_loss(monkeypatch: Any) -> None:
-    """A loop that scales its loss is made call by call, and says so; a step whose gradients overflow is left out."""
+@pytest.mark.parametrize("casts", [False, True])
+def test_a_scaled_loss(monkeypatch: Any, casts: bool) -> None:
+    """A round with a scaled loss is one program; a step whose gradients overflow is left out."""
     scales: list[float] = []
 
     def body(loop: Loop, i: int) -> None:
@@ -256,7 +257,8 @@ def test_a_scaled_loss(monkeypatch: Any) -> None:
         if i == 0:
             amp.init("float16")
             amp.init_trainer(loop.trainer)
-            amp.off()                                        # the scale alone: layers compute in float32
+            if not casts:
+                amp.off()                                    # the scale alone: layers compute in float32
         with autograd.record():
             loss = loop.loss(loop.net(x), y) * (1e35 if i in (8, 15) else 1)
             with amp.scale_loss(loss, loop.trainer) as scaled:
@@ -264,6 +266,33 @@ def test_a_scaled_loss(monkeypatch: Any) -> None:
         loop.trainer.step(8)
         loop.seen.append(loss.asnumpy())
         scales.append(loop.trainer._amp_loss_scaler.loss_scale)
-    loop = both(monkeypatch, body)
-    not_joined(loop, "scales its loss")
-    assert scales[7] == 4 * scales[15] and loop.trainer._optimizer.num_update == STEPS - 2
+    try:
+        loop = both(monkeypatch, body, maker=smooth, tolerance=(2e-2, 2e-3) if casts else None)
+    finally:
+        amp.off()
+    assert is_joined(loop, STEPS - 8)                        # in float16 the first steps overflow
+    assert scales[:STEPS] == scales[STEPS:] and scales[7] == 4 * scales[15]
+
+
+def test_a_nan_in_a_scaled_loss_is_an_error_of_the_step() -> None:
+    loop = Loop(maker=smooth)
+    amp.init("float16")
+    amp.init_trainer(loop.trainer)
+    loop.trainer._amp_loss_scaler._set(256.0)
+    try:
+        for i in range(14):
+            x, y = BATCHES[i % 5]
+            if i == 13:
+                x, before = x * np.nan, loop.state()
+            with autograd.record():
+                with amp.scale_loss(loop.loss(loop.net(x), y), loop.trainer) as scaled:
+                    scaled.backward()
+            if i < 13:
+                loop.trainer.step(8)
+        assert loop.root.joined >= 5 and pending.PUT_OFF[0] == 1
+        with pytest.raises(amp.NaNLossError, match="the loss is NaN"):
+            loop.trainer.step(8)
+    finally:
+        amp.off()
+    assert all(np.array_equal(a, b) for a, b in zip(loop.state(), before))
+    assert loop.trainer._amp_loss_scaler.loss_scale == 256
