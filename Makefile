@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | docs | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -67,6 +67,10 @@ docs: $(VENV)/.docs
 	HYBRID_NOTEBOOKS=$(NOTEBOOKS) $(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
 	@echo "the site is in build/site: open build/site/index.html"
 
+# The tutorials as Jupyter notebooks, into examples/notebooks.
+notebooks: $(VENV)/.docs
+	$(PY) docs/notebooks.py
+
 # What takes too long for every change: the tutorials run, programs compiled by the compiler that pip brings, thorough
 # tests. It ends with a list of what ran and of what was skipped, also in build/check-all/summary.txt.
 check-all: $(VENV)/.dev
@@ -97,4 +101,4 @@ wheel: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*
 
-.PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel
+.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel

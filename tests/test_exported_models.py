@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import gluon, nd
+from hybrid import autograd, gluon, hybridize, nd
+from hybrid.gluon import nn
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location("exported_models", HERE / "oracle" / "exported_models.py")
@@ -107,3 +108,26 @@ def test_mxnet_loads_what_is_exported_here(tmp_path: Path) -> None:
     lines = run.stdout.splitlines()
     assert ([line for line in lines if not line.startswith("same")] == []
             and len(lines) == len(cases.CASES)), run.stderr[-2000:]
+
+
+@pytest.mark.parametrize("mode", ["now", "background"])
+def test_a_call_inside_a_compiled_step_tells_an_export_the_inputs(mode: str, tmp_path: Path,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_COMPILE", mode)
+    net = nn.Dense(2)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+
+    @hybridize
+    def step(x: nd.NDArray) -> nd.NDArray:
+        with autograd.record():
+            loss = net(x).sum()
+        loss.backward()
+        trainer.step(1)
+        return loss
+
+    x = nd.ones((4, 3))
+    step(x)
+    files = net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(files[0], ["data"], files[1])
+    np.testing.assert_array_equal(again(x).asnumpy(), net(x).asnumpy())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from hybrid import autograd, hybridize, nd
+from hybrid import autograd, hybridize, nd, np
 from hybrid.base.errors import DTypeError, TraceError
 
 
@@ -138,3 +138,11 @@ def test_modes_of_pytorch_that_code_reads() -> None:
     with torch.no_grad():
         assert f(nd.ones((1,))).asscalar() == 3
     assert f(nd.ones((1,))).asscalar() == 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes written in Python offer no buffer before Python 3.12")
+def test_memoryviews_share_memory() -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    memory = memoryview(x)                                           # type: ignore[arg-type]
+    memory[0, 1] = 9
+    assert memory.shape == (2, 2) and x.tolist() == [[1, 9], [3, 4]]

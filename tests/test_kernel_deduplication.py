@@ -71,9 +71,9 @@ def printed(name: str, body: str, before: str = "", kind: str = "elementwise") -
 
 
 @pytest.mark.parametrize("line", ("  float a[{}];",
-                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;",
-                                  "  p0[q / {}] = 1;", "  p0[q % {}] = 1;"),
-                         ids=("array", "pragma", "static", "index", "quotient", "remainder"))
+                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;",
+                                  "  acc[{}] = p0[7];", "  p0[q / {}] = 1;", "  p0[q % {}] = 1;"),
+                         ids=("array", "pragma", "static", "register", "quotient", "remainder"))
 def test_numbers_that_must_be_constants_stay(line: str) -> None:
     kernels = [printed(f"k{i}", line.format(i + 3)) for i in range(8)]
     assert [p.name for p in kernel_deduplication.share(kernels)] == [p.name for p in kernels]
@@ -96,6 +96,18 @@ def test_updates_of_many_sizes_are_one_function() -> None:
     leaves = [ir.input(i, s, "float32") for i, s in enumerate(sizes)]
     exe = checked(Program(tuple(leaves), tuple(v * 0.5 for v in leaves)), [normal(*s) for s in sizes])
     assert len(functions(exe.report.source)) == 1 and len(exe.report.kernels) == len(sizes)
+
+
+def test_updates_read_their_rates_by_one_function() -> None:
+    """Every parameter has a rate and a decay of its own in one array, as a trainer hands them over."""
+    count = 3 * kernel_deduplication.MANY
+    rates, leaves = ir.input(0, (2 * count,), "float64"), [ir.input(i + 1, (7, 13), "float32") for i in range(count)]
+
+    def scalar(i: int) -> Node:
+        return ir.cast(ir.reshape(ir.slice(rates, (i,), (1,)), ()), "float32")
+    p = Program((rates, *leaves), tuple(v - scalar(2 * i) * (v + scalar(2 * i + 1)) for i, v in enumerate(leaves)))
+    exe = checked(p, [normal(2 * count, dtype="float64"), *(normal(7, 13) for _ in leaves)])
+    assert len(functions(exe.report.source)) == 1 and len(exe.report.kernels) == count
 
 
 def transform(i: int, size: int, more: str = "") -> Printed:

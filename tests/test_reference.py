@@ -3,6 +3,7 @@ the tutorials are notebooks whose cells parse. ``make docs`` builds the site, ``
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from pathlib import Path
@@ -68,4 +69,7 @@ def test_tutorials_are_notebooks_whose_cells_parse(page: Path) -> None:
     assert text.startswith("---\nfile_format: mystnb\n") and len(cells) >= 4
     for cell in cells:
         ast.parse(cell)
+    book = json.loads((DOCS.parent / "examples" / "notebooks" / f"{page.stem}.ipynb").read_text(encoding="utf-8"))
+    of_book = ["".join(c["source"]) for c in book["cells"] if c["cell_type"] == "code"]
+    assert of_book == [cell.rstrip("\n") for cell in cells], "make notebooks"
     assert page.stem in (DOCS / "tutorials" / "index.md").read_text(encoding="utf-8").split("```{toctree}")[1]

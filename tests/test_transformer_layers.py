@@ -98,6 +98,23 @@ def test_a_cache_gives_what_the_whole_sequence_does(steps: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("pre_norm", [False, True])
+def test_a_decoder_is_its_layers(pre_norm: bool, hybridized: bool) -> None:
+    decoder = made(nn.TransformerDecoder(2, UNITS, 12, HEADS, pre_norm=pre_norm), hybridized)
+    x, memory = inputs(), inputs(BATCH, 4, UNITS, seed=1)
+    got, want = decoder(x, memory).asnumpy(), x
+    for layer in decoder.layers:
+        want = layer(want, memory)
+    want = decoder.last_norm(want) if pre_norm else want
+    np.testing.assert_allclose(got, want.asnumpy(), rtol=1e-4, atol=1e-5)
+    outs, cache = [], decoder.empty_cache(BATCH, LENGTH)
+    for at in range(LENGTH):
+        out, cache = decoder(x[:, at:at + 1], memory, None, None, cache)
+        outs.append(out)
+    np.testing.assert_allclose(nd.concat(*outs, dim=1).asnumpy(), got, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("pre_norm", [False, True])
 def test_encoder_layer(pre_norm: bool, hybridized: bool) -> None:
     layer, x = made(nn.TransformerEncoderLayer(UNITS, 16, HEADS, activation="gelu", pre_norm=pre_norm),
                     hybridized), inputs()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Iterable, Sequence
+from typing import Container, Iterable, Sequence
 
 from hybrid.codegen.loops import Printed
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
@@ -64,23 +64,24 @@ def is_whole(w: str) -> bool:
     return w.isdecimal() or w[-1] == "l" and w[:-1].isdecimal()
 
 
-def is_fixed(line: Words) -> bool:
-    """Whether numbers of a line have to be constants: some words' arguments, and sizes of arrays."""
+def is_fixed(line: Words, pointers: Container[str] = ()) -> bool:
+    """Whether numbers of a line have to be constants: some words' arguments, sizes of arrays, and places in those that
+    may be in registers. pointers: names of arrays in memory."""
     if "[" in line:
         at = -1
         for _ in range(line.count("[")):
             at = line.index("[", at + 1)
-            if line[at + 2:at + 3] == ("]",) and line[at + 1].isdecimal():
+            if line[at + 2:at + 3] == ("]",) and line[at + 1].isdecimal() and line[at - 1] not in pointers:
                 return True
     return not _FIXED.isdisjoint(line)
 
 
 def _is_offset(line: Words, i: int) -> bool:
-    """Whether a whole number follows a plus sign within an address."""
+    """Whether a whole number follows a plus sign within an address, or is a place in memory."""
     if not line[i].isdecimal() or i + 1 == len(line):
         return False
     return (line[i - 2:i] == ("+", " ") and line[i + 1] in ")]" or line[i - 3:i] == ("+", " ", "(")
-            and line[i + 1] == ")")
+            and line[i + 1] == ")" or line[i - 1] == "[" and line[i + 1] == "]")
 
 
 def _is_divisor(line: Words, i: int) -> bool:
@@ -108,7 +109,8 @@ def _template(p: Printed, sizes: bool = False) -> Template:
     lines = [line if names.keys().isdisjoint(line) else substituted(line, names) for line in p.lines]
     own = _own(p)
     begin = len(flat(p.code[:p.code.index(own)])) + 1 if own is not None else len(lines)
-    spots = [(i, j) for i, line in enumerate(lines) if i >= begin and not is_fixed(line)
+    pointers = own.parameters if own is not None else ()
+    spots = [(i, j) for i, line in enumerate(lines) if i >= begin and not is_fixed(line, pointers)
              for j, w in enumerate(line) if w[0] in "0123456789" and _may_differ(line, j, sizes)]
     return Template(lines, spots)
 

@@ -18,7 +18,6 @@ from ..jit.fast_path import NO_FAST_PATH
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..graph.symbol import Symbol, known, var
-from ..graph.traced_number import of_this_call
 from ..base.scope import untraced
 from ..jit.programs import Programs
 from ..jit.trace import Hybridized
@@ -31,7 +30,7 @@ from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
 from .returning import Result
 from .unchanged import Contents
-from .hybrid_forms import _decorate, _form_of, _shadow, first_array
+from .hybrid_forms import _decorate, _form_of, _shadow, first_array, form_of_traced
 
 
 class HybridBlock(Block[Result]):
@@ -74,6 +73,8 @@ class HybridBlock(Block[Result]):
         if not args and not kwargs and type(self).forward is HybridBlock.forward:
             raise TypeError(f"{user_location()}: {type(self).__name__} takes an array, and was called without one")
         if SCOPE.traces or not args or type(args[0]) is not NDArray and isinstance(first_array(args), Symbol):
+            if SCOPE.traces and d["_form"] is None:
+                d["_form"] = form_of_traced(args, kwargs)
             self._told_shapes(*args, **kwargs)
             return super()._slow_call(*args, **kwargs)
         if d["_form"] is None:
@@ -249,8 +250,7 @@ class HybridBlock(Block[Result]):
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         # the newest kind of call is what is exported
-        self.__dict__["_form"] = _form_of(of_this_call(args), of_this_call(kwargs)) if SCOPE.numbers else _form_of(
-            args, kwargs)
+        self.__dict__["_form"] = form_of_traced(args, kwargs)
         self._told_shapes(*args, **kwargs)
         return self._with_backward_hooks(self.forward(*args, **kwargs))
 

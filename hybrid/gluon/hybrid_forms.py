@@ -8,7 +8,9 @@ import numpy as np
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol, var
 from ..graph.symnode import CONCRETE
+from ..graph.traced_number import of_this_call
 from ..base.pytree import flatten
+from ..base.scope import SCOPE
 from .block import Block
 
 
@@ -31,6 +33,15 @@ def _form_of(args: Any, kwargs: Any) -> Any:
         leaves = [a for a in args if isinstance(a, (NDArray, Symbol))]
         structure = flatten((tuple(leaves), {}), lambda v: isinstance(v, (NDArray, Symbol)), [])
     return structure, tuple((tuple(x.shape), np.dtype(x.dtype)) for x in leaves)
+
+
+def form_of_traced(args: Any, kwargs: Any) -> Any:
+    """The form of a call whose arguments are traced, with the sizes and numbers of the call that is traced; None where
+    shapes are not known."""
+    if SCOPE.numbers:
+        args, kwargs = of_this_call(args), of_this_call(kwargs)
+    first = first_array((args, kwargs))
+    return None if first is None or first.shape is None else _form_of(args, kwargs)
 
 
 def _shadow(value: Any, leaves: list[Any], i: int) -> Any:

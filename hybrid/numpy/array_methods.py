@@ -151,6 +151,10 @@ class ArrayMethods(TracedMethods):
                               f"CPU")
         return memoryview(_np.asarray(self._exposed()))              # type: ignore[attr-defined]
 
+    def __buffer__(self, flags: int) -> memoryview:
+        """``memoryview(x)``, from Python 3.12 on: ``x.data``."""
+        return self.data
+
     def _own(self) -> Any:
         return self._data                                            # type: ignore[attr-defined]
 

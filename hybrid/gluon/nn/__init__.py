@@ -15,7 +15,7 @@ from .conv_layers import (AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspo
                           MaxPool1D, MaxPool2D, MaxPool3D,
                           Pool2D, ReflectionPad2D)
 from .transformer import (MultiHeadAttention, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU,
-                          TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer)
+                          TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer)
 
 __all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "BatchNormReLU", "Block", "Concatenate",
            "Concurrent", "Conv1D", "Conv1DTranspose", "Conv2D",
@@ -26,4 +26,5 @@ __all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "Ba
            "HybridLambda", "HybridSequential", "Identity", "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU",
            "MaxPool1D", "MaxPool2D", "MaxPool3D", "MultiHeadAttention", "PReLU", "Pool2D", "RMSNorm",
            "ReflectionPad2D", "RotaryPositions", "SELU", "Sequential", "SiLU", "SinusoidalPositions", "SwiGLU", "Swish",
-           "SymbolBlock", "SyncBatchNorm", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
+           "SymbolBlock", "SyncBatchNorm", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+           "TransformerEncoderLayer"]

@@ -318,39 +318,58 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
         return x if cache is None else (x, cache)
 
 
-class TransformerEncoder(HybridBlock):
-    """``num_layers`` of TransformerEncoderLayer, with pre_norm one more normalisation at the end; its parameters are
-    for each of them. Call: encoder(x,
-    mask=None, cache=None), cache a list with one for each layer, of ``empty_cache``; then (x, caches)."""
+class _Stack(HybridBlock):
+    """``num_layers`` layers of one class, one after the other, with pre_norm one more normalisation at the end."""
+    layer: type[TransformerEncoderLayer]
 
     def __init__(self, num_layers: int, units: int, hidden_size: int, num_heads: int, pre_norm: bool = False,
                  norm: str = "layer", epsilon: float = 1e-5, prefix: str | None = None, params: Any = None,
-                 **kwargs: Unpack[BlockOptions]):
+                 **kwargs: Any):
         super().__init__(prefix=prefix, params=params)
         with self.name_scope():
             self.layers = HybridSequential(prefix="")
-            for _ in range(whole("TransformerEncoder", "num_layers", num_layers)):
-                self.layers.add(TransformerEncoderLayer(units, hidden_size, num_heads, pre_norm=pre_norm, norm=norm,
-                                                        epsilon=epsilon, **kwargs))
+            for _ in range(whole(type(self).__name__, "num_layers", num_layers)):
+                self.layers.add(self.layer(units, hidden_size, num_heads, pre_norm=pre_norm, norm=norm, epsilon=epsilon,
+                                           **kwargs))
             self.last_norm = _norm(norm, units, epsilon) if pre_norm else None
 
     def empty_cache(self, batch: int, length: int, ctx: Any = None, dtype: Any = "float32") -> list[tuple[Any, ...]]:
         """A cache of each layer's attention, for ``length`` positions."""
         return [layer.attention.empty_cache(batch, length, ctx, dtype) for layer in self.layers]
 
-    def hybrid_forward(self, F: Any, x: Any, mask: Any = None, cache: Any = None) -> Any:     # type: ignore[override]
+    def _through(self, x: Any, given: tuple[Any, ...], cache: Any) -> Any:
         caches = []
         for i, layer in enumerate(self.layers):
             if cache is None:
-                x = layer(x, mask)
+                x = layer(x, *given)
             else:
-                x, kept = layer(x, mask, cache[i])
+                x, kept = layer(x, *given, cache[i])
                 caches.append(kept)
         if self.last_norm is not None:
             x = self.last_norm(x)
         return x if cache is None else (x, caches)
 
 
+class TransformerEncoder(_Stack):
+    """``num_layers`` of TransformerEncoderLayer, with pre_norm one more normalisation at the end; its parameters are
+    for each of them. Call: encoder(x, mask=None, cache=None), x and the result (batch, length, units), cache a list
+    with one for each layer, of ``empty_cache``; then the result is (x, caches)."""
+    layer = TransformerEncoderLayer
+
+    def hybrid_forward(self, F: Any, x: Any, mask: Any = None, cache: Any = None) -> Any:     # type: ignore[override]
+        return self._through(x, (mask,), cache)
+
+
+class TransformerDecoder(_Stack):
+    """``num_layers`` of TransformerDecoderLayer, with pre_norm one more normalisation at the end; its parameters are
+    for each of them. Call: decoder(x, memory, mask=None, memory_mask=None, cache=None), x and the result (batch,
+    length, units), memory (batch, other length, units) of an encoder, cache as for TransformerEncoder."""
+    layer = TransformerDecoderLayer
+
+    def hybrid_forward(self, F: Any, x: Any, memory: Any, mask: Any = None,                   # type: ignore[override]
+                       memory_mask: Any = None, cache: Any = None) -> Any:
+        return self._through(x, (memory, mask, memory_mask), cache)
+
+
 __all__ = ["MultiHeadAttention", "RMSNorm", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
-           "TransformerDecoderLayer",
-           "TransformerEncoder", "TransformerEncoderLayer"]
+           "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
