@@ -30,6 +30,7 @@ from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.tree_shaking import needed
 from hybrid.codegen.printers.products.registers import support
 from hybrid.codegen.program.kernel_deduplication import LARGE, letters, share, units
+from hybrid.codegen.program.kernel_likeness import printed_once
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter
@@ -354,9 +355,9 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     """C of a program's functions. The arguments are those of ``print_program``."""
     groups = [Group([k for k in g.kernels if k.root.size != 0]) for g in groups]
     teams = [in_team(g) for g in groups]
-    shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team
-                                           else print_kernel(k, f"k{k.number}", target)
-                                           for team, g in zip(teams, groups) for k in g.kernels]))
+    shared, printed = share_helpers(share(printed_once(
+        [(team, k) for team, g in zip(teams, groups) for k in g.kernels],
+        lambda team, k, name: (print_in_team if team else print_kernel)(k, name, target))))
     kernels = list(every([k for g in groups for k in g.kernels]))
     own = [k for k in kernels if k.root.prim == "rows"]
     rest = iter(printed)

@@ -3,7 +3,7 @@ import copy
 
 import pytest
 
-from hybrid import Dim, hybridize, nd, profiler
+from hybrid import Dim, gluon, hybridize, nd, profiler
 from hybrid.gluon import nn
 
 
@@ -82,3 +82,26 @@ def test_a_page_and_a_profile_of_a_size_that_varies():
     profiler.set_state("stop")
     assert net.name in profiler.dumps(reset=True)
     assert sizes_of(net) == [("float32[2, 4]",), ("float32[n_batch, 4]",)]
+
+
+def test_ways_into_programs_change_no_guard():
+    """Code that asks for attributes by names that it computes reads all of them: not what calls are made by."""
+    class Stack(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            for i in range(2):
+                setattr(self, f"layer{i}", nn.Dense(4, in_units=4))
+
+        def forward(self, x):
+            for i in range(2):
+                x = getattr(self, f"layer{i}")(x)
+            return x
+    net = Stack()
+    net.initialize()
+    net.hybridize()
+    counts = []
+    for _ in range(4):                                       # from the third call of a size on there is a way
+        for n in (3, 4, 5, 6):
+            net(nd.ones((n, 4)))
+        counts.append(len(net._engine.entries))
+    assert counts == [4] * 4, counts

@@ -186,10 +186,13 @@ def with_head(p: Printed, before: Words) -> list[Stmt]:
 def share(kernels: Sequence[Printed]) -> list[Printed]:
     """Each kernel with the function that does what it does; the first that uses a function has its text."""
     first: dict[str, tuple[Printed, Template]] = {}              # by text, the kernel that has it
+    known: dict[int, Printed] = {}                               # by what was printed for several
     owner = []
     for p in kernels:
-        t = _template(p)
-        owner.append(first.setdefault(_text(t.lines), (p, t))[0])
+        if id(p.code) not in known:
+            t = _template(p)
+            known[id(p.code)] = first.setdefault(_text(t.lines), (p, t))[0]
+        owner.append(known[id(p.code)])
     new = _grouped(first.values())
     calls = Counter(new[o.name].name for o in owner)
     out = []

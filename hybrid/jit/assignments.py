@@ -14,7 +14,7 @@ from ..base.names import module_of
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of
 from .reads import is_library
-from .free_variables import GONE, OfThread, Place, attributes, guard_value
+from .free_variables import GONE, OF_BLOCKS, OfThread, Place, attributes, guard_value
 from ..graph.symbol import Symbol
 from ..graph.symnode import CONCRETE
 
@@ -22,10 +22,6 @@ _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.
           BuiltinFunctionType, CodeType)
 _NUMBERS = (int, float, bool, str, type(None))
 _SLOTS = (MemberDescriptorType,)
-_OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
-                        "_flags", "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
-                        "_loose", "_name", "_op_hooks", "_params", "_prefix", "_fast_path_on", "_reg_params", "_scope",
-                        "_seen_key", "_seen_version", "_fast_path", "_version"})
 
 
 class Holder:
@@ -61,7 +57,7 @@ class Holder:
                     # which a step sets itself
                     or type(v) in _NUMBERS and not k.startswith("_") and k != "rescale_grad"}
         if kind == "block":
-            return {k: v for k, v in own.items() if k not in _OF_BLOCKS and not k.startswith("_hybrid_")}
+            return {k: v for k, v in own.items() if k not in OF_BLOCKS and not k.startswith("_hybrid_")}
         found = {k: v for k, v in own.items() if not (isinstance(k, str) and k.startswith("_hybrid_"))}
         for name, slot in _slots_of(type(what)):  # type: ignore[arg-type]
             value = Place(what, slot).get()

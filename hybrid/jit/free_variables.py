@@ -23,6 +23,11 @@ from ..buffers.foreign import as_numpy
 from ..base.pytree import ById
 
 GONE: Any = NotImplemented                       # what a place holds that is not there; launcher.c knows it
+# attributes that this library gives to blocks
+OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
+                       "_flags", "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
+                       "_loose", "_name", "_op_hooks", "_params", "_prefix", "_fast_path_on", "_reg_params", "_scope",
+                       "_seen_key", "_seen_version", "_fast_path", "_version"})
 _SAME = frozenset({int, str, bytes, bool, type(None)})
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..base.names import module_of
-from .free_variables import GONE, Contents, OfThread, Place, attributes, on_class, guard_value
+from .free_variables import GONE, OF_BLOCKS, Contents, OfThread, Place, attributes, on_class, guard_value
 from . import answers
 from .found_places import FoundPlaces
 from .in_c import places_of, told
@@ -295,8 +295,8 @@ class Reachable(FoundPlaces):
                     self.walk(value)
         if not is_library(module_of(type(block))):
             for name, value in list(attributes(block).items()):
-                if (name in self.names
-                    or self.every) and not name.startswith("_hybrid") and not hasattr(type(value), "_signature_version"):  # noqa: E501
+                own = name.startswith("_hybrid") or name in OF_BLOCKS and name not in self.names
+                if (name in self.names or self.every) and not own and not hasattr(type(value), "_signature_version"):
                     self.walk(value)
 
     def _numbers_of(self, value: Any) -> None:

@@ -25,12 +25,10 @@ TOGETHER = 1 << 17              # bytes of pixels that are put together at once,
 # pixels that are a multiple of so many numbers apart fall on few lines of the first cache
 CONFLICT = 512
 WAYS = 6                        # such lines that stay there beside the weights
-NEAR = 32                       # numbers of each further pixel that a tile puts together at a time
 
 
 class Direct(Packed):
     """Sums over the window and the channels, tile by tile."""
-    near = False                        # whether pixels that fall on the same cache lines are put together by tiles
     how = FLOATS
     beyond = 0                          # byte that stands beyond the data
     beyond_lines = False                # whether the last tile has lines that are none of the results
@@ -55,9 +53,7 @@ class Direct(Packed):
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
         self.apart = not plain
         self.divide()
-        conflict = self.conflicts()
-        self.near = self.line and plain and conflict and self.deep % NEAR == 0
-        self.own = (fixed(self.columns) and (not plain or conflict and not self.near) if self.line
+        self.own = (fixed(self.columns) and (not plain or self.conflicts()) if self.line
                     else bool(beyond) or self.beyond_lines)
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
@@ -111,8 +107,6 @@ class Direct(Packed):
         places = [(r, c) for r in range(rows) for c in range(columns)]
         numbers = [f"x[q + {(r * self.sy * self.across + c * self.sx) * self.step}]" for r, c in places]
         run, loops = self._run()
-        if self.near:
-            run, (loops, numbers) = NEAR, self._near([c * self.c for _, c in places])
         if self.volume:
             loops = ["for (long t = 0; t < taps; t++, X += plane) {", *loops]
         pixels = [f"px0_ + {r * self.ow + c}" for r, c in places]
@@ -170,7 +164,7 @@ class Direct(Packed):
         q = Let("long", Name("q"), f"q_ + {t}", True)
         if not own:
             return Scope((q, *sums.step()))
-        group = Let("int", Name("of_"), f"{self._channel('q')} / {self.deep // self.joined}", True)
+        group = Let("int", Name("of_"), f"q % {self.deep} / {self.deep // self.joined}", True)
         return Scope((q, *sums.step(lambda i, j: Assign(
             sums.name(i, j), Op(f"(hy_v)((hy_vi){{0}} & (o{j} == of_)) * w{j}", (A,)), "+="), lambda i: [group])))
 
@@ -180,24 +174,10 @@ class Direct(Packed):
         return [Let("hy_vi", Name(f"o{j}"), f"(HYV_COUNT + (int)(c0_ % {self.each}) + {j * self.lanes}) / {each}", True)
                 for j in range(vectors)]
 
-    def _channel(self, number: str) -> str:
-        """The channel of a number of a run, among those of the groups computed together."""
-        return f"({'q0 + ' if self.near else ''}{number}) % {self.deep}"
-
     def _again(self, name: str, sums: Sequence[str]) -> list[Stmt]:
         """A tile whose sums are not all finite is left to the function that keeps groups apart."""
         passed = ", ".join(["X0", "W0", *self.more, "px0_", "c0_", self.passed])
         return [unless_finite(" + ".join(sums), [f"{self.name}_{name}_own({passed}{more_passed()});", "return;"])]
-
-    def _near(self, at: list[int]) -> tuple[list[str], list[str]]:
-        """Loops of a tile over pixels that fall on the same lines of the first cache, and where their numbers are: most
-        are put together, the others have room."""
-        moved, T = at[:-WAYS], self.how.number
-        put = " ".join(f"HYV_STORE(x + q + {i * NEAR}, HYV_LOAD(X + q + {a}));" for i, a in enumerate(moved))
-        loop = f"for (long q0 = 0; q0 < {self.deep}; q0 += {NEAR}, X += {NEAR}) {{"
-        return ([f"{T} x[{len(moved) * NEAR}] __attribute__((aligned(64)));", loop,
-                 f"for (long q = 0; q < {NEAR}; q += {self.lanes}) {{ {put} }}"] if moved else [loop],
-                [*(f"x[q + {i * NEAR}]" for i in range(len(moved))), *(f"X[q + {a}]" for a in at[len(moved):])])
 
     def _run(self) -> tuple[int, list[str]]:
         """Numbers that lie one after another in data and weights, and the loops around them."""

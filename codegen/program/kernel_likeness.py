@@ -1,0 +1,156 @@
+"""Kernels that are alike before they are printed: layers that repeat, updates of many parameters.
+
+Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
+the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
+often zero, a softmax's divisor) is a matter of what computes them; so values up to ``NEAR`` steps before the kernel
+belong to it here. Where passes are verified, all kernels are printed and compared.
+"""
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Callable, Iterable, Sequence
+
+from hybrid.base import config
+from hybrid.ir import Node
+from hybrid.ir.access import MOVEMENT
+from hybrid.ir.index import Ix, Quot, Rem, Val, Var
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.scalar import SCALARS
+
+from hybrid.codegen.loops import Printed
+from hybrid.codegen.printers.products.sparsity import often_zero
+from hybrid.codegen.vector_forms import not_negative
+
+NEAR = 6                        # steps from a value that is read to the last one that is compared
+MOST_ASKED = 200                # values before that, of which something is asked
+_ASKS_ON = frozenset({"mul", "minimum", "div", "where", "relu"})
+
+
+class _Unlike(Exception):
+    """A kernel that is not compared with others."""
+
+
+class Likeness:
+    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same; ``nodes``: its
+    values, in an order in which those of a kernel with the same key stand for each other."""
+
+    def __init__(self, k: Kernel, team: bool):
+        if k.inner is not None:
+            raise _Unlike
+        self.nodes: list[Node] = []
+        self._number: dict[Node, int] = {}
+        self._loops: dict[Any, int] = {}
+        self._parts: list[Any] = [team, k.kind, k.once, k.first]
+        self._add([*k.stores, *k.members, *k.reads])
+        for nodes in (k.stores, k.reads, k.members, k.hoisted):
+            self._note(nodes)
+        self._parts += [self._plain(x) for x in (k.loops, k.dot, tuple(at for _, at in k.sides), k.attention)]
+        self._parts.append(None if k.rows is None else tuple(sorted(map(self._loop, k.rows))))
+        self._parts += [tuple([(u.bijective, u.guarded, len(u.inside)) for u in uses]) for uses in k.members.values()]
+        self._structure()
+        self.key = tuple(self._parts)
+
+    def _add(self, nodes: Iterable[Node]) -> None:
+        for n in nodes:
+            if n not in self._number:
+                self._number[n] = len(self.nodes)
+                self.nodes.append(n)
+
+    def _note(self, nodes: Iterable[Node]) -> None:
+        self._parts.append(tuple([self._number[n] for n in nodes]))
+
+    def _structure(self) -> None:
+        """Note all values of the kernel, and those near before it."""
+        seen = 0
+        for step in range(NEAR + 1):
+            level, seen = self.nodes[seen:], len(self.nodes)
+            for n in level:
+                self._parts.append(_own(n))
+                if step < NEAR:
+                    self._add(n.args)
+                    self._note(n.args)
+                elif _asks_on(n):
+                    self._parts.append(_far(n))
+
+    def _loop(self, v: Any) -> int:
+        return self._loops.setdefault(v, len(self._loops))
+
+    def _plain(self, value: Any) -> Any:
+        """A field of a kernel as plain data."""
+        kind = type(value)
+        if kind is Node:
+            self._add([value])
+            return "value", self._number[value]
+        if kind in (Var, Val):
+            return kind.__name__, self._loop(value), value.extent
+        if kind in (Quot, Rem):
+            return kind.__name__, self._plain(value.x), value.d
+        if kind is Ix:
+            return value.const, tuple((self._plain(a), c) for a, c in value.terms)
+        if kind is tuple:
+            return tuple(map(self._plain, value))
+        if is_dataclass(value):
+            return kind.__name__, *(self._plain(getattr(value, f.name)) for f in fields(value))
+        if value is None or kind in (int, str, bool):
+            return value
+        raise _Unlike
+
+
+def _asks_on(n: Node) -> bool:
+    """Whether what printers ask of a value (``often_zero``, ``not_negative``) depends on what it is made of."""
+    return n.prim in MOVEMENT or n.prim == "map" and (n.fn in _ASKS_ON or SCALARS[n.fn].zero)
+
+
+def _far(n: Node) -> tuple[bool, bool]:
+    """What printers ask of a value, however far before a kernel."""
+    todo, left = [n], MOST_ASKED
+    while todo:
+        m, left = todo.pop(), left - 1
+        if left < 0:
+            raise _Unlike
+        todo += [a for a in m.args if _asks_on(a)]
+    return often_zero(n), not_negative(n)
+
+
+def _own(n: Node) -> Any:
+    """A value itself: nodes of equal attributes are the same one, so these can be compared as they are."""
+    attrs = tuple((name, value) for name, value in sorted(n.attrs.items()) if name != "slot" or n.prim != "input")
+    return n.prim, attrs, n.shape, n.dtype
+
+
+def printed_once(kernels: Sequence[tuple[bool, Kernel]],
+                 print_one: Callable[[bool, Kernel, str], Printed]) -> list[Printed]:
+    """All kernels printed; those that are alike have one name and one text. kernels: each with whether a team of
+    threads runs it. print_one: prints one under a name."""
+    first: dict[Any, tuple[Kernel, Likeness, Printed]] = {}
+    out = []
+    for team, k in kernels:
+        own = _likeness(k, team)
+        known = first.get(own.key) if own is not None else None
+        again = _again(k, own, *known) if own is not None and known is not None else None
+        if again is None or config.verify():
+            p = print_one(team, k, f"k{k.number}" if again is None else again.name)
+            assert again is None or (p.source, p.args) == (again.source, again.args), f"{k.kind} kernels are not alike"
+            if again is None and own is not None:
+                first[own.key] = k, own, p
+        out.append(p if again is None else again)
+    return out
+
+
+def _likeness(k: Kernel, team: bool) -> Likeness | None:
+    """What a kernel is; None where it holds what cannot be compared."""
+    try:
+        own = Likeness(k, team)
+        hash(own.key)
+        return own
+    except (_Unlike, TypeError):
+        return None
+
+
+def _again(k: Kernel, own: Likeness, other: Kernel, its: Likeness, p: Printed) -> Printed | None:
+    """A kernel as the one like it was printed; None where that takes other values than its own."""
+    place = {n: i for i, n in enumerate(its.nodes)}
+    if not all(n in place for n in p.args):
+        return None
+    k.form, k.not_taken = other.form, list(other.not_taken)
+    return replace(p, args=[own.nodes[place[n]] for n in p.args])
