@@ -151,6 +151,39 @@ def test_a_stranger_thread_reads_a_promise() -> None:
     np.testing.assert_array_equal(found[0], out.asnumpy())
 
 
+def test_other_threads_leave_alone_what_they_do_not_share() -> None:
+    """Calls and updates of other networks in another thread do not have a round made call by call; a call of the same
+    one does."""
+    loop, other = Loop(maker=smooth), Loop(maker=smooth)
+    for i in range(6):
+        loop.step(i)
+        other.step(i)
+    x, y = BATCHES[0]
+    ready, go_on = threading.Event(), threading.Event()
+
+    def half() -> None:
+        with autograd.record():
+            loss = loop.loss(loop.net(x.copy()), y.copy())
+        loss.backward()
+        ready.set()
+        go_on.wait(60)
+        loop.trainer.step(8)
+    thread = threading.Thread(target=half)
+    thread.start()
+    assert ready.wait(60) and pending.PUT_OFF[0] == 1
+    other.net(x)
+    mx.hybridize(lambda a: a * 2)(x)
+    with autograd.record():
+        loss = (other.net(x) ** 2).mean()
+    loss.backward()
+    other.trainer.step(1)
+    assert pending.PUT_OFF[0] == 1
+    loop.net(x)
+    assert pending.PUT_OFF[0] == 0
+    go_on.set()
+    thread.join()
+
+
 def test_nothing_is_kept_alive() -> None:
     loop = Loop()
     for i in range(6):

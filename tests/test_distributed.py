@@ -33,7 +33,7 @@ needs_mpi = pytest.mark.skipif(not loads(), reason="needs mpi4py and mpirun: pip
 
 
 def run(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(args, capture_output=True, text=True, timeout=100, check=False, cwd=cwd,
+    return subprocess.run(args, capture_output=True, text=True, timeout=300, check=False, cwd=cwd,
                           env={**os.environ, "HYBRID_NUM_THREADS": "1"})
 
 

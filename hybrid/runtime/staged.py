@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Sequence
 
+import numpy as np
+
 from ..base.errors import HybridError
+from .prepacked import buffer_of
 from ..ir import PRIMS, Node, Program
 from ..ir import input as leaf
 from ..passes.rewrite import rebuild
@@ -51,27 +54,34 @@ def _stretches(program: Program) -> dict[Node, int]:
 
 
 class StagedProgram:
-    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the last
-    stretch, where it computes their new values, or when all has run."""
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the stretch
+    that computes their new values, where nothing reads the old ones later, or when all has run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
-        self.program, self.xp = program, xp
+        self.program, self.xp, self._compile_part = program, xp, compile_part
         self._free: dict[Node, bool] = {}
         order = program.order()
         self._at = _stretches(program)
         count = 1 + max(self._at.values())
-        self._in_place = self._updated_in_place(count - 1)
+        self._in_place = self._updated_in_place(order)
+        self._written = [[(n, slot) for n, slot in self._in_place.items() if self._at[n] == k] for k in range(count)]
         self._ready = [n for n in program.roots if n.prim in ("input", "host_item")]
         self._calls = [sorted((n for n in order if n.prim == "host" and self._at[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
 
-    def _updated_in_place(self, last: int) -> dict[Node, int]:
-        """New values that the last stretch writes over the old ones: by the value, the updated slot."""
+    def _updated_in_place(self, order: Sequence[Node]) -> dict[Node, int]:
+        """New values that a stretch writes over the old ones: by the value, the updated slot. No results are among
+        them, nor what code of the user's is given, which may keep it."""
         p, values = self.program, [n for _, n in self.program.updates]
+        told = {*p.outputs, *(a for n in order if n.prim == "host" and n.attrs["call"].shows for a in n.args)}
+        last, until = max(self._at.values()), {}  # type: int, dict[Node, int]     # the last stretch that reads an input
+        for n in order:
+            until.update((a, max(until.get(a, 0), self._at[n])) for a in n.args if a.prim == "input")
         return {n: slot for slot, n in p.updates
-                if self._at[n] == last and n.prim not in ("input", "host_item") and not self._is_free(n)
-                and n not in p.outputs and values.count(n) == 1}
+                if n.prim not in ("input", "host_item") and not self._is_free(n) and n not in told
+                and values.count(n) == 1 and until.get(p.inputs[slot], 0) <= self._at[n]
+                and (self._at[n] == last or p.inputs[slot] not in p.roots)}     # which are copied before the last one
 
     def _is_free(self, n: Node) -> bool:
         """Whether a value is made of constants alone: it is made again in each stretch."""
@@ -107,7 +117,7 @@ class StagedProgram:
                     reads.append(n)
                 else:
                     new[n] = rebuild(n, [new[a] for a in n.args])
-        over = {n: slot for n, slot in self._in_place.items() if n in gives and n not in later}
+        over = {n: slot for n, slot in self._written[k] if n in gives}
         gives = [n for n in gives if n not in over]
         for slot in over.values():
             n = self.program.inputs[slot]
@@ -140,11 +150,24 @@ class StagedProgram:
                          for n in calls]
         return out
 
+    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> "BoundStages | None":
+        """The program with some inputs kept between calls, as ``CpuProgram.bind``; None where that cannot be."""
+        if self.xp is not np:
+            return None
+        kept = {slot: buffer_of(a) for slot, a in zip(fixed, arrays)}
+        by_node = {self.program.inputs[slot]: a for slot, a in kept.items()}
+        bound = [s and _bound(s, by_node, self._compile_part) for s in self._stretches]
+        return BoundStages(self, kept, bound) if False not in bound else None
+
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run; updated inputs are written in place."""
+        return self.run(arrays, self._stretches)
+
+    def run(self, arrays: Sequence[Any], stretches: Sequence[Any]) -> list[Any]:
+        """Run by executables of the stretches."""
         value: dict[Node, Any] = dict(zip(self.program.inputs, arrays))
         seen, ready = {id(a) for a in arrays}, {}  # type: set[int], dict[Node, Any]
-        for k, (calls, stretch) in enumerate(zip(self._calls, self._stretches)):
+        for k, (calls, stretch) in enumerate(zip(self._calls, stretches)):
             for n in calls:
                 results = PRIMS["host"].eager(self.xp, n, *(self._value(a, value) for a in n.args))
                 value[n] = results
@@ -154,6 +177,7 @@ class StagedProgram:
                 reads, gives, part, exe = stretch
                 given = [self._value(n, value) for n in reads]
                 value.update(zip(gives, observed(part, exe, given) if OBSERVERS else exe(given)))
+                value.update((n, arrays[slot]) for n, slot in self._written[k])
         outputs = [self._own(ready[n] if n in ready else self._value(n, value), seen) for n in self.program.outputs]
         updates = [(slot, ready[n] if n in ready else self.xp.array(self._value(n, value)))
                    for slot, n in self.program.updates if n not in self._in_place]
@@ -176,3 +200,62 @@ class StagedProgram:
             x = self.xp.array(x)
         seen.add(id(x))
         return x
+
+
+def _bound(stretch: Any, fixed: dict[Node, Any], compile_part: Compile) -> Any:
+    """A stretch by an executable that keeps the addresses of fixed inputs and is given the other ones; False where one
+    cannot be used in place."""
+    reads, gives, part, exe = stretch
+    made = compile_part(part)
+    if not hasattr(made, "bind"):
+        return stretch
+    slots = [i for i, n in enumerate(reads) if n in fixed]
+    bound = made.bind(slots, [fixed[reads[i]] for i in slots])
+    if bound is None:
+        return False
+    every = [fixed.get(n) for n in reads]
+    free = [i for i, n in enumerate(reads) if n not in fixed]
+
+    def call(given: Sequence[Any]) -> Any:
+        found = bound(*given)
+        if found is None:                                    # an array that a call gave has another layout
+            arrays = list(every)
+            for i, a in zip(free, given):
+                arrays[i] = a
+            found = exe(arrays)
+        return found
+    return [reads[i] for i in free], gives, part, call
+
+
+class BoundStages:
+    """Such a program whose fixed inputs keep their addresses between calls, as ``bound.Bound``. There is no launcher of
+    it: Python code is called on the way."""
+    _checks = ()
+
+    def __init__(self, program: StagedProgram, fixed: dict[int, Any], stretches: Sequence[Any]):
+        self._program, self._stretches, self._fixed, self.calls = program, stretches, fixed, 0
+        self._free = [i for i in range(len(program.program.inputs)) if i not in fixed]
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        """Outputs, of the remaining inputs in slot order."""
+        self.calls += 1
+        given = dict(zip(self._free, arrays))
+        return self._program.run([self._fixed[i] if i in self._fixed else given[i]
+                                  for i in range(len(self._program.program.inputs))], self._stretches)
+
+    def launcher(self, *_: Any) -> None:
+        """None."""
+
+    launched = launcher
+
+    def uses(self) -> int:
+        """How often it was called."""
+        return self.calls
+
+    def changed(self) -> bool:
+        """Whether something prepared of its inputs is of old values: nothing is prepared."""
+        return False
+
+    def evicted(self) -> int:
+        """Bytes of evicted parameters: none."""
+        return 0

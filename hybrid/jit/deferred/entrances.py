@@ -13,6 +13,7 @@ from ...base import config, pending
 from ...base.pytree import flatten
 from ...base.scope import CASTS, SCOPE
 from ...buffers.array import NDArray
+from ...buffers.promise import Promise
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
@@ -256,5 +257,19 @@ def _check_step(trainer: Any) -> str:
     return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
 
 
-__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "scaled", "settle", "settle_all", "step"]
+def settle_for(why: str, arrays: Sequence[Any]) -> None:
+    """What this thread put off is done now, and what others put off that depends on some arrays."""
+    if STATE.busy:
+        return
+    r = current()
+    if r is not None:
+        settle(r, why)
+    for x in arrays:
+        away = x._away
+        if type(away) is Promise:
+            away.fulfil()
+
+
+__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "scaled", "settle", "settle_all", "settle_for",
+           "step"]
 pending.LATER.append(sys.modules[__name__])
