@@ -13,6 +13,7 @@ from hybrid import distributed as hvd
 from hybrid.contrib import amp
 from hybrid.collective import CollectiveMismatch, sums
 from hybrid.runtime import staged
+from hybrid.runtime.observers import observe
 
 BATCH = 8
 
@@ -211,16 +212,17 @@ def overlapped() -> None:
     """In a compiled step the sum of a bucket begins as soon as its gradients are there: what later buckets need is
     computed after that, and the sums are waited for when all is done."""
     want, events = train(compiled=True), []
-    begin, finish, stretch = sums.Buckets.begin, sums.Buckets.finish, staged.StagedProgram._stretch
+    begin, finish, within = sums.Buckets.begin, sums.Buckets.finish, []
 
-    def noted(self, order, k, compile_part):
-        found = stretch(self, order, k, compile_part)
-        if found is None:
-            return None
-        reads, gives, part, exe = found
-        dots = [n.shape for n in part.order() if n.prim == "dot"]
-        return reads, gives, part, lambda given: (events.append(("computed", dots)), exe(given))[1]
-    staged.StagedProgram._stretch = noted
+    def noted(program, exe, raw, call):
+        if isinstance(exe, staged.StagedProgram):
+            within.append(exe)
+        elif within:
+            events.append(("computed", [n.shape for n in program.order() if n.prim == "dot"]))
+        found = call(exe)
+        within[:] = [x for x in within if x is not exe]
+        return found
+    observe(noted)
     sums.Buckets.begin = lambda self, number, *rest: (events.append(("begun", number)), begin(self, number, *rest))[1]
     sums.Buckets.finish = lambda self: (events.append(("finished", 0)), finish(self))[1]
     sums.BUCKET_BYTES = 64                               # a bucket for each weight, with the bias before it
@@ -228,7 +230,8 @@ def overlapped() -> None:
     try:
         got = train(compiled=True)
     finally:
-        staged.StagedProgram._stretch, sums.Buckets.begin, sums.Buckets.finish = stretch, begin, finish
+        observe(noted, False)
+        sums.Buckets.begin, sums.Buckets.finish = begin, finish
         sums.BUCKET_BYTES = 4 << 20
         del os.environ["HYBRID_OVERLAP"]
     assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
@@ -239,6 +242,18 @@ def overlapped() -> None:
                      ("finished",), ("computed",)], step
     first, second = step[0][1], step[2][1]               # the first layer's weight gradient is not computed before
     assert sorted((5, 7)) not in map(sorted, first) and sorted((5, 7)) in map(sorted, second), step
+
+
+def joined_and_overlapped() -> None:
+    """Rounds of the ordinary loop whose program is cut at each bucket."""
+    want = joined()
+    sums.BUCKET_BYTES, os.environ["HYBRID_OVERLAP"] = 64, "1"
+    try:
+        got = joined(looks=True)
+    finally:
+        sums.BUCKET_BYTES = 4 << 20
+        del os.environ["HYBRID_OVERLAP"]
+    assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
 
 
 def module() -> np.ndarray:
@@ -332,6 +347,7 @@ def main(what: str, argument: str) -> None:
         functions()
         normalised()
         overlapped()
+        joined_and_overlapped()
         first, second = train(), train()
         assert np.array_equal(first, second)
         alike(first)
@@ -345,6 +361,7 @@ def main(what: str, argument: str) -> None:
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
                  "joined": joined(), "joined horovod": joined(horovod=True), "joined on ranks": joined(on_store=False),
                  "joined where not looked at": joined(looks=True), "joined scaled": joined(scaled=True),
+                 "bfloat16": train(compression="bf16"),
                  "horovod half": train(horovod=True, compression=hvd.Compression.fp16),
                  **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
                      "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}
