@@ -2,7 +2,8 @@
 process compiles it, and the compiled form is used once it is ready.
 
 That is worth it for operators that take several of NumPy's steps with temporaries (gradients of convolutions and
-pools). Programs of one step, and small ones, are never compiled, and no call waits.
+pools; functions that NumPy does not have, as erf). Programs of one step, and small ones, are never compiled, and no
+call waits.
 """
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from typing import Any, Callable
 import numpy as np
 
 from ..base import config, forking
-from ..ir import Program
+from ..ir import SCALARS, Node, Program
+from ..ir.direct import ufunc_of
 from ..passes.host_rows import on_host
 from . import ReferenceProgram, _compile_here
 from .pending import PendingProgram, begun
@@ -23,6 +25,18 @@ ELEMENTS = 1 << 16               # least total of elements that the program's st
 _KEY = "repeated"
 # primitives that NumPy has no work with: numbers, and other shapes of what is there
 _NO_STEP = frozenset({"input", "const", "data", "reshape", "expand", "detach"})
+COSTLY = 12                      # of functions of one element (ir/scalar.py): without NumPy's own they take many steps
+
+
+def _is_several(n: Node) -> bool:
+    """Whether one node takes several of NumPy's steps."""
+    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= COSTLY and ufunc_of(n) is None
+
+
+def worth(program: Program) -> bool:
+    """Whether a program takes several of NumPy's steps with many elements."""
+    steps = [n for n in program.order() if n.prim not in _NO_STEP]
+    return sum(n.size for n in steps) >= ELEMENTS and (len(steps) > 1 or any(map(_is_several, steps)))
 
 
 def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
@@ -44,8 +58,7 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 def _asked_for(program: Program) -> Any:
     """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
     possible."""
-    steps = [n for n in program.order() if n.prim not in _NO_STEP]
-    if len(steps) < 2 or sum(n.size for n in steps) < ELEMENTS or program.updates or not config.compiles_eager():
+    if not worth(program) or program.updates or not config.compiles_eager():
         return None
     with forking.IMPORTS:
         from . import cpu                                   # noqa: PLC0415  cffi loads when something is compiled
