@@ -320,6 +320,7 @@ def until_killed(path: str) -> None:
     net = network()
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
     first = hvd.load_checkpoint(path + ".ckpt", net, trainer)["next"] if os.path.exists(path + ".ckpt") else 0
+    net.hybridize(first % 2 == 1)                        # then most of its rounds are one program
     everybody = hvd.allgather_object(os.getpid())
     if hvd.rank() == 0:
         with open(path + ".part", "w") as f:
