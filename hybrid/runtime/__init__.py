@@ -143,7 +143,9 @@ def _compile(program: Program, ctx: Context) -> Any:
         from . import cpu, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     mode = config.compile_mode()
     if sized.sized(program):
-        return ComingSized(program, sized.SizedProgram) if mode == "background" else sized.SizedProgram(program)
+        if mode == "background":
+            return sized.SizedProgram.ready(program) or ComingSized(program, sized.SizedProgram)
+        return sized.SizedProgram(program)
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():
