@@ -62,6 +62,8 @@ class Bound:
     other entries. ``hosts``: inputs whose numbers are given at each call, as 8-byte values in host memory.
     """
 
+    plain = False                    # a closure of hybrid/jit/fast_path.py knows NumPy's arrays alone
+
     def __init__(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any]):
         self.program, self._fixed, self._hosts = program, fixed, hosts
         self._free = [i for i in range(len(program._inputs)) if i not in fixed and i not in hosts]

@@ -52,7 +52,6 @@ class CudaProgram:
     """
 
     compiled_here = compiled_behind = 0      # runs of the C compiler
-    _simple = False                  # for a closure of hybrid/jit/fast_path.py, which knows NumPy's arrays alone
 
     def __init__(self, planned: Planned, ctx: Context):
         begin = time.perf_counter()
