@@ -173,3 +173,24 @@ def test_calls_of_python_code_take_the_fast_path() -> None:
         f(nd.array([-3.0, 0.0]))
     assert len(missed) == slowly                         # it is not called again
     assert f(nd.array([1.0, 2.0, 3.0])[:2])[1].asnumpy().tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_updates_of_the_first_stretch_are_written_in_place(shows: bool) -> None:
+    """Where nothing reads the old values later, and no code of the user's is given the new ones, which it may keep."""
+    kept: list[Any] = []
+
+    def run(xp: Any, arrays: Any) -> Any:
+        kept[:] = arrays
+        return [arrays[0] * 2]
+    w, x, y = leaves = tuple(ir.input(i, (40,), np.float32) for i in range(3))
+    new, other = w + x, w * x
+    twice, = ir.host(ir.HostCall("twice", run, (((40,), np.dtype(np.float32)),), shows=shows), [new, other])
+    program = Program(leaves, (new - twice,), ((0, new), (1, other), (2, twice + x)))
+    staged = StagedProgram(program, np, lambda part: compile_program(part, cpu()))
+    assert len(staged.parts()[0].updates) == (0 if shows else 1)     # x is read once more behind the call
+    a, b, c = arrays = [np.full(40, k, np.float32) for k in (5, 3, 0)]
+    for w0, x0 in ((5, 3), (8, 15)):
+        assert staged(arrays)[0].tolist() == [-(w0 + x0)] * 40
+        assert [v[0] for v in arrays] == [w0 + x0, w0 * x0, 2 * (w0 + x0) + x0]
+        assert (kept[0] is a) != shows and kept[1] is not b

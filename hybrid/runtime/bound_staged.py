@@ -30,8 +30,8 @@ class BoundStaged:
         """As of other bound programs (bound.py); the steps of training loops take the slow path."""
         outputs = self.program.program.outputs
         slots = len(self.program.program.inputs) + len(outputs)
-        if (step is not None or len(outputs) > MOST_RESULTS or slots > MAX_LAUNCHER_SLOTS
-            or not kind and len(outputs) != 1):
+        if (step is not None or self.program.program.updates or len(outputs) > MOST_RESULTS
+            or slots > MAX_LAUNCHER_SLOTS or not kind and len(outputs) != 1):
             return None
         launcher.prepare()
         if launcher.coming():

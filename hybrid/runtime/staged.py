@@ -55,8 +55,8 @@ def _stretches(program: Program) -> dict[Node, int]:
 
 
 class StagedProgram:
-    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the last
-    stretch, where it computes their new values, or when all has run."""
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the stretch
+    that computes their new values, where nothing reads the old ones later, or when all has run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
         self.program, self.xp = program, xp
@@ -64,19 +64,25 @@ class StagedProgram:
         order = program.order()
         self._at = _stretches(program)
         count = 1 + max(self._at.values())
-        self._in_place = self._updated_in_place(count - 1)
+        self._in_place = self._updated_in_place(order)
         self._ready = [n for n in program.roots if n.prim in ("input", "host_item")]
         self._calls = [sorted((n for n in order if n.prim == "host" and self._at[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
         self._numbered()
 
-    def _updated_in_place(self, last: int) -> dict[Node, int]:
-        """New values that the last stretch writes over the old ones: by the value, the updated slot."""
+    def _updated_in_place(self, order: Sequence[Node]) -> dict[Node, int]:
+        """New values that a stretch writes over the old ones: by the value, the updated slot. No results are among
+        them, nor what code of the user's is given, which may keep it."""
         p, values = self.program, [n for _, n in self.program.updates]
+        told = {*p.outputs, *(a for n in order if n.prim == "host" and n.attrs["call"].shows for a in n.args)}
+        last, until = max(self._at.values()), {}  # type: int, dict[Node, int]     # the last stretch that reads an input
+        for n in order:
+            until.update((a, max(until.get(a, 0), self._at[n])) for a in n.args if a.prim == "input")
         return {n: slot for slot, n in p.updates
-                if self._at[n] == last and n.prim not in ("input", "host_item") and not self._is_free(n)
-                and n not in p.outputs and values.count(n) == 1}
+                if n.prim not in ("input", "host_item") and not self._is_free(n) and n not in told
+                and values.count(n) == 1 and until.get(p.inputs[slot], 0) <= self._at[n]
+                and (self._at[n] == last or p.inputs[slot] not in p.roots)}     # which are copied before the last one
 
     def _is_free(self, n: Node) -> bool:
         """Whether a value is made of constants alone: it is made again in each stretch."""
@@ -112,7 +118,7 @@ class StagedProgram:
                     reads.append(n)
                 else:
                     new[n] = rebuild(n, [new[a] for a in n.args])
-        over = {n: slot for n, slot in self._in_place.items() if n in gives and n not in later}
+        over = {n: slot for n, slot in self._in_place.items() if n in gives}
         gives = [n for n in gives if n not in over]
         for slot in over.values():
             n = self.program.inputs[slot]
@@ -146,8 +152,8 @@ class StagedProgram:
         return out
 
     def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> BoundStaged | None:
-        """The program with some inputs (parameters) kept between calls; None where inputs are written, or on a GPU."""
-        return BoundStaged(self, dict(zip(fixed, arrays))) if self.xp is np and not self.program.updates else None
+        """The program with some inputs (parameters) kept between calls; None on a GPU."""
+        return BoundStaged(self, dict(zip(fixed, arrays))) if self.xp is np else None
 
     def _numbered(self) -> None:
         """Give each value that a call hands on a number: inputs, results of calls, what stretches give; and copies of
@@ -169,6 +175,7 @@ class StagedProgram:
             first = new(len(stretch[1])) if stretch is not None else 0
             slots.update((n, first + i) for i, n in enumerate(stretch[1] if stretch is not None else ()))
             self._plan.append((made, stretch, reads, first))
+            slots.update((n, slot) for n, slot in self._in_place.items() if self._at[n] == len(self._plan) - 1)
         kept = {n: new() for n in dict.fromkeys(self._ready)}
         written = {n for _, n in program.updates}
         self._kept = [(self._slot(n, slots), slot, n in written or _lent(n)) for n, slot in kept.items()]
