@@ -186,6 +186,23 @@ def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32"
     return call
 
 
+def gradient(heads: int, length: int, dtype: str = "float32") -> Callable[[], Any]:
+    """Attention of as many queries as keys, 64 deep, and its gradients."""
+    def call() -> Any:
+        net, arrays = nets.Attention(), [nd.zeros((heads, length, 64), ctx=GPU, dtype=dtype) for _ in range(3)]
+        for a in arrays:
+            a.attach_grad()
+
+        @mx.hybridize
+        def one(q: Any, k: Any, v: Any) -> Any:
+            with autograd.record():
+                y = net(q, k, v)
+            y.backward()
+            return y
+        return one(*arrays)
+    return call
+
+
 def stem() -> nn.HybridSequential:
     """The first layers of ResNet-18, with one of its later convolutions."""
     net = nn.HybridSequential()
@@ -222,6 +239,10 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
         "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
+        "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
+        "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
+        "attention and its gradients, 64 heads, length 1024": gradient(64, 1024),
+        "attention and its gradients, 64 heads, length 1024, bfloat16": gradient(64, 1024, "bfloat16"),
         "encoder 4 x 256, length 128": encoder(128, 256, 4),
         "encoder 4 x 512, length 1024": encoder(1024, 512, 8),
         "encoder 4 x 512, length 1024, bfloat16": encoder(1024, 512, 8, "bfloat16"),
@@ -308,7 +329,7 @@ def show(c: Counted, each: bool) -> None:
 def main() -> None:
     """Count all, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--only", default="", help="the program of this name, or those whose names hold it")
     parser.add_argument("--kernels", action="store_true", help="each launch")
     parser.add_argument("--json", action="store_true", help="the figures that tests/data/gpu_budgets.json holds")
     given = parser.parse_args()
@@ -316,7 +337,8 @@ def main() -> None:
         print("By a model, not measured.\n\n| program | GPU | launches | registers | spills | warps | instructions for "
               "a product | loads | bank factor | us | roofline, us |\n|---|---|---|---|---|---|---|---|---|---|---|")
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for name, make in programs().items():
+    known = programs()
+    for name, make in ({given.only: known[given.only]} if given.only in known else known).items():
         for gpu in GPUS if given.only in name else ():
             c = count(name, gpu, record(make, gpu))
             table.setdefault(name, {})[gpu.name] = figures(c)

@@ -17,11 +17,12 @@ const int MAX_MASKS = 32;                       // each other lane waits in one 
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 // ---- what emu_watch.cpp is told, where it is there
-enum Sync { BLOCK_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END };
+enum Sync { BLOCK_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END, PROXY_FENCE };
+enum Came { READ, WRITE, ASYNC_READ, ASYNC_WRITE };           // ASYNC: through the asynchronous proxy
 #ifdef EMU_WATCH
 #define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))     // the emulator's own work
 extern "C" void emu_watch_sync(int what, const void *at);
-extern "C" void emu_watch_access(const void *at, int size, int write, void *pc);
+extern "C" void emu_watch_access(const void *at, int size, int came, void *pc);
 extern "C" void emu_watch_own(const void *at, unsigned long bytes);
 extern "C" void emu_watch_begin(const void *machine, const void *shared, const void *end, const void *image, const void *stop);
 extern "C" void emu_watch_end();
@@ -55,7 +56,8 @@ struct Matrix {
 struct Product {
     float *d;
     Matrix a, b;
-    int group, how;
+    int group, how, columns, size;              // size: bytes of a factor
+    void *pc;                                   // where it was issued
     void (*add)(const Product &);
     float rows[2][8];
     const unsigned *from;

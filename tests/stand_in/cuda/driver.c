@@ -18,6 +18,7 @@ API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets
 API char stand_in_fails[64];                   /* a kernel that fails when it is waited for */
 API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
+API long stand_in_left_out;                    /* launches of CuPy's own kernels, which do nothing */
 static int pending;                            /* the error of a kernel that nobody waited for yet */
 
 typedef struct { int order; unsigned seed; int sums, resident; } EmuOptions;
@@ -41,6 +42,7 @@ static int run_node(Node *x) {
   if (noop < 0) noop = getenv("HYBRID_STAND_IN_NOOP") != NULL;
   stand_in_counts.launches++;
   Module *m = x->fn->m;
+  if (!m->so) stand_in_left_out++;
   if (noop || !m->so) return 0;
   EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, 0, 0, x->n};
   EmuOptions o = {0, 1, 0, 1};
