@@ -226,4 +226,7 @@ def sign(xp: Any, a: Any) -> Any:
 def direction(xp: Any, a: Any) -> Any:
     """Sign, and 0 of NaN."""
     out = sign(xp, a)
+    if xp is np and a.ndim and a.dtype.kind == "f":
+        np.copyto(out, 0, where=out != out)
+        return out
     return xp.where(a != a, _zero(a.dtype) if xp is np else a.dtype.type(0), out) if a.dtype.kind == "f" else out

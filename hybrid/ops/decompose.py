@@ -104,7 +104,7 @@ def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky,
-                           _potrf_vjp, ((1, 112),)))
+                           _potrf_vjp, ((1, 112), (8, 56))))
 
 
 @op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",),

@@ -248,4 +248,6 @@ def np_norm(data: Node, a: Attrs) -> Node:
         return ir.reduce("max" if a.ord > 0 else "min", size, axes, a.keepdims)
     if a.ord == 0:
         return ir.reduce("sum", ir.cast(ir.map("ne", x, 0), x.dtype), axes, a.keepdims)
+    if a.ord == 1:
+        return ir.reduce("sum", size, axes, a.keepdims)
     return ir.map("pow", ir.reduce("sum", ir.map("pow", size, a.ord), axes, a.keepdims), 1.0 / a.ord)

@@ -13,8 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..base import config, forking
-from ..ir import SCALARS, Node, Program
-from ..ir.direct import ufunc_of
+from ..ir import Program
 from ..passes.host_rows import on_host
 from . import ReferenceProgram, _compile_here
 from .pending import PendingProgram, begun
@@ -25,18 +24,15 @@ ELEMENTS = 1 << 16               # least total of elements that the program's st
 _KEY = "repeated"
 # primitives that NumPy has no work with: numbers, and other shapes of what is there
 _NO_STEP = frozenset({"input", "const", "data", "reshape", "expand", "detach"})
-COSTLY = 12                      # of functions of one element (ir/scalar.py): without NumPy's own they take many steps
-
-
-def _is_several(n: Node) -> bool:
-    """Whether one node takes several of NumPy's steps."""
-    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= COSTLY and ufunc_of(n) is None
+# functions of one element (ir/scalar.py) that take several of NumPy's steps
+_SEVERAL = frozenset("erf erfinv gamma gammaln digamma trigamma sigmoid softplus rsqrt round direction".split())
 
 
 def worth(program: Program) -> bool:
-    """Whether a program takes several of NumPy's steps with many elements."""
+    """Whether a program takes several of NumPy's steps with many elements, and such programs are compiled."""
     steps = [n for n in program.order() if n.prim not in _NO_STEP]
-    return sum(n.size for n in steps) >= ELEMENTS and (len(steps) > 1 or any(map(_is_several, steps)))
+    several = len(steps) > 1 or any(n.prim == "map" and n.attrs["fn"] in _SEVERAL for n in steps)
+    return several and sum(n.size for n in steps) >= ELEMENTS and config.compiles_eager()
 
 
 def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
@@ -58,7 +54,7 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 def _asked_for(program: Program) -> Any:
     """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
     possible."""
-    if not worth(program) or program.updates or not config.compiles_eager():
+    if program.updates or not worth(program):
         return None
     with forking.IMPORTS:
         from . import cpu                                   # noqa: PLC0415  cffi loads when something is compiled

@@ -8,7 +8,7 @@ from typing import Sequence
 from hybrid.ir.kernel import Kernel
 
 from .flat import elements
-from .pieces import THREADS, Launch, PrintedCuda, function, index_type
+from .pieces import THREADS, PrintedCuda, index_type, launched
 
 MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
 
@@ -36,5 +36,4 @@ def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
                                              f"if (t >= {count}) return;",
                                              "HY_ASSUME(t >= 0);", *lines]))
     body = _choose(parts, 0, "blockIdx.x")
-    return PrintedCuda(function(name, args, len(stores), body),
-                       [Launch(name, sum(count for count, _ in parts), THREADS, args)])
+    return launched(name, args, len(stores), body, sum(count for count, _ in parts))
