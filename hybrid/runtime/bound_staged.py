@@ -8,6 +8,7 @@ import numpy as np
 
 from . import launcher
 from .bound import MAX_LAUNCHER_SLOTS, MOST_RESULTS
+from .observers import OBSERVERS
 
 if TYPE_CHECKING:
     from .staged import StagedProgram
@@ -24,6 +25,7 @@ class BoundStaged:
         inputs = program.program.inputs
         self._free = [(i, n.shape, n.dtype) for i, n in enumerate(inputs) if i not in fixed]
         self._launchers = launcher.Made()
+        self._plan = program.bound_plan({i: x._data for i, x in fixed.items()}) if program.program.updates else None
 
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
                  places: tuple[Any, ...] = (), form: Any = None, step: Any = None) -> Any:
@@ -69,5 +71,6 @@ class BoundStaged:
         if not self._fixed:
             return self.program(arrays)
         given = iter(arrays)
-        return self.program([self._fixed[i]._data if i in self._fixed else next(given)
-                             for i in range(len(self.program.program.inputs))])
+        every = [self._fixed[i]._data if i in self._fixed else next(given)
+                 for i in range(len(self.program.program.inputs))]
+        return self.program(every) if self._plan is None or OBSERVERS else self.program.run(every, self._plan)

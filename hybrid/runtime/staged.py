@@ -59,7 +59,7 @@ class StagedProgram:
     that computes their new values, where nothing reads the old ones later, or when all has run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
-        self.program, self.xp = program, xp
+        self.program, self.xp, self._compile_part = program, xp, compile_part
         self._free: dict[Node, bool] = {}
         order = program.order()
         self._at = _stretches(program)
@@ -187,11 +187,29 @@ class StagedProgram:
     def _slot(self, n: Node, slots: dict[Node, int]) -> int:
         return slots[n] if n in slots else slots[n.args[0]] + n.attrs["index"]
 
+    def bound_plan(self, fixed: dict[int, Any]) -> list[Any]:
+        """What ``run`` does, with stretches that keep the addresses of fixed inputs (arrays, by slot) between calls."""
+        out = []
+        for calls, stretch, reads, first in self._plan:
+            if stretch is not None and hasattr(made := self._compile_part(stretch[2]), "bind"):
+                at = [j for j, i in enumerate(reads) if i in fixed]
+                bound = made.bind(at, [fixed[reads[j]] for j in at])
+                if bound is not None:
+                    way = _called(bound, made, {j: fixed[reads[j]] for j in at}, len(reads))
+                    stretch = (stretch[0], stretch[1], stretch[2], way)
+                    reads = [i for i in reads if i not in fixed]
+            out.append((calls, stretch, reads, first))
+        return out
+
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run; updated inputs are written in place."""
+        return self.run(arrays, self._plan)
+
+    def run(self, arrays: Sequence[Any], plan: Sequence[Any]) -> list[Any]:
+        """Run by executables of a plan."""
         value: list[Any] = [*arrays, *[None] * (self._count - len(arrays))]
-        seen, xp, last = set(map(id, arrays)), self.xp, len(self._plan) - 1
-        for k, (calls, stretch, reads, first) in enumerate(self._plan):
+        seen, xp, last = set(map(id, arrays)), self.xp, len(plan) - 1
+        for k, (calls, stretch, reads, first) in enumerate(plan):
             for n, args, at in calls:
                 found = HOST(xp, n, *[value[i] for i in args])
                 value[at:at + len(found)] = found
@@ -213,6 +231,17 @@ class StagedProgram:
         for slot, new in [(slot, xp.array(value[i]) if copied else value[i]) for slot, i, copied in self._updates]:
             arrays[slot][...] = new
         return outputs
+
+
+def _called(bound: Any, exe: Any, fixed: dict[int, Any], count: int) -> Callable[[Sequence[Any]], Any]:
+    """A bound executable as one of the arrays that are not fixed; all are given where one of them does not fit."""
+    def call(given: Sequence[Any]) -> Any:
+        found = bound(*given)
+        if found is None:
+            rest = iter(given)
+            found = exe([fixed[i] if i in fixed else next(rest) for i in range(count)])
+        return found
+    return call
 
 
 def _lent(n: Node) -> bool:
