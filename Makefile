@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | rehearse-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -44,13 +44,14 @@ SECONDS ?= 60
 fuzz: $(VENV)/.dev
 	HYBRID_VERIFY=1 $(PY) -m tests.fuzz $(if $(N),-n $(N),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
+WORKERS ?= 8
 # An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package, by its
 # full path because some tests start Python in other folders.
 test-gpu: links
 	@for m in cupy numpy cffi pytest hypothesis; do $(PYTHON) -c "import $$m" 2>/dev/null \
 	  || { echo "$(PYTHON) has no $$m; test-gpu installs nothing: give an environment that has it, make test-gpu PYTHON=path"; exit 1; }; done
 	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -q -p no:cacheprovider \
-	  $$($(PYTHON) -c "import xdist" 2>/dev/null && printf '%s' '-n 8 --dist loadfile')
+	  $$($(PYTHON) -c "import xdist" 2>/dev/null && printf '%s' '-n $(WORKERS) --dist loadfile') $(TEST_ARGS)
 
 # Programs and the same in other libraries on the GPU of an environment that has CuPy; nothing is installed.
 bench-gpu: links
@@ -58,6 +59,16 @@ bench-gpu: links
 	  || { echo "$(PYTHON) has no $$m; bench-gpu installs nothing: give an environment that has it, make bench-gpu PYTHON=path"; exit 1; }; done
 	PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) $(GPU_RUN) benchmarks/gpu.py --out build/gpu.md $(BENCH_ARGS)
 	PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) $(GPU_RUN) benchmarks/gpu_peers.py --out build/gpu_peers.md $(BENCH_ARGS)
+
+# The two above where there is no GPU: CuPy's own wheel on our stand-in for the driver, in an environment that is made in
+# STAND_IN. Tests are those that need none of CuPy's own kernels, which do not run there; figures are no measurements.
+STAND_IN ?= build/stand-in
+REHEARSED ?= $(wildcard tests/test_cuda_*.py tests/test_hybridize_cuda.py)
+rehearse-gpu: $(VENV)/.dev
+	$(PY) tests/stand_in/cuda/build.py $(STAND_IN)
+	$(MAKE) bench-gpu PYTHON=$(STAND_IN)/python GPU_RUN="-m tests.stand_in.cuda.rehearse" BENCH_ARGS=--quick
+	PYTHONPATH=build/tree $(STAND_IN)/python -m tests.stand_in.cuda.check
+	$(MAKE) test-gpu PYTHON=$(STAND_IN)/python WORKERS=2 TEST_ARGS="-p tests.stand_in.cuda.rehearse $(REHEARSED)"
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
@@ -101,4 +112,4 @@ wheel: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*
 
-.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel
+.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu rehearse-gpu bench lint types links wheel

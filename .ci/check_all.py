@@ -17,7 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
-CUPY = "build/stand-in"
 WATCHED = ("HYBRID_EMU_WATCH=races", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
 
 
@@ -69,11 +68,7 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
             ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, *cuda],
              True),
-            ("real CuPy over the stand-in is built", [python, "tests/stand_in/cuda/build.py", CUPY], False),
-            ("make bench-gpu on it", ["make", "bench-gpu", f"PYTHON={CUPY}/python", "BENCH_ARGS=--quick",
-                                      "GPU_RUN=-m tests.stand_in.cuda.rehearse"], False),
-            ("compiled calls on it", ["env", "PYTHONPATH=build/tree", f"{CUPY}/python", "-m",
-                                      "tests.stand_in.cuda.check"], False),
+            ("benchmarks and tests of GPUs on real CuPy over the stand-in", ["make", "rehearse-gpu"], False),
             ("thorough tests", [*pytest, *(more or ["-n", "2", "--dist", "loadfile", "-m", "thorough"])], True)]
 
 

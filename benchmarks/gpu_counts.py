@@ -25,9 +25,11 @@ import gpu_sass  # noqa: E402  after the settings
 import nets  # noqa: E402
 import numpy as np  # noqa: E402
 from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
+from gpu_model_launches import LAUNCH, launched  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, gluon, nd  # noqa: E402
+from hybrid.codegen import cuda as printer  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
 from hybrid.runtime import cuda  # noqa: E402
 from hybrid.runtime.cuda import emulator, interface, nvrtc, program  # noqa: E402
@@ -37,10 +39,13 @@ GPU = mx.gpu(0)
 
 
 class Recorded(NamedTuple):
-    """A program: its CUDA, launches, and bytes of the arrays of each."""
+    """A program: the CUDA of its kernels one by one and their launches, bytes of the arrays of each; and what is really
+    launched."""
     source: str
-    launches: list[interface.Launch]
+    launches: list[printer.Launch]
     bytes: list[int]
+    merged: str
+    launched: list[printer.Launch]
 
 
 class _Plan(interface.Plan):
@@ -64,9 +69,14 @@ class _Module(interface.Module):
 class _Driver(emulator.EmulatorDriver):
     """Compiles nothing and runs nothing; kernels are printed for its GPU."""
 
-    def __init__(self, arch: str):
+    def __init__(self, arch: str, processors: int):
         super().__init__()
-        self._arch = arch
+        self._arch, self._processors = arch, processors
+
+    @property
+    def processors(self) -> int:
+        """Its multiprocessors."""
+        return self._processors
 
     @property
     def arch(self) -> str:
@@ -83,38 +93,34 @@ class _Driver(emulator.EmulatorDriver):
 
 
 @contextlib.contextmanager
-def recording(arch: str) -> Iterator[list[Recorded]]:
-    """The programs that are called meanwhile, once each, printed for an architecture."""
+def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
+    """The programs that are called meanwhile, once each, printed for a GPU."""
     found: list[Recorded] = []
-    share, call, old = program.share_functions, program.CudaProgram._run, cuda._drivers.get(("emulator", 0))
-    names: dict[str, Sequence[str]] = {}
+    cls, old = program.CudaProgram, cuda._drivers.get(("emulator", 0))
+    few, call = cls._few_launches, cls._run
+    texts: dict[program.CudaProgram, tuple[Any, ...]] = {}
 
-    def shared(source: str, given: Sequence[str]) -> Any:
-        out = share(source, given)
-        names[program.text_of(out[0])] = list(given)
+    def few_launches(self: program.CudaProgram, text: Any) -> Any:
+        out = few(self, text)
+        code, single = program.shared(program.parse(text.source), text.launches)
+        texts[self] = program.text_of(code), single, [launch.name for launch in text.launches], *out
         return out
 
     def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:
-        if self not in seen and self._plan is not None:
-            seen.add(self)
-            source = next(s for s in names if len(names[s]) == len(self._launches) and _same(s, self))
-            found.append(Recorded(source, self._launches, _bytes(str(self.report), names[source])))
+        if self in texts:
+            source, single, names, *out = texts.pop(self)
+            found.append(Recorded(source, single, _bytes(str(self.report), names), *out))
         return call(self, arrays)
-    seen: set[Any] = set()
-    cuda._drivers["emulator", 0] = _Driver(arch)
-    program.share_functions, program.CudaProgram._run = shared, run        # type: ignore[method-assign]
+    cuda._drivers["emulator", 0] = _Driver(gpu.arch, gpu.sms)
+    cls._few_launches, cls._run = few_launches, run                        # type: ignore[method-assign]
     try:
         yield found
     finally:
-        program.share_functions, program.CudaProgram._run = share, call    # type: ignore[method-assign]
+        cls._few_launches, cls._run = few, call                            # type: ignore[method-assign]
         if old is None:
             del cuda._drivers["emulator", 0]
         else:
             cuda._drivers["emulator", 0] = old
-
-
-def _same(source: str, p: program.CudaProgram) -> bool:
-    return all(f" {launch.kernel}(" in source for launch in p._launches)
 
 
 def _bytes(report: str, names: Sequence[str]) -> list[int]:
@@ -186,6 +192,23 @@ def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32"
     return call
 
 
+def gradient(heads: int, length: int, dtype: str = "float32") -> Callable[[], Any]:
+    """Attention of as many queries as keys, 64 deep, and its gradients."""
+    def call() -> Any:
+        net, arrays = nets.Attention(), [nd.zeros((heads, length, 64), ctx=GPU, dtype=dtype) for _ in range(3)]
+        for a in arrays:
+            a.attach_grad()
+
+        @mx.hybridize
+        def one(q: Any, k: Any, v: Any) -> Any:
+            with autograd.record():
+                y = net(q, k, v)
+            y.backward()
+            return y
+        return one(*arrays)
+    return call
+
+
 def stem() -> nn.HybridSequential:
     """The first layers of ResNet-18, with one of its later convolutions."""
     net = nn.HybridSequential()
@@ -222,6 +245,10 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
         "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
+        "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
+        "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
+        "attention and its gradients, 64 heads, length 1024": gradient(64, 1024),
+        "attention and its gradients, 64 heads, length 1024, bfloat16": gradient(64, 1024, "bfloat16"),
         "encoder 4 x 256, length 128": encoder(128, 256, 4),
         "encoder 4 x 512, length 1024": encoder(1024, 512, 8),
         "encoder 4 x 512, length 1024, bfloat16": encoder(1024, 512, 8, "bfloat16"),
@@ -248,17 +275,30 @@ def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
     texts = dict(zip(parts[1::2], parts[2::2]))
     out = []
     for launch, count in zip(recorded.launches, recorded.bytes):
-        r = compiled.resources[launch.kernel]
-        out.append(Kernel(launch.kernel, texts[launch.kernel], int(np.prod(launch.grid)), int(np.prod(launch.block)),
-                          r.registers, r.shared + launch.shared, r.spill_stores, code[launch.kernel], count))
+        r = compiled.resources[launch.name]
+        out.append(Kernel(launch.name, texts[launch.name], launch.blocks, launch.threads, r.registers,
+                          r.shared + launch.shared, r.spill_stores, code[launch.name], count))
     return out
 
 
+def in_launches(recorded: Recorded, times: Sequence[Time], gpu: Gpu) -> tuple[float, int, int]:
+    """Time of a program's launches, and registers and spills of those of several kernels."""
+    us = {(launch.name, id(launch.args)): t.us for launch, t in zip(recorded.launches, times)}
+    total = sum(launched(launch, lambda stage: us[stage.name, id(stage.args)], gpu) for launch in recorded.launched)
+    if not any(launch.waves for launch in recorded.launched):
+        return total, 0, 0
+    resources = nvrtc.compile(recorded.merged, gpu.arch).resources
+    found = [resources[launch.name] for launch in recorded.launched if launch.waves]
+    return total, max(r.registers for r in found), max(r.spill_stores for r in found)
+
+
 class Counted(NamedTuple):
-    """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the longest launch's main loop."""
+    """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the longest kernel's main loop.
+    ``barriers``: of the grid, within launches."""
     program: str
     gpu: str
     launches: int
+    barriers: int
     registers: int
     spills: int
     warps: int
@@ -272,20 +312,25 @@ class Counted(NamedTuple):
 
 def count(name: str, gpu: Gpu, recorded: list[Recorded]) -> Counted:
     """All launches of what a program is."""
-    times = [(k, model(k, gpu)) for r in recorded for k in kernels(r, gpu)]
+    parts = [[(k, model(k, gpu)) for k in kernels(r, gpu)] for r in recorded]
+    times = [x for part in parts for x in part]
+    whole = [in_launches(r, [t for _, t in part], gpu) for r, part in zip(recorded, parts)]
+    all_launched = [launch for r in recorded for launch in r.launched]
     longest, t = max(times, key=lambda x: x[1].us)
     loads = gpu_sass.counts(longest.code)
     asynchronous = sum(i.op.startswith("LDGSTS") for i in longest.code)
     width = 128 if loads["LDG.128"] + asynchronous >= max(loads["LDG.64"], loads["LDG"]) else 64 if (
         loads["LDG.64"] >= loads["LDG"]) else 32
-    return Counted(name, gpu.name, len(times), max(k.registers for k, _ in times), max(k.spills for k, _ in times),
-                   t.warps, t.main / t.products if t.products else 0, width, max(x.bank for _, x in times),
-                   sum(x.us for _, x in times), sum(x.roofline for _, x in times), times)
+    return Counted(name, gpu.name, len(all_launched), sum(len(x.waves) - 1 for x in all_launched if x.cooperative),
+                   max([*(k.registers for k, _ in times), *(n for _, n, _ in whole)]),
+                   max([*(k.spills for k, _ in times), *(n for _, _, n in whole)]), t.warps,
+                   t.main / t.products if t.products else 0, width, max(x.bank for _, x in times),
+                   sum(us for us, _, _ in whole), sum(x.roofline for _, x in times), times)
 
 
 def record(make: Callable[[], Any], gpu: Gpu) -> list[Recorded]:
     """The programs of a workload."""
-    with recording(gpu.arch) as found:
+    with recording(gpu) as found:
         make()
     return found
 
@@ -293,13 +338,14 @@ def record(make: Callable[[], Any], gpu: Gpu) -> list[Recorded]:
 def figures(c: Counted) -> dict[str, float]:
     """What budgets hold."""
     return {"launches": c.launches, "spills": c.spills, "bank": c.bank, "per_product": round(c.per_product, 2),
-            "us": round(c.us, 1), "roofline": round(c.roofline, 1)}
+            "us": round(c.us + c.launches * LAUNCH, 1), "roofline": round(c.roofline, 1)}
 
 
 def show(c: Counted, each: bool) -> None:
     """A line of the table; each: and one for each launch."""
-    print(f"| {c.program} | {c.gpu} | {c.launches} | {c.registers} | {c.spills} | {c.warps} | {c.per_product:.2f} | "
-          f"{c.width} | {c.bank:.0f} | {c.us:.1f} | {c.roofline:.1f} |", flush=True)
+    print(f"| {c.program} | {c.gpu} | {c.launches} | {c.barriers} | {c.registers} | {c.spills} | {c.warps} | "
+          f"{c.per_product:.2f} | {c.width} | {c.bank:.0f} | {c.us:.1f} | "
+          f"{c.us + c.launches * LAUNCH:.1f} | {c.roofline:.1f} |", flush=True)
     for k, t in c.times if each else ():
         print(f"    {k.name:14} {t.form:5} {k.blocks:6} x {k.threads:4}, {k.registers:3} registers, {k.shared:6} "
               f"bytes shared, {t.warps:2} warps, loop of {t.main:4} for {t.products:3}: {t.us:8.1f} us ({t.bound})")
@@ -308,15 +354,17 @@ def show(c: Counted, each: bool) -> None:
 def main() -> None:
     """Count all, print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--only", default="", help="the program of this name, or those whose names hold it")
     parser.add_argument("--kernels", action="store_true", help="each launch")
     parser.add_argument("--json", action="store_true", help="the figures that tests/data/gpu_budgets.json holds")
     given = parser.parse_args()
     if not given.json:
-        print("By a model, not measured.\n\n| program | GPU | launches | registers | spills | warps | instructions for "
-              "a product | loads | bank factor | us | roofline, us |\n|---|---|---|---|---|---|---|---|---|---|---|")
+        print("By a model, not measured.\n\n| program | GPU | launches | barriers | registers | spills | warps | "
+              "instructions for a product | loads | bank factor | us | with launches, us | roofline, us |\n|"
+              + "---|" * 13)
     table: dict[str, dict[str, dict[str, float]]] = {}
-    for name, make in programs().items():
+    known = programs()
+    for name, make in ({given.only: known[given.only]} if given.only in known else known).items():
         for gpu in GPUS if given.only in name else ():
             c = count(name, gpu, record(make, gpu))
             table.setdefault(name, {})[gpu.name] = figures(c)

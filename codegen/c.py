@@ -92,12 +92,7 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
         return e, blocks, loops, idx
-
-    def probe(groups: list[list[int]]) -> bool:
-        return build(groups)[0].divisions <= plain
-    plain = build([[i] for i in range(len(sizes))])[0].divisions
-    groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
-    _, blocks, loops, idx = build(groups)
+    _, blocks, loops, idx = build(merged_axes(len(sizes), lambda groups: build(groups)[0].divisions, len(first)))
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):
         body = close_blocks(blocks, loops, pragma)

@@ -20,7 +20,7 @@ from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
-from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
+from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch, alone
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
@@ -34,7 +34,8 @@ __all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "c
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
-    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh"))
+    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh",
+    "hybrid_stages.cuh"))
 
 
 @dataclass
@@ -57,9 +58,9 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.kind == "scatter":
         return print_scatter(k, name)
     if k.kind == "sort":
-        return print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name)
+        return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
     if k.kind == "call":
-        return rowcall.print_cuda(k, name)
+        return alone(rowcall.print_cuda(k, name))
     if k.kind == "loop":
         return scan_cuda.print_loop(k, name, print_kernel)
     if k.kind == "attention":

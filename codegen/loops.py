@@ -19,6 +19,7 @@ from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
 from .block import Block, loop
 from .dialect import C
 from .emit import Emitter
+from .lanes import Refused
 
 PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking threads costs more than they save
 TALL, WIDE = 64, 8             # turns of the last two loops that are done together where an array is read across
@@ -76,16 +77,19 @@ def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]
     return "\n".join([signature(name, args, written), *lines(body), "}"])
 
 
-def merged_axes(extents: Sequence[int], probe: Callable[[list[list[int]]], bool], barrier: int = 0) -> list[list[int]]:
-    """Groups of adjacent axes that can be one loop: tried from the inside out. No group crosses ``barrier``."""
-    groups = [[i] for i in range(len(extents))]
-    i = len(groups) - 2
-    while i >= 0:
+def merged_axes(axes: int, divisions: Callable[[list[list[int]]], int], barrier: int = 0) -> list[list[int]]:
+    """Groups of adjacent axes that can be one loop without more divisions than loops of their own: tried from the
+    inside out. divisions: counts those of a grouping; Refused where it cannot be printed. No group crosses
+    ``barrier``."""
+    groups = [[i] for i in range(axes)]
+    fewest = divisions(groups) if axes > 1 else 0
+    for i in reversed(range(axes - 1)):
         if groups[i + 1][0] != barrier:
             trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
-            if probe(trial):
-                groups = trial
-        i -= 1
+            try:
+                groups = trial if divisions(trial) <= fewest else groups
+            except Refused:
+                pass
     return groups
 
 

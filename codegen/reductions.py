@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Iterable
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -70,11 +70,22 @@ def plan_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -
     for run in _runs(axes) if merge else [[a] for a in axes]:                    # neighbouring axes are one loop
         more = reduce_vars(e, [x.shape[a] for a in run], merge)
         loops, at = loops + more[0], at + more[1]
-    fresh = dict(zip(axes, at))
-    free = iter(idx)
-    full = tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
+    full = reduced_index(x, axes, idx, at)
     return Reduction(n.attrs["op"], x.dtype, loops, lambda block: e.value(x, full, block, guard),
                      at[0] if n.prim == "argreduce" else None)
+
+
+def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix]) -> Index:
+    """Index into the argument of a reduction: the result's, with that of each axis that is reduced."""
+    fresh, free = dict(zip(axes, inner)), iter(idx)
+    return tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
+
+
+def written_out(n: Node, idx: Index) -> Iterator[Index]:
+    """The index of each element that a reduction of constant sizes reads, in order."""
+    x, axes = n.args[0], n.attrs["axes"]
+    for at in np.ndindex(*(x.shape[a] for a in axes)):
+        yield reduced_index(x, axes, idx, [Ix(int(i)) for i in at])
 
 
 def _runs(axes: Iterable[int]) -> list[list[int]]:
@@ -178,13 +189,10 @@ def _short(n: Node) -> bool:
 
 def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
-    x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
-    wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
+    op, wide = n.attrs["op"], np.dtype(np.float32) if is_half(n.dtype) else n.dtype
     acc: Expr = Literal("0" if op == "sum" and dt.is_float(wide) else "")          # not -0 where all are -0
-    for at in np.ndindex(*(x.shape[a] for a in axes)):
-        fixed = dict(zip(axes, at))
-        free = iter(idx)
-        value = e.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard)
+    for at in written_out(n, idx):
+        value = e.value(n.args[0], at, block, guard)
         if not isinstance(value, Name):
             value = e.let(block, wide, value)
         acc = e.let(block, wide, combine(e, op, wide, acc, value)) if acc else value

@@ -48,15 +48,23 @@ def generated_cuda_compiles() -> Iterator[None]:
     """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is
     spilled."""
     from hybrid.codegen import cuda  # noqa: PLC0415  only where tests run
-    from hybrid.runtime.cuda import nvrtc  # noqa: PLC0415
+    from hybrid.ir.stmt import text_of  # noqa: PLC0415
+    from hybrid.runtime.cuda import nvrtc, program  # noqa: PLC0415
 
-    real = cuda.print_program
+    real, merge = cuda.print_program, program.merge_launches
 
     def print_and_compile(*args: Any, **keywords: Any) -> Any:
         printed = real(*args, **keywords)
         if printed.launches and nvrtc.available():
             check_new_kernels(printed.source)
         return printed
+
+    def merge_and_compile(*args: Any) -> Any:
+        code, launches = merge(*args)
+        if any(launch.waves for launch in launches) and nvrtc.available():
+            check_new_kernels(text_of(code))
+        return code, launches
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "print_program", print_and_compile)
+        patch.setattr(program, "merge_launches", merge_and_compile)
         yield

@@ -10,8 +10,10 @@ import numpy as np
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid import distributed as hvd
+from hybrid.contrib import amp
 from hybrid.collective import CollectiveMismatch, sums
 from hybrid.runtime import staged
+from hybrid.runtime.observers import observe
 
 BATCH = 8
 
@@ -63,6 +65,42 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
     if shards:
         assert sorted(sum(held, [])) == [0, 1, 2, 3] and all(held), held
     return values(net)
+
+
+def joined(horovod: bool = False, looks: bool = False, scaled: bool = False,
+           on_store: bool | None = None) -> np.ndarray:
+    """Parameters and gradients after the ordinary loop of a hybridized net, whose rounds are one program with the sums
+    in it. looks: some ranks look at their loss before the step, another one each time, and make it by itself."""
+    net, loss_of, share = network(), gluon.loss.L2Loss(), BATCH // hvd.size()
+    hvd.broadcast_parameters(net.collect_params())
+    net.hybridize()
+    if horovod:
+        trainer = hvd.DistributedTrainer(net.collect_params(), "adam", {"learning_rate": 0.02})
+    else:
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.02}, kvstore="dist_sync",
+                                update_on_kvstore=on_store)
+    if scaled:
+        amp.init("float16", target_precision_ops=[])
+        amp.init_trainer(trainer)
+    rows, scales = slice(hvd.rank() * share, (hvd.rank() + 1) * share), []
+    for i, (x, y) in enumerate(list(zip(*data())) * 4):
+        huge = 1e36 if scaled and i % 10 == 7 and hvd.rank() == hvd.size() - 1 else 1
+        with autograd.record():
+            loss = loss_of(net(nd.array(x[rows])), nd.array(y[rows])) * huge
+            if scaled:
+                with amp.scale_loss(loss, trainer) as large:
+                    large.backward()
+        if not scaled:
+            loss.backward()
+        if looks and i % 3 == hvd.rank():
+            loss.asnumpy()
+        trainer.step(share if horovod else BATCH)
+        scales.append(trainer._amp_loss_scaler.loss_scale if scaled else 1)
+    amp.off()
+    assert scales[0] == (4 * scales[-1] if scaled else 1), scales
+    assert net._engine.rounds.joined >= 14, net._engine.rounds
+    grads = [p.grad().asnumpy().ravel() for p in net.collect_params().values()]
+    return np.concatenate([values(net), *(grads if horovod or on_store is False else ())])
 
 
 def alike(x: np.ndarray) -> None:
@@ -174,16 +212,17 @@ def overlapped() -> None:
     """In a compiled step the sum of a bucket begins as soon as its gradients are there: what later buckets need is
     computed after that, and the sums are waited for when all is done."""
     want, events = train(compiled=True), []
-    begin, finish, stretch = sums.Buckets.begin, sums.Buckets.finish, staged.StagedProgram._stretch
+    begin, finish, within = sums.Buckets.begin, sums.Buckets.finish, []
 
-    def noted(self, order, k, compile_part):
-        found = stretch(self, order, k, compile_part)
-        if found is None:
-            return None
-        reads, gives, part, exe = found
-        dots = [n.shape for n in part.order() if n.prim == "dot"]
-        return reads, gives, part, lambda given: (events.append(("computed", dots)), exe(given))[1]
-    staged.StagedProgram._stretch = noted
+    def noted(program, exe, raw, call):
+        if isinstance(exe, staged.StagedProgram):
+            within.append(exe)
+        elif within:
+            events.append(("computed", [n.shape for n in program.order() if n.prim == "dot"]))
+        found = call(exe)
+        within[:] = [x for x in within if x is not exe]
+        return found
+    observe(noted)
     sums.Buckets.begin = lambda self, number, *rest: (events.append(("begun", number)), begin(self, number, *rest))[1]
     sums.Buckets.finish = lambda self: (events.append(("finished", 0)), finish(self))[1]
     sums.BUCKET_BYTES = 64                               # a bucket for each weight, with the bias before it
@@ -191,7 +230,8 @@ def overlapped() -> None:
     try:
         got = train(compiled=True)
     finally:
-        staged.StagedProgram._stretch, sums.Buckets.begin, sums.Buckets.finish = stretch, begin, finish
+        observe(noted, False)
+        sums.Buckets.begin, sums.Buckets.finish = begin, finish
         sums.BUCKET_BYTES = 4 << 20
         del os.environ["HYBRID_OVERLAP"]
     assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
@@ -202,6 +242,18 @@ def overlapped() -> None:
                      ("finished",), ("computed",)], step
     first, second = step[0][1], step[2][1]               # the first layer's weight gradient is not computed before
     assert sorted((5, 7)) not in map(sorted, first) and sorted((5, 7)) in map(sorted, second), step
+
+
+def joined_and_overlapped() -> None:
+    """Rounds of the ordinary loop whose program is cut at each bucket."""
+    want = joined()
+    sums.BUCKET_BYTES, os.environ["HYBRID_OVERLAP"] = 64, "1"
+    try:
+        got = joined(looks=True)
+    finally:
+        sums.BUCKET_BYTES = 4 << 20
+        del os.environ["HYBRID_OVERLAP"]
+    assert np.allclose(got, want, rtol=1e-6, atol=1e-6), abs(got - want).max()
 
 
 def module() -> np.ndarray:
@@ -268,6 +320,7 @@ def until_killed(path: str) -> None:
     net = network()
     trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
     first = hvd.load_checkpoint(path + ".ckpt", net, trainer)["next"] if os.path.exists(path + ".ckpt") else 0
+    net.hybridize(first % 2 == 1)                        # then most of its rounds are one program
     everybody = hvd.allgather_object(os.getpid())
     if hvd.rank() == 0:
         with open(path + ".part", "w") as f:
@@ -295,6 +348,7 @@ def main(what: str, argument: str) -> None:
         functions()
         normalised()
         overlapped()
+        joined_and_overlapped()
         first, second = train(), train()
         assert np.array_equal(first, second)
         alike(first)
@@ -306,6 +360,9 @@ def main(what: str, argument: str) -> None:
     else:
         found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
+                 "joined": joined(), "joined horovod": joined(horovod=True), "joined on ranks": joined(on_store=False),
+                 "joined where not looked at": joined(looks=True), "joined scaled": joined(scaled=True),
+                 "bfloat16": train(compression="bf16"),
                  "horovod half": train(horovod=True, compression=hvd.Compression.fp16),
                  **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
                      "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}

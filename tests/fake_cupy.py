@@ -25,6 +25,8 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
+from .fake_cupy_launches import CUDADriverError, Place, launch
+
 NAMES = json.loads((Path(__file__).parent / "data" / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
@@ -130,7 +132,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             root = root.base
         object.__setattr__(self, "_a", a)
         # the memory that views share, as CuPy's pointers share a block of the pool
-        object.__setattr__(self, "_place", SimpleNamespace(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
+        object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
 
     def __getattr__(self, name: str) -> Any:
@@ -280,6 +282,7 @@ STATE = State()
 
 class Device:
     compute_capability = "90"
+    attributes = {"MultiProcessorCount": 132}
 
     def __init__(self, number: int | None = None):
         self.id = STATE.device if number is None else number
@@ -335,10 +338,6 @@ class Stream:
         return Graph(_handle(lambda out: library().cudaStreamEndCapture(_pointer(self.ptr), out)))
 
 
-class CUDADriverError(RuntimeError):
-    """As CuPy's."""
-
-
 class Module:
     """A loaded image: a library of the emulator."""
 
@@ -350,12 +349,8 @@ class Module:
         return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
 
 
-def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int,
-            extra: int = 0) -> None:
-    code = library().cuLaunchKernel(_pointer(function), gx, gy, gz, bx, by, bz, shared, _pointer(stream),
-                                    ffi.cast("void **", params), ffi.NULL)
-    if code:
-        raise CUDADriverError(f"error {code}")
+def _launch(*sizes: int) -> None:
+    launch(library(), ffi, *sizes)
 
 
 def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:

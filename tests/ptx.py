@@ -279,6 +279,11 @@ class PtxDriver(EmulatorDriver):
         super().__init__()
         self.known: dict[int, np.ndarray] = {}
 
+    @property
+    def processors(self) -> int:
+        """None: blocks run one after the other, so no launch has stages that wait for each other."""
+        return 0
+
     def load(self, source: str, kernels: Sequence[str]) -> Any:
         """See ``Driver.load``."""
         return _Module(self, source, kernels)

@@ -124,6 +124,14 @@ def test_dense_layers():
     check(net, lambda n: [(n, 20)], programs=2)
 
 
+def test_rows_of_a_dense_layer_that_fall_on_few_lines_of_the_cache():
+    """Rows 512 numbers apart are put together, some tiles at a time; 300 of them are several such parts."""
+    net = nn.Dense(70, in_units=512)
+    net.initialize()
+    net.hybridize()
+    check(net, lambda n: [(n, 512)], (3, 9, 14, 15, 100, 300, 301))
+
+
 def test_parameters_that_change_are_seen_by_all_sizes():
     net = nn.Dense(40, in_units=30)
     net.initialize()

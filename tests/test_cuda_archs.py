@@ -20,7 +20,7 @@ from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import JOINING, planned_for
 
 from .cuda_forms import Form, normal, program
-from .cuda_tools import run_cuda
+from .cuda_tools import check_cuda_source, run_cuda
 from .programs import softmax
 from .test_cuda_kernels import check
 
@@ -121,6 +121,17 @@ def test_kernels_compile_for_every_gpu() -> None:
             assert len(found) >= 5 and not any(r.spill_stores for r in found)
             parts = nvrtc.compile(token(f"sm_{arch}"), f"sm_{arch}").resources
             assert set(parts) == {"k0_parts", "k0"} and not any(r.spill_stores for r in parts.values())
+
+
+@needs_nvrtc
+def test_short_depths_leave_registers_for_the_epilogue() -> None:
+    """Two rounds, and masks of each result that could be loaded before the sums are there."""
+    x, w = ir.input(0, (100352, 24), "float32"), ir.input(1, (24, 96), "float32")
+    first, second = (ir.input(i, (100352, 96), "bool") for i in (2, 3))
+    y = ir.map("where", second, 0.0, ir.map("where", first, 0.0, ir.dot(x, w, ((1,), (0,)))))
+    text = printer.print_program(plan(ir.Program((x, w, first, second), (y,)), JOINING).groups, [], "sm_80").source
+    assert "hy_mma_tf32" in text
+    check_cuda_source(text, ["k0"], ("sm_80", "sm_89"))
 
 
 def test_bfloat16_products_before_sm_80(monkeypatch: pytest.MonkeyPatch) -> None:

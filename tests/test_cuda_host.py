@@ -20,7 +20,7 @@ from hybrid.ir.stmt import text_of
 from hybrid.runtime.cuda import bound, cupy_driver, driver_api, emulator, native, texts
 
 from . import fake_cupy
-from .fake_cupy import STATE
+from .fake_cupy import STATE, Device
 from .test_cuda_cupy import stand_in  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.skipif(launcher.load() is None, reason="no headers of Python")
@@ -49,7 +49,9 @@ class Mlp:
 
 @pytest.fixture(scope="module")
 def mlp(stand_in: Any) -> Iterator[Mlp]:  # noqa: F811
-    yield Mlp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Device.attributes, "MultiProcessorCount", 0)              # launches stay as many
+        yield Mlp()
 
 
 def launched_by(run: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
@@ -75,6 +77,21 @@ def test_a_call_is_one_graph_from_c(mlp: Mlp, monkeypatch: pytest.MonkeyPatch) -
 
 def address(y: Any) -> int:
     return int(y._data.data.ptr)
+
+
+def test_a_graph_takes_cooperative_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small stages behind a large kernel, in one graph."""
+    monkeypatch.setitem(Device.attributes, "MultiProcessorCount", 2)
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(600, activation="relu"), gluon.nn.Dense(8, activation="relu"), gluon.nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    x = nd.random.uniform(shape=(16, 64))
+    want = net(x).asnumpy()
+    net.hybridize()
+    before = STATE.graphs
+    for _ in range(6):
+        assert np.allclose(net(x).asnumpy(), want, atol=1e-5)
+    assert STATE.graphs == before + 1
 
 
 def test_results_take_memory_that_nobody_holds(mlp: Mlp) -> None:

@@ -85,3 +85,17 @@ def test_gradients(start: int, wide: bool) -> None:
         for g, e, k in zip(got, expected, of):
             tol = {2: 4e-3, 4: 2e-5, 8: 1e-10}[e.dtype.itemsize]
             close(g, e, tol, f"{order}, gradient of {cases[k].name} {cases[k].attrs}")
+
+
+@pytest.mark.parametrize(("n", "m", "rows"), [(1, 1, 1), (5, 3, 2), (17, 1, 1), (40, 40, 2)])
+def test_systems_and_inverses(n: int, m: int, rows: int) -> None:
+    """Threads that share a matrix wait for each other's rows and columns."""
+    r = np.random.default_rng(n)
+    a = (r.normal(size=(rows, n, n)) + 3 * np.eye(n)).astype(np.float32)
+    b = r.normal(size=(rows, n, m)).astype(np.float32)
+    for name, given in (("_npi_solve", [a, b]), ("_linalg_inverse", [a])):
+        d = registry.find(name)
+        program = d.program([x.shape for x in given], [x.dtype for x in given], d.parse({}))
+        want = np.linalg.solve(a, b) if name == "_npi_solve" else np.linalg.inv(a)
+        for _, found, _ in run_program(program, given):
+            np.testing.assert_allclose(found[0], want, rtol=2e-3, atol=2e-4)

@@ -15,11 +15,12 @@ from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, watch
 
 from . import cuda_async_texts as tensor, cuda_texts as texts
-from .test_cuda_async import ring
+from .test_cuda_async import ring, warpgroup
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
 BEGIN = 'extern "C" __global__ void k(float *x) {\n'
 ONES = [np.ones((64, 64), ml_dtypes.bfloat16)] * 2 + [np.zeros((64, 64), np.float32)]
+HALVES = [np.ones((64, 64), np.float16)] * 2 + [np.zeros((64, 64), np.float32)]
 FLOATS = [np.zeros(6 * 256, np.float32)] * 2
 
 
@@ -39,6 +40,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "pipeline": (tensor.PIPELINE, "product", 128, ONES, 1, 3 * 4096),
     "cp.async and mbarriers": (ring("cp.async"), "ring", 64, FLOATS),
     "bulk copies": (ring("bulk"), "ring", 64, FLOATS),
+    "products of a warpgroup": (warpgroup(64, "half"), "product", 128, HALVES),
     "barriers of the grid": (texts.PERSISTENT, "mlp", 64, [
         np.zeros((3, 64, 64), np.float32), *[np.zeros(64, np.float32)] * 2, np.zeros(1, np.uint32)], 6, 0, True),
     "atomic sums": (BEGIN + "  atomicAdd(x + threadIdx.x % 4, 1.f);\n}", "k", 64, [np.zeros(4, np.float32)], 3),
@@ -64,6 +66,15 @@ WRONG: dict[str, tuple[str, tuple[Any, ...]]] = {
     "a slot not waited for": (
         r"race in shared memory: read at kernel.cu:\d+, write at kernel.cu:20",
         (ring("bulk").replace("hy_mbarrier_wait(used, (i / 2 - 1) % 2)", ""), "ring", 64, FLOATS)),
+    "no barrier before products of a warpgroup": (
+        r"race in shared memory: write at kernel.cu:\d+ \(hybrid_async.cuh:\d+\), read at kernel.cu:22",
+        (warpgroup(64, "half").replace("__syncthreads();", ""), "product", 128, HALVES)),
+    "a tile changed under a product": (
+        r"race in shared memory: read at kernel.cu:22 \(hybrid_wgmma.cuh:\d+\), write at kernel.cu:25",
+        (warpgroup(64, "half", "if (t == 77) b[700] = 0; hy_wgmma_wait<0>();"), "product", 128, HALVES)),
+    "no proxy fence before products": (
+        r"a read by the asynchronous proxy at kernel.cu:22 \(hybrid_wgmma.cuh:\d+\) may miss what was written at "
+        r"kernel.cu:\d+", (warpgroup(64, "half").replace("hy_proxy_fence();", ""), "product", 128, HALVES)),
     "blocks": ("race in global memory: write at kernel.cu:2, write at kernel.cu:2",
                (BEGIN + "  x[threadIdx.x] = blockIdx.x;\n}", "k", 32, [np.zeros(32, np.float32)], 2)),
     "atomic and plain": ("race in global memory", (

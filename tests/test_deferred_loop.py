@@ -61,7 +61,8 @@ class Loop:
         return [p._reduce().asnumpy() for p in self.net.collect_params().values()]
 
 
-def both(monkeypatch: Any, body: Callable[[Loop], Any], steps: int = STEPS, **options: Any) -> Loop:
+def both(monkeypatch: Any, body: Callable[[Loop], Any], steps: int = STEPS, tolerance: Any = None,
+         **options: Any) -> Loop:
     """Run a loop as it is and with nothing put off; both must see the same. The loop as it is."""
     runs = []
     for setting in "01":
@@ -77,7 +78,7 @@ def both(monkeypatch: Any, body: Callable[[Loop], Any], steps: int = STEPS, **op
     (_, seen, state), (loop, other, moved) = runs
     assert len(seen) == len(other)
     for a, b in zip([*seen, *state], [*other, *moved]):
-        np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(b, a, *tolerance or (2e-4, 2e-5))
     return loop
 
 

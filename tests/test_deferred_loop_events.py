@@ -15,7 +15,7 @@ from hybrid.base import pending
 from hybrid.contrib import amp
 from hybrid.gluon import nn
 from hybrid.jit.deferred import entrances
-from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined
+from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined, smooth
 
 
 # ---- what comes between
@@ -151,6 +151,39 @@ def test_a_stranger_thread_reads_a_promise() -> None:
     np.testing.assert_array_equal(found[0], out.asnumpy())
 
 
+def test_other_threads_leave_alone_what_they_do_not_share() -> None:
+    """Calls and updates of other networks in another thread do not have a round made call by call; a call of the same
+    one does."""
+    loop, other = Loop(maker=smooth), Loop(maker=smooth)
+    for i in range(6):
+        loop.step(i)
+        other.step(i)
+    x, y = BATCHES[0]
+    ready, go_on = threading.Event(), threading.Event()
+
+    def half() -> None:
+        with autograd.record():
+            loss = loop.loss(loop.net(x.copy()), y.copy())
+        loss.backward()
+        ready.set()
+        go_on.wait(60)
+        loop.trainer.step(8)
+    thread = threading.Thread(target=half)
+    thread.start()
+    assert ready.wait(60) and pending.PUT_OFF[0] == 1
+    other.net(x)
+    mx.hybridize(lambda a: a * 2)(x)
+    with autograd.record():
+        loss = (other.net(x) ** 2).mean()
+    loss.backward()
+    other.trainer.step(1)
+    assert pending.PUT_OFF[0] == 1
+    loop.net(x)
+    assert pending.PUT_OFF[0] == 0
+    go_on.set()
+    thread.join()
+
+
 def test_nothing_is_kept_alive() -> None:
     loop = Loop()
     for i in range(6):
@@ -247,8 +280,9 @@ def test_a_loss_of_the_library_is_one_event(monkeypatch: Any, loss: Any) -> None
     assert kinds == {"Call", "Loss", "Backward"}
 
 
-def test_a_scaled_loss(monkeypatch: Any) -> None:
-    """A loop that scales its loss is made call by call, and says so; a step whose gradients overflow is left out."""
+@pytest.mark.parametrize("casts", [False, True])
+def test_a_scaled_loss(monkeypatch: Any, casts: bool) -> None:
+    """A round with a scaled loss is one program; a step whose gradients overflow is left out."""
     scales: list[float] = []
 
     def body(loop: Loop, i: int) -> None:
@@ -256,7 +290,8 @@ def test_a_scaled_loss(monkeypatch: Any) -> None:
         if i == 0:
             amp.init("float16")
             amp.init_trainer(loop.trainer)
-            amp.off()                                        # the scale alone: layers compute in float32
+            if not casts:
+                amp.off()                                    # the scale alone: layers compute in float32
         with autograd.record():
             loss = loop.loss(loop.net(x), y) * (1e35 if i in (8, 15) else 1)
             with amp.scale_loss(loss, loop.trainer) as scaled:
@@ -264,6 +299,33 @@ def test_a_scaled_loss(monkeypatch: Any) -> None:
         loop.trainer.step(8)
         loop.seen.append(loss.asnumpy())
         scales.append(loop.trainer._amp_loss_scaler.loss_scale)
-    loop = both(monkeypatch, body)
-    not_joined(loop, "scales its loss")
-    assert scales[7] == 4 * scales[15] and loop.trainer._optimizer.num_update == STEPS - 2
+    try:
+        loop = both(monkeypatch, body, maker=smooth, tolerance=(2e-2, 2e-3) if casts else None)
+    finally:
+        amp.off()
+    assert is_joined(loop, STEPS - 8)                        # in float16 the first steps overflow
+    assert scales[:STEPS] == scales[STEPS:] and scales[7] == 4 * scales[15]
+
+
+def test_a_nan_in_a_scaled_loss_is_an_error_of_the_step() -> None:
+    loop = Loop(maker=smooth)
+    amp.init("float16")
+    amp.init_trainer(loop.trainer)
+    loop.trainer._amp_loss_scaler._set(256.0)
+    try:
+        for i in range(14):
+            x, y = BATCHES[i % 5]
+            if i == 13:
+                x, before = x * np.nan, loop.state()
+            with autograd.record():
+                with amp.scale_loss(loop.loss(loop.net(x), y), loop.trainer) as scaled:
+                    scaled.backward()
+            if i < 13:
+                loop.trainer.step(8)
+        assert loop.root.joined >= 5 and pending.PUT_OFF[0] == 1
+        with pytest.raises(amp.NaNLossError, match="the loss is NaN"):
+            loop.trainer.step(8)
+    finally:
+        amp.off()
+    assert all(np.array_equal(a, b) for a, b in zip(loop.state(), before))
+    assert loop.trainer._amp_loss_scaler.loss_scale == 256

@@ -33,7 +33,7 @@ needs_mpi = pytest.mark.skipif(not loads(), reason="needs mpi4py and mpirun: pip
 
 
 def run(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(args, capture_output=True, text=True, timeout=100, check=False, cwd=cwd,
+    return subprocess.run(args, capture_output=True, text=True, timeout=300, check=False, cwd=cwd,
                           env={**os.environ, "HYBRID_NUM_THREADS": "1"})
 
 
@@ -54,10 +54,10 @@ def test_ranks_give_the_parameters_of_one_process(tmp_path: Path) -> None:
     for ranks in (2, 4):
         many = found(ranks, "train", tmp_path / str(ranks))
         for name, x in many.items():
-            tolerance = 2e-3 if name.endswith("half") else 1e-6
+            tolerance = {"half": 2e-3, "bfloat16": 2e-2}.get(name.split()[-1], 1e-6)
             np.testing.assert_allclose(x, one[name], rtol=tolerance, atol=tolerance, err_msg=f"{ranks} {name}")
         np.testing.assert_allclose(many["eager"], many["horovod"], rtol=1e-6, atol=1e-6)
-        for half in ("half", "horovod half"):
+        for half in ("half", "horovod half", "bfloat16"):
             assert not np.array_equal(many[half], many["eager"])
 
 

@@ -13,6 +13,7 @@ from hybrid import autograd, nd, np
 from hybrid.autograd import dispatch, known_calls
 from hybrid.ir import direct, evaluate, primitives, sorting_keys
 from hybrid.ops.registry import OPS, OpDef
+from hybrid.ir.rowcall import ROW_KERNELS
 from hybrid.passes import host_rows
 
 
@@ -210,3 +211,44 @@ def test_large_decompositions_are_numpys_in_compiled_code(monkeypatch: pytest.Mo
     small = np.array((m + m.T)[:4, :4])
     values(small)
     assert ran == ["syevd"]
+
+
+def test_many_decompositions_are_numpys_from_smaller_sizes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = onp.random.default_rng(0).normal(size=(10, 16, 16)).astype("float32")
+    x = np.array(m + m.swapaxes(1, 2))
+    ran: list[tuple[int, ...]] = []
+    real = host_rows.run_rows
+    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given: (ran.append(given[0].shape),
+                                                                      real(xp, n, *given))[1])
+    values = mx.hybridize(lambda a: np.linalg.eigh(a)[0], dynamic=False)
+    onp.testing.assert_allclose(values(x).asnumpy(), np.linalg.eigh(x)[0].asnumpy(), rtol=1e-4, atol=1e-4)
+    values(x[0].copy())
+    assert ran == [(10, 16, 16)]
+
+
+@pytest.mark.parametrize("n", [5, 70])
+def test_systems_are_solved_without_an_inverse(n: int) -> None:
+    r = onp.random.default_rng(n)
+    a, b = r.normal(size=(2, n, n)) + 4 * onp.eye(n), r.normal(size=(n, 3))
+    x, y = np.array(a, dtype="float64"), np.array(b, dtype="float64")
+    want = onp.linalg.solve(a, b[None])
+    for f in (np.linalg.solve, mx.hybridize(lambda p, q: np.linalg.solve(p, q))):
+        onp.testing.assert_allclose(f(x, y).asnumpy(), want, rtol=1e-9, atol=1e-12)
+    singular = np.zeros((n, n), dtype="float64")
+    for f in (np.linalg.solve, mx.hybridize(lambda p, q: np.linalg.solve(p, q))):
+        with pytest.raises(onp.linalg.LinAlgError, match="singular"):
+            f(singular, y)
+
+
+def test_one_matrix_without_an_answer_leaves_those_beside_it() -> None:
+    good = onp.array([[2.0, 1.0], [1.0, 3.0]], "float32")
+    three = onp.stack([good, onp.zeros((2, 2), "float32"), -good])
+    factors = ROW_KERNELS["potrf"].eager(onp, [three], ())
+    onp.testing.assert_allclose(factors[0], onp.linalg.cholesky(good), rtol=1e-6)
+    assert onp.isnan(factors[2]).all()
+    found = ROW_KERNELS["inverse"].eager(onp, [three], ())[..., 2:]
+    onp.testing.assert_allclose(found[[0, 2]], onp.linalg.inv(onp.stack([good, -good])), rtol=1e-6)
+    assert onp.isinf(found[1]).all()
+    found = ROW_KERNELS["gesv"].eager(onp, [three, three], ())[..., 2:]
+    onp.testing.assert_allclose(found[[0, 2]], onp.stack([onp.eye(2)] * 2), atol=1e-6)
+    assert onp.isinf(found[1]).all()

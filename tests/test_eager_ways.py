@@ -7,8 +7,9 @@ from typing import Any, Callable
 import numpy as onp
 import pytest
 
-from hybrid import autograd, hybridize, nd, np
-from hybrid.ir import special
+from hybrid import autograd, hybridize, ir, nd, np
+from hybrid.ir import Program, direct, evaluate, special
+from hybrid.runtime import repeated
 
 RNG = onp.random.RandomState(3)
 F = RNG.randn(6, 5).astype("float32")
@@ -19,6 +20,11 @@ B, C = F > 0, G > 0
 AT = onp.array([[0, 3], [-2, 5]])
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "einsum of integers": (lambda m, x: m.einsum("ij,ij->i", x, x), (I,)),
+    "all products of integers": (lambda m, x: m.einsum("ij,ij->", x, x), (I,)),
+    "outer of integers": (lambda m, x: m.outer(x[0], x[1]), (I,)),
+    "norm of order 1": (lambda m, x: m.linalg.norm(x, 1, axis=1), (F,)),
+    "sign": (lambda m, x: m.sign(x), (F,)),
     "isnan of integers": (lambda m, x: m.isnan(x), (I,)), "isfinite of integers": (lambda m, x: m.isfinite(x), (I,)),
     "isinf of truth values": (lambda m, x: m.isinf(x), (B,)),
     "power of truth values": (lambda m, x, y: m.power(x, y), (B, C)),
@@ -146,3 +152,75 @@ def test_a_number_goes_into_a_copy() -> None:
     onp.testing.assert_array_equal(special.where(onp, c, x, zero), [1, 0, 3])
     onp.testing.assert_array_equal(special.where(onp, c, zero, zero + 0), [0, 0, 0])
     onp.testing.assert_array_equal(x, [1, 2, 3])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_halves_are_rounded_as_mxnet_does(dtype: str) -> None:
+    """``round`` away from zero, ``rint`` to the lower one; what has no fraction stays as it is."""
+    large = 1027 if dtype == "float16" else -8388609
+    x = onp.array([.5, 1.5, -.5, -1.5, 2.5, -2.5, .3, -.3, 1027, large, onp.inf, -onp.inf, 0, -0., 2047.5], dtype)
+    near = onp.nextafter(onp.array([.5, -.5, 1.5, -1.5], dtype), onp.array(0, dtype))
+    x = onp.concatenate([x, near, onp.array([onp.nan], dtype)])
+    with onp.errstate(all="ignore"):
+        whole, low = onp.trunc(x), onp.floor(x)
+        away = onp.where(abs(x - whole) >= .5, whole + onp.copysign(x.dtype.type(1), x), whole)
+        lower = onp.where(x - low <= onp.ceil(x) - x, low, onp.ceil(x))
+    for f, want in ((nd.round, away), (nd.rint, lower)):
+        for run in (f, hybridize(lambda a, f=f: f(a))):
+            found = run(nd.array(x, dtype=dtype)).asnumpy()
+            onp.testing.assert_array_equal(found, want)
+            assert (onp.signbit(found) == onp.signbit(want))[~onp.isnan(want)].all()
+
+
+def test_powers_of_integers_and_diagonals_and_one_hot_are_numpys() -> None:
+    a, b = onp.array([2, 3, -1, 0, 7], "int32"), onp.array([3, 0, 2, 0, 1], "int32")
+    assert np.power(np.array(a), np.array(b)).asnumpy().tolist() == (a ** b).tolist()
+    assert np.power(np.array(a), np.array(-b)).asnumpy().tolist() == [0, 1, 1, 1, 0]
+    for k in (-2, 0, 1):
+        assert np.diag(np.array(a), k).asnumpy().tolist() == onp.diag(a, k).tolist()
+        assert np.eye(3, 4, k).asnumpy().tolist() == onp.eye(3, 4, k).tolist()
+        made = nd.linalg.makediag(nd.array(F), offset=k).asnumpy()
+        assert (onp.stack([onp.diag(row, k) for row in F]) == made).all()
+    for given in ([[0, 2], [1, 1]], [[-1, 1], [3, 0]]):
+        found = nd.one_hot(nd.array(given), 3, on_value=2, off_value=-1, dtype="int32").asnumpy()
+        assert found.tolist() == [[[2 if i == j else -1 for j in range(3)] for i in row] for row in given]
+    assert nd.batch_take(nd.array(F), nd.array([0, 4, 9, -3, 2, 1])).asnumpy().tolist() == F[
+        onp.arange(6), [0, 4, 4, 0, 2, 1]].tolist()
+    for given, want in (([F], 1), ([F, N], 0)):
+        assert nd.multi_all_finite(*map(nd.array, given), num_arrays=len(given)).asnumpy().tolist() == [want]
+        assert nd.all_finite(nd.array(given[-1])).asnumpy().tolist() == [want]
+
+
+def test_functions_that_numpy_does_not_have_are_compiled_where_arrays_are_large(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take many of NumPy's passes; one pass by a function of NumPy's is never compiled."""
+    x = ir.input(0, (300, 300), onp.float32)
+    few = ir.input(0, (30, 30), onp.float32)
+
+    monkeypatch.setenv("HYBRID_COMPILE", "background")
+
+    def worth(leaf: ir.Node, name: str) -> bool:
+        return repeated.worth(Program((leaf,), (ir.map(name, leaf),)))
+    assert worth(x, "erf") and worth(x, "gammaln") and worth(x, "sigmoid")
+    assert not any(worth(x, name) for name in ("exp", "tanh", "relu", "rcbrt")) and not worth(few, "erf")
+
+
+def test_sums_of_products_store_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BLAS adds products of all elements up, of arrays in any order; what somebody else reads is computed."""
+    x, y = (onp.random.default_rng(0).normal(size=(2, 40, 50)).astype("float32"))
+    asked: list[tuple[int, ...]] = []
+    real = direct.sum_of_products
+    monkeypatch.setattr(evaluate, "sum_of_products", lambda a, b: (asked.append(a.shape), real(a, b))[1])
+    a, b = ir.input(0, (40, 50), onp.float32), ir.input(1, (40, 50), onp.float32)
+    product = a * b
+    total = ir.reduce("sum", product, (0, 1))
+    for outputs, calls in (((total,), 1), ((total, product), 0), ((ir.reduce("sum", product, (0,)),), 0),
+                           ((total, ir.reduce("max", product, (0, 1))), 0), ((ir.reduce("sum", a * a, (0, 1)),), 1)):
+        asked.clear()
+        for given in ([x, y], [x.reshape(50, 40).T, y[::-1]]):
+            program = Program((a, b), outputs)
+            found = evaluate.run(program, given, onp)[0]
+            first = given[0] * given[0 if outputs[0].args[0].args == (a, a) else 1]
+            want = first.sum(axis=0) if outputs[0].ndim else first.sum()
+            onp.testing.assert_allclose(found[0], want, rtol=1e-4, atol=1e-4)
+        assert len(asked) == 2 * calls

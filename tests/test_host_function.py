@@ -11,6 +11,7 @@ from hybrid import autograd, gluon, ir, nd
 from hybrid.base.device import cpu
 from hybrid.ir import Program
 from hybrid.runtime import compile as compile_program
+from hybrid.runtime import launcher
 from hybrid.runtime.staged import StagedProgram
 
 
@@ -134,3 +135,62 @@ def test_updates_of_the_last_stretch_are_written_in_place(build: str, monkeypatc
         assert a.tolist() == [expected[0]] * 40 and b.tolist() == [old] * 40 and c.tolist() == [twice_b] * 40
         lent[:] = -1                                     # as the next call does
         assert found[1].tolist() == [twice_b] * 40
+
+
+def test_calls_of_python_code_take_the_fast_path() -> None:
+    """The launcher checks such a call, calls the code, and gives its errors on."""
+    if launcher.load() is None:
+        pytest.skip("Python's headers are not here")
+
+    class Noted(autograd.Function):
+        def forward(self, x: Any, w: Any) -> Any:
+            if float(x.asnumpy()[0]) < 0:
+                raise ArithmeticError("negative")
+            return x * w.asnumpy()
+
+        def backward(self, dy: Any) -> Any:
+            return dy, dy
+    w = nd.array([2.0, 4.0])
+
+    @mx.hybridize
+    def f(x: Any) -> Any:
+        y = Noted()(x + 1, w)
+        return y * 2, y
+    x = nd.array([1.0, 2.0])
+    slow = type(f._engine).slow_path
+    missed = []
+    f._engine.slow_path = lambda *args: (missed.append(1), slow(f._engine, *args))[1]
+    for _ in range(8):
+        slowly = len(missed)
+        twice, once = f(x)
+        assert once.asnumpy().tolist() == [4, 12] and twice.asnumpy().tolist() == [8, 24]
+        once[:] = 0
+    assert len(missed) == slowly
+    w[:] = 3                                             # what is captured is read at each call
+    assert f(x)[1].asnumpy().tolist() == [6, 9]
+    slowly = len(missed)
+    with pytest.raises(ArithmeticError, match="negative"):
+        f(nd.array([-3.0, 0.0]))
+    assert len(missed) == slowly                         # it is not called again
+    assert f(nd.array([1.0, 2.0, 3.0])[:2])[1].asnumpy().tolist() == [6, 9]
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_updates_of_the_first_stretch_are_written_in_place(shows: bool) -> None:
+    """Where nothing reads the old values later, and no code of the user's is given the new ones, which it may keep."""
+    kept: list[Any] = []
+
+    def run(xp: Any, arrays: Any) -> Any:
+        kept[:] = arrays
+        return [arrays[0] * 2]
+    w, x, y = leaves = tuple(ir.input(i, (40,), np.float32) for i in range(3))
+    new, other = w + x, w * x
+    twice, = ir.host(ir.HostCall("twice", run, (((40,), np.dtype(np.float32)),), shows=shows), [new, other])
+    program = Program(leaves, (new - twice,), ((0, new), (1, other), (2, twice + x)))
+    staged = StagedProgram(program, np, lambda part: compile_program(part, cpu()))
+    assert len(staged.parts()[0].updates) == (0 if shows else 1)     # x is read once more behind the call
+    a, b, c = arrays = [np.full(40, k, np.float32) for k in (5, 3, 0)]
+    for w0, x0 in ((5, 3), (8, 15)):
+        assert staged(arrays)[0].tolist() == [-(w0 + x0)] * 40
+        assert [v[0] for v in arrays] == [w0 + x0, w0 * x0, 2 * (w0 + x0) + x0]
+        assert (kept[0] is a) != shows and kept[1] is not b

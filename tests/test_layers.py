@@ -94,6 +94,15 @@ def test_layers_are_few_and_hold_every_room() -> None:
     assert {p.name for p in (ROOT / "hybrid").glob("*.py")} <= {"__init__.py", "__main__.py"}
 
 
+def test_no_regular_expression_reads_printed_text() -> None:
+    """Statements are nodes: nothing that plans, makes or changes them searches their text."""
+    found = [name for name, path in modules().items() if name.startswith(("hybrid.codegen", "hybrid.passes"))
+             for node in ast.walk(ast.parse(path.read_text()))
+             if isinstance(node, ast.Import) and any(a.name in ("re", "regex") for a in node.names)
+             or isinstance(node, ast.ImportFrom) and node.module in ("re", "regex")]
+    assert not found
+
+
 @pytest.mark.parametrize("former", sorted(FORMER))
 def test_former_names_import(former: str) -> None:
     if former.startswith("contrib.onnx") or former == "onnx":

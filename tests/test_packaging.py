@@ -1,6 +1,7 @@
 """The package is what setup.cfg says: folders, kernel sources, needs."""
 from __future__ import annotations
 
+import ast
 import configparser
 import datetime
 import io
@@ -58,6 +59,30 @@ def test_kernel_sources_are_package_data() -> None:
     sources = {f for f in (ROOT / "kernels").rglob("*") if f.is_file() and (
         f.suffix in (".h", ".c", ".cpp", ".cu", ".cuh") or "export" in f.parts)}
     assert shipped == sources
+
+
+def test_extras_for_gpus_bring_the_compiler() -> None:
+    """CuPy's wheels bring neither NVRTC nor cuBLAS; their extra ctk does."""
+    extras = config()["options.extras_require"]
+    for n in (12, 13):
+        name, _, version = extras[f"cuda{n}"].partition(">=")
+        assert name == f"cupy-cuda{n}x[ctk]" and int(version) >= 14                 # the first with bfloat16
+
+
+def needed(module: ast.Module) -> set[str]:
+    """Packages without which a file of tests is skipped as a whole."""
+    calls = [s.value for s in module.body if isinstance(s, (ast.Expr, ast.Assign)) and isinstance(s.value, ast.Call)]
+    return {ast.literal_eval(c.args[0]) for c in calls if ast.unparse(c.func) == "pytest.importorskip"}
+
+
+def test_files_of_tests_are_skipped_with_those_they_import() -> None:
+    """Where a package is missing, one file that cannot be imported ends the whole run."""
+    modules = {p.stem: ast.parse(p.read_text()) for p in (ROOT / "tests").glob("test_*.py")}
+    assert needed(modules["test_serve"])
+    for name, module in modules.items():
+        for s in module.body:
+            if isinstance(s, ast.ImportFrom) and s.level == 1 and s.module in modules:
+                assert needed(modules[s.module]) <= needed(module), f"{name}.py imports from {s.module}.py"
 
 
 def run(code: str) -> str:

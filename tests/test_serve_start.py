@@ -14,7 +14,11 @@ from hybrid import nd, sym
 from hybrid.base.errors import HybridError
 from hybrid.gluon import SymbolBlock
 from hybrid.serve.__main__ import load
-from .test_serve import DATA, Server, client, images, infer, models, server  # noqa: F401  fixtures
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("httptools")
+pytest.importorskip("tritonclient.http")
+from .test_serve import DATA, Server, client, images, infer, models, server  # noqa: E402, F401  fixtures
 
 
 @pytest.mark.parametrize("said, words", [

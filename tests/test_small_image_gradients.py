@@ -44,6 +44,22 @@ def test_small_images(data: Any, filters: Any, options: dict[str, Any]) -> None:
     assert any(f"dot[{filters[0]}, {taps}]" in n for n in nodes) == side_by_side
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_data_of_few_pixels(stride: int) -> None:
+    """The gradient of data whose rows are shorter than the kernel is a product over filters as they lie, which windows
+    add up; that of longer rows is a convolution."""
+    def forms(size: int) -> list[str]:
+        x, w = nd.random.normal(shape=(8, 32, size, size)), nd.random.normal(shape=(24, 32, 3, 3))
+        options = {"pad": (1, 1), "stride": (stride, stride)}
+        found, f = gradients(x, w, options, True)
+        for a, b in zip(found, gradients(x, w, options, False)[0]):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-3)
+        return [n for k in f.report().kernels for n in k.nodes]
+    few, many = forms(2 * stride), forms(4 * stride)
+    assert any("dot[32, 288]" in n for n in few) and any(n.startswith("unwindow") for n in few)
+    assert not any(n.startswith("unwindow") for n in many)
+
+
 def test_filters_that_last_stay_packed() -> None:
     """Inference packs its filters, as before."""
     net = mx.gluon.nn.Conv2D(24, 3, padding=1, in_channels=32)

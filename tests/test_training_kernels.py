@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import ir
+from hybrid import autograd, hybridize, ir, nd
 from hybrid.ir import Node, Program
 from hybrid.ops.registry import OPS
 from hybrid.passes.differentiate import vjp_program
@@ -59,6 +59,27 @@ def test_pooling(kind: str, size: tuple[int, int]) -> None:
 def test_pooling_pairs() -> None:
     """Windows of two by two are read and written as vectors."""
     assert "HYV_PAIR" in gradients(lambda x: pool(x, **POOLS["2x2"]), [random(2, 3, 8, 24)])
+
+
+@pytest.mark.parametrize("width", [32, 112, 40, 33])
+def test_overlapping_windows(width: int) -> None:
+    """Windows that overlap, a step of two apart: the first maximum is found for a vector of windows, and what they add
+    is written as pairs, where the border cuts vectors too. With ties, NaN and infinities."""
+    x = np.round(random(2, 2, 8, width) * 2)
+    x[0, 1, 2:4, 3:9], x[1, 0, 3, ::2], x[1, 1, :4] = np.nan, np.inf, -np.inf
+
+    def gradient(x: Any) -> Any:
+        x.attach_grad()
+        with autograd.record():
+            y = nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max")
+            total = (y * nd.arange(y.size).reshape(y.shape)).sum()
+        total.backward()
+        return x.grad
+    compiled = hybridize(gradient)
+    np.testing.assert_array_equal(compiled(nd.array(x)).asnumpy(), gradient(nd.array(x)).asnumpy())
+    source = compiled.report().source
+    assert "__builtin_convertvector(at, hy_v)" in source
+    assert ("HYV_PAIR_STORE(p" in source and "HYV_LOADM(v" in source) == (width % 2 == 0)
 
 
 def test_pooling_nan() -> None:

@@ -20,6 +20,12 @@ def settle(why: str) -> None:
         LATER[0].settle_all(why)
 
 
+def settle_for(why: str, arrays: Any) -> None:
+    """Do now what this thread put off, and what others put off that depends on some arrays. why: as for ``settle``."""
+    if PUT_OFF[0]:
+        LATER[0].settle_for(why, arrays)
+
+
 def before_write(raw: Any) -> None:
     """What was put off and depends on an array's memory, which is about to be written, is done now."""
     if PUT_OFF[0]:

@@ -21,6 +21,17 @@ class GradientSums:
         self.params, self.contexts, self.ranks, self.kind = params, contexts, ranks, kind
         self.totals: dict[int, NDArray] = {}
 
+    def first_values(self, optimizer: Any) -> None:
+        """The first device's values, of rank 0, on all devices and ranks, which must have the same parameters."""
+        if self.ranks is not None:
+            self.ranks.same_parameters(self.params, optimizer)
+        for p in self.params:
+            first, *others = p._data.values() if p._data is not None and p.stype == "default" else [None]
+            if self.ranks is not None and first is not None:
+                self.ranks.first_value(p.name, first)
+            for x in others:
+                first.copyto(x)                             # type: ignore[union-attr]
+
     def add(self, numbers: Sequence[int], spread: bool) -> None:
         """Add up the gradients of these parameters. spread: the sums become the gradients on every device."""
         grads = {i: self.params[i].list_grad() for i in numbers}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -29,7 +29,8 @@ class OverRanks:
     def __init__(self, store: Any, compression: Any = None, before: float = 1.0):
         self.store, self.world, self.before = store, store.world, before
         self.wire = wire_dtype(compression) if compression else store.wire
-        self._buckets: tuple[Any, Buckets] | None = None
+        self._buckets: dict[Any, Buckets] = {}
+        self._sums: dict[Any, dict[int, NDArray]] = {}      # by the same keys
         self.name = f"Trainer {next(_numbers)}"
 
     @property
@@ -62,16 +63,23 @@ class OverRanks:
     def gradients(self, grads: Mapping[int, Sequence[NDArray]]) -> dict[int, NDArray]:
         """The sums over devices and ranks of gradients by the numbers of their parameters; the next call writes the
         same arrays."""
-        buckets = self._of(tuple((i, tuple(g[0]._data.shape), np.dtype(g[0]._data.dtype)) for i, g in grads.items()),
-                           self.store.gpu_of([g[0] for g in grads.values()]))
+        key = self._key([(i, g[0]._data) for i, g in grads.items()], self.store.gpu_of([g[0] for g in grads.values()]))
+        buckets = self._of(key)
         buckets.sum(lambda i, view: self._fill(view, grads[i], buckets.gpu), self.name)
-        return {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
+        if key not in self._sums or buckets.gpu is None and any(g[0]._ctx.device_type == "gpu" for g in grads.values()):
+            self._sums[key] = {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
+        return self._sums[key]
 
-    def _of(self, arrays: Any, gpu: Context | None) -> Buckets:
-        key = arrays, self.wire, gpu
-        if self._buckets is None or self._buckets[0] != key:
-            self._buckets = key, Buckets(self.world, arrays, self.wire, gpu)
-        return self._buckets[1]
+    def _key(self, arrays: Iterable[tuple[int, Any]], gpu: Context | None) -> Any:
+        return tuple((i, tuple(x.shape), np.dtype(x.dtype)) for i, x in arrays), self.wire, gpu
+
+    def _of(self, key: Any) -> Buckets:
+        """The buckets of some gradients, the same for a step by itself and one in a program: whichever a rank makes, it
+        does what the other ranks do."""
+        if key not in self._buckets:
+            arrays, wire, gpu = key
+            self._buckets[key] = Buckets(self.world, arrays, wire, gpu)
+        return self._buckets[key]
 
     def _fill(self, view: Any, grads: Sequence[NDArray], gpu: Context | None) -> None:
         put(view, grads[0], gpu)
@@ -90,42 +98,39 @@ class OverRanks:
         return HybridError(f"{location}: row_sparse gradients are not summed over processes within a compiled step: "
                            f"call trainer.step outside of the hybridized function")
 
-    def in_program(self, grads: Sequence[Node], ctx: Context) -> list[Node]:
-        """Sums over the ranks of gradients in a program. Where sums go on beside the processor (``World.overlaps``), it
-        is cut where the gradients of a bucket are complete: their sum begins there, and the rest of the backward pass
-        goes on meanwhile; the last cut waits for all sums. Else it is cut once."""
+    def in_program(self, numbers: Sequence[int], grads: Sequence[Node], ctx: Context) -> list[Node]:
+        """Sums over the ranks of gradients, by the numbers of their parameters, in a program. Where sums go on beside
+        the processor (``World.overlaps``), it is cut where the gradients of a bucket are complete: their sum begins
+        there, and the rest of the backward pass goes on meanwhile; the last cut waits for all sums. Else it is cut
+        once."""
+        on_host, by_number = self._key(zip(numbers, grads), None), dict(zip(numbers, grads))
         infos = tuple((tuple(g.shape), np.dtype(g.dtype)) for g in grads)
-        arrays_of = [(i, *info) for i, info in enumerate(infos)]
-        groups, what = bucketed(arrays_of), f"{self.name}, compiled"
+        groups = bucketed(on_host[0])
         every = range(len(groups))
         cuts = [[k] for k in every] if self.world.overlaps(ctx) else [list(every)]
 
-        @functools.cache
-        def of(gpu: Context | None) -> Buckets:
-            return Buckets(self.world, arrays_of, self.wire, gpu)
-
-        def run(numbers: Sequence[int], xp: Any, arrays: Sequence[Any]) -> list[Any]:
-            given = dict(zip((i for k in numbers for i in groups[k]), arrays))
+        def run(cut: Sequence[int], xp: Any, arrays: Sequence[Any]) -> list[Any]:
+            given = dict(zip((i for k in cut for i in groups[k]), arrays))
             gpu = None if xp is np else self.store.gpu_of([wrap(a, Context("gpu", a.device.id)) for a in arrays])
-            buckets = of(gpu)
+            buckets = self._of((*on_host[:-1], gpu))
 
             def fill(i: int, view: Any) -> None:
                 view[...] = given[i] if xp is np or gpu is not None else given[i].get()
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
-            for number in numbers:
-                buckets.begin(number, fill, what)
-            if numbers[-1] < every[-1]:
+            for number in cut:
+                buckets.begin(number, fill, self.name)
+            if cut[-1] < every[-1]:
                 return [xp.zeros((1,), np.int64)]
             buckets.finish()
-            return [xp.asarray(buckets.views[i]) for i in range(len(infos))]      # to a GPU, where sums are on the host
+            return [xp.asarray(buckets.views[i]) for i in numbers]                # to a GPU, where sums are on the host
         found: list[Node] = []                              # the sums; before, what orders the calls
-        for numbers in cuts:
-            outputs = infos if numbers is cuts[-1] else (((1,), np.dtype(np.int64)),)
-            call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {numbers[0] + 1}"
-                            f"{f' to {numbers[-1] + 1}' if len(numbers) > 1 else ''} of {len(groups)}",
-                            functools.partial(run, numbers), outputs, lends=True)
-            found = ir.host(call, [*(grads[i] for k in numbers for i in groups[k]), *found])
+        for cut in cuts:
+            outputs = infos if cut is cuts[-1] else (((1,), np.dtype(np.int64)),)
+            call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {cut[0] + 1}"
+                            f"{f' to {cut[-1] + 1}' if len(cut) > 1 else ''} of {len(groups)}",
+                            functools.partial(run, cut), outputs, lends=True, shows=False)
+            found = ir.host(call, [*(by_number[i] for k in cut for i in groups[k]), *found])
         return found
 
 

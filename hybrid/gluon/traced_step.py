@@ -192,12 +192,12 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
     written = [slot for slot, _ in prepared.program.updates] if prepared is not None else []
     every = list(rows) if scaler is not None else []
 
+    if trainer._ranks is not None and grad_slots:
+        _sum_over_ranks(trace, trainer, numbers, inputs, grad_slots)
+
     def lowering(nodes: list[Any]) -> Any:
         given, extra, marks = (list(nodes[:len(inputs)]), nodes[len(inputs):len(inputs) + len(every)],
                                iter(nodes[len(inputs) + len(every):]))
-        if trainer._ranks is not None and grad_slots:
-            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots], trace.ctx)):
-                given[s] = total
         new = applied(prepared.program, given) if prepared is not None else []
         for k, some in touched.items():
             first = grad_slots[numbers.index(k)] - 1
@@ -218,6 +218,20 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
     if scaler is not None:
         trace.capture(scaler.finite(trace.ctx)).entries = list(results[-1].entries)
     return prepared
+
+
+def _sum_over_ranks(trace: Any, trainer: Any, numbers: Sequence[int], inputs: list[Symbol],
+                    slots: Sequence[int]) -> None:
+    """The sums over the ranks in the place of gradients, which are the inputs of some slots. They become the gradients
+    where the weights are not updated in the store, as in a step by itself."""
+    totals = inline("sums_over_ranks", [inputs[s] for s in slots],
+                    lambda nodes: trainer._ranks.in_program(numbers, nodes, trace.ctx),
+                    [(inputs[s].shape, np.dtype(inputs[s].dtype)) for s in slots])
+    for s, total in zip(slots, totals):
+        if trainer._update_on_kvstore:
+            inputs[s] = total
+        else:
+            inputs[s].entries = list(total.entries)
 
 
 def _marked(rows: Sequence[Node], size: int) -> Node:

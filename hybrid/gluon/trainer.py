@@ -196,17 +196,22 @@ class Trainer:
 
     def _step(self, batch_size: float, ignore_stale_grad: bool) -> None:
         self._rescale(batch_size)
-        if not self._again() and not self._skips():
-            self._begin()
-            work = self._work(ignore_stale_grad)
-            if self._reduces:
-                self._reduce(work[0] if self._update_on_kvstore else self._trained())
-            self._update(work)
+        if self._again() or self._ranks is None and self._skips():
+            return
+        self._begin()
+        work = self._work(ignore_stale_grad)
+        if self._reduces:
+            numbers = work[0] if self._update_on_kvstore else self._trained()
+            self._reduce(numbers)
+            if self._ranks is not None and self._skips([self._sums.totals[i] for i in numbers]):
+                return
+        self._update(work)
 
     def joins(self) -> bool:
-        """Whether a step may be one program with forward and backward pass: on one device, in one process."""
-        return (len(self._contexts) == 1 and not self._reduces and self._amp_loss_scaler is None
-                and not self._optimizer.draws)
+        """Whether a step may be one program with forward and backward pass: on one device, with gradients that stay as
+        they are or are summed over processes."""
+        return (len(self._contexts) == 1 and (not self._reduces or self._ranks is not None) and self._own_store is None
+                and self._shards is None and not self._optimizer.draws)
 
     def prepared(self) -> bool:
         """Whether the last step was one program, of every parameter that is trained."""
@@ -229,14 +234,7 @@ class Trainer:
             if self._update_on_kvstore:
                 self._own_store.set_optimizer(self._optimizer)
         elif self._reduces and not self._kv_initialized:
-            if self._ranks is not None:
-                self._ranks.same_parameters(self._params, self._optimizer)
-            for p in self._params:
-                first, *others = p._data.values() if p._data is not None and p.stype == "default" else [None]
-                if self._ranks is not None and first is not None:
-                    self._ranks.first_value(p.name, first)
-                for x in others:
-                    first.copyto(x)                         # type: ignore[union-attr]
+            self._sums.first_values(self._optimizer)
         self._kv_initialized = True
 
     def _trained(self) -> list[int]:
@@ -249,7 +247,8 @@ class Trainer:
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
-        if not self._skips():
+        scaled_on_ranks, skips = self._ranks is not None and self._amp_loss_scaler is not None, self._skips()
+        if not (self._ranks.any(skips) if scaled_on_ranks else skips):
             self._begin()
             self._update(self._work(ignore_stale_grad))
 
@@ -264,14 +263,15 @@ class Trainer:
         except (TypeError, ZeroDivisionError):
             raise AttributeValueError(f"batch_size must be a number other than 0, got {batch_size!r}") from None
 
-    def _skips(self) -> bool:
-        """Whether mixed-precision training asks to leave this step out, because a gradient overflowed."""
-        skips = self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params)
-        return skips if self._ranks is None or self._amp_loss_scaler is None else self._ranks.any(skips)
+    def _skips(self, sums: Sequence[Any] | None = None) -> bool:
+        """Whether mixed-precision training asks to leave this step out, because a gradient (of some, which all ranks
+        have in common, if given) overflowed."""
+        scaler = self._amp_loss_scaler
+        return scaler is not None and (scaler.has_overflow(self._params) if sums is None else scaler.overflown(sums))
 
     def _again(self) -> bool:
         """The last step once more, if nothing but numbers has changed: the short way of a training loop."""
-        if self._prepared is None or self._amp_loss_scaler is not None:
+        if self._prepared is None or self._amp_loss_scaler is not None or self._reduces:
             return False
         step, slots = self._prepared
         updater = self._updaters[0]
@@ -290,7 +290,7 @@ class Trainer:
         """Keep a step on one device that updated every parameter that is trained."""
         self._prepared = None
         if (step is not None and not step.once and len(self._contexts) == 1 and self._own_store is None
-            and self._ranks is None and step.indices == self._trained()):
+            and step.indices == self._trained()):
             self._prepared = step, [(w, w._ag) for w in step.weights if w._ag is not None]
 
     def _work(self, ignore_stale_grad: bool) -> list[list[int]]:

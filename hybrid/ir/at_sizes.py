@@ -14,9 +14,10 @@ from .build import make
 from .node import Node, toposort
 from .program import Program
 from .scan import Body
-from .size import Size, hint
+from .size import Size, fixed, hint
 
 T = TypeVar("T")
+_OPEN = "open inputs",                   # in a symbolic program's memo: which of its inputs have symbolic sizes
 
 
 class AtSizes(Program):
@@ -25,9 +26,11 @@ class AtSizes(Program):
     values: Mapping[str, int]
 
     def __init__(self, whole: Program, values: Mapping[str, int]):
-        inputs = tuple(input_leaf(i, at_values(n.shape, values), n.dtype) for i, n in enumerate(whole.inputs))
+        inputs = list(whole.inputs)
+        for i in whole.memo.get(_OPEN) or whole.memo.setdefault(_OPEN, _open(whole)):
+            inputs[i] = input_leaf(i, at_values(inputs[i].shape, values), inputs[i].dtype)
         memo = {k: whole.memo[k] for k in ("frozen", "name", "origins") if k in whole.memo}
-        vars(self).update(inputs=inputs, memo=memo, whole=whole, values=values)
+        vars(self).update(inputs=tuple(inputs), memo=memo, whole=whole, values=values)
 
     @cached_property
     def _roots(self) -> list[Node]:
@@ -72,6 +75,10 @@ class AtSizes(Program):
         """A program for these sizes that knows nothing of others."""
         return Program(self.inputs, self.outputs, self.updates,
                        {k: self.memo[k] for k in ("frozen", "name") if k in self.memo})
+
+
+def _open(whole: Program) -> list[int]:
+    return [i for i, n in enumerate(whole.inputs) if not all(map(fixed, n.shape))]
 
 
 class OfSize:

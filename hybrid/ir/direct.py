@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from functools import lru_cache
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -36,6 +37,26 @@ def spread(n: Node) -> tuple[Node, ...]:
     """The arguments of a universal function, those that it can stretch itself as they are before that."""
     short = tuple(a.args[0] if a.prim == "expand" else a for a in n.args)
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
+
+
+def sums_of_products(order: Sequence[Node], roots: Iterable[Node]) -> dict[Node, tuple[Node, Node]]:
+    """Sums of all elements of products that nobody else reads: by the sum, the two factors. BLAS has a function for
+    them, which stores no product."""
+    readers, found = Counter(a for n in order for a in n.args), {}
+    readers.update(roots)
+    for n in order:
+        x = n.args[0] if n.prim == "reduce" and n.attrs["op"] == "sum" and len(n.attrs["axes"]) == n.args[0].ndim else n
+        if x is n or x.prim != "map" or readers[x] > 1 or x.dtype not in (np.float32, np.float64):
+            continue
+        factors = x.args * 2 if x.attrs["fn"] == "square" else x.args if x.attrs["fn"] == "mul" else ()
+        if factors and spread(x) == x.args:
+            found[n] = (factors[0], factors[1])
+    return found
+
+
+def sum_of_products(a: Any, b: Any) -> Any:
+    """The sum of all elements of the product of two arrays of one shape."""
+    return np.asarray(np.dot(a.reshape(-1), b.reshape(-1)))
 
 
 def numbers(order: Iterable[Node]) -> dict[Node, Any]:

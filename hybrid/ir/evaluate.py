@@ -9,7 +9,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import LEAST_REUSED, numbers, own, quiet, quietly, spread, ufunc_of
+from .direct import (LEAST_REUSED, numbers, own, quiet, quietly, spread, sum_of_products, sums_of_products,
+                     ufunc_of)
 from .node import Node
 from .primitives import PRIMS
 from .program import Program
@@ -62,7 +63,8 @@ def plan(program: Program, xp: Any) -> Plan:
 def _plan(program: Program, xp: Any) -> Plan:
     order, host = program.order(), xp is np
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
-    args = {n: spread(n) if n in ufuncs else n.args for n in order}
+    dots = sums_of_products(order, program.roots) if host else {}
+    args = {n: spread(n) if n in ufuncs else dots.get(n, n.args) for n in order}
     order = _live(program.roots, args, order)
     readers: dict[Node, list[Node]] = {n: [] for n in order}
     for n in order:
@@ -85,7 +87,8 @@ def _plan(program: Program, xp: Any) -> Plan:
         dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in kept}))
         into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
                      and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
-        steps.append(Step(ufuncs.get(n) or _call(xp, n), tuple(register[a] for a in args[n]), i, dead, into))
+        call = sum_of_products if n in dots else ufuncs.get(n) or _call(xp, n)
+        steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into))
     return Plan(tuple(steps), [known.get(n) for n in order],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
                 tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates))

@@ -27,13 +27,15 @@ class HostCall:
 
     run: ``(xp, arrays) -> arrays``, new ones of the shapes and dtypes in ``outputs``. vjp: cotangents of the arguments
     from those of all results (zeros where nothing flows) and the call's node; None where no gradient flows. lends:
-    whether results are arrays that the next such call writes again.
+    whether results are arrays that the next such call writes again. shows: whether code of the user's may see the
+    arrays.
     """
     name: str
     run: Callable[[Any, Sequence[Any]], Sequence[Any]]
     outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
     vjp: Callable[[Sequence[Node], Node], Sequence["Node | None"]] | None = None
     lends: bool = False
+    shows: bool = True
     serial: int = field(default_factory=lambda: next(_serials))
 
     def __lt__(self, other: "HostCall") -> bool:

@@ -16,12 +16,14 @@ IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read wh
 
 @dataclass
 class Use:
-    """A place where a node is needed: the kernel, the index there, the loops of reductions around it."""
+    """A place where a node is needed: the kernel, the index there, the loops of reductions around it, and which part of
+    the places is not within padding."""
     kernel: "Kernel"
     idx: Index
     inside: tuple[Var, ...] = ()
     bijective: bool = False
     guarded: bool = False
+    share: float = 1.0
 
 
 @dataclass(eq=False)

@@ -308,8 +308,11 @@ def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     else:
         left, right = _matrices(a, ba, fa, ca), _matrices(b, bb, cb, fb)
     left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
+    if xp is np and n.dtype.kind in "iu" and not (fa or fb):             # NumPy's products of integers know no rows
+        return np.einsum("...k,...k", left.reshape(*left.shape[:-2], -1), right.reshape(*right.shape[:-2], -1),
+                         dtype=n.dtype).reshape(n.shape)
     # of a column and a row NumPy's product is slow
-    out = left * right if left.shape[-1] == 1 and n.dtype.kind == "f" else xp.matmul(left, right)
+    out = left * right if left.shape[-1] == 1 and n.dtype.kind in "fiu" else xp.matmul(left, right)
     return out.reshape(n.shape).astype(n.dtype, copy=False)
 
 

@@ -23,6 +23,8 @@ class RowKernel:
     of one type HY_T. ranks: how many last axes of each argument belong to a row. infer: shape of a row's result from
     those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
     params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
+    eager_from: (rows, size) pairs: of so many rows or more, whose last axis has that size or more, ``eager`` is faster
+    on a CPU than the kernel is.
     """
     name: str
     header: str
@@ -31,6 +33,7 @@ class RowKernel:
     params: Callable[[Sequence[tuple[int, ...]], tuple[Any, ...]], tuple[Any, ...]]
     eager: Callable[[Any, Sequence[Any], tuple[Any, ...]], Any]
     vjp: Callable[..., tuple[Any, ...]] | None = None
+    eager_from: tuple[tuple[int, int], ...] = ()
 
 
 ROW_KERNELS: dict[str, RowKernel] = {}
@@ -59,6 +62,15 @@ def infer_rows(args: tuple[Node, ...], name: str, params: tuple[Any, ...]) -> tu
     if len({a.dtype for a in args}) != 1 or not dt.is_float(args[0].dtype) or args[0].dtype.itemsize < 4:
         raise DTypeError(f"{name} takes float32 or float64, got {', '.join(a.dtype.name for a in args)}")
     return leading.pop() + kernel.infer(own_shapes(kernel, [a.shape for a in args]), params), args[0].dtype
+
+
+def faster_eagerly(n: Node) -> bool:
+    """Whether NumPy's function does a row kernel's work faster on a CPU, as measured (``eager_from``)."""
+    if n.prim != "rows":
+        return False
+    kernel, first = ROW_KERNELS[n.attrs["name"]], n.args[0]
+    rows = math.prod(first.shape[:first.ndim - kernel.ranks[0]])
+    return any(rows >= most and first.shape[-1] >= size for most, size in kernel.eager_from)
 
 
 def run_rows(xp: Any, n: Node, *arrays: Any) -> Any:

@@ -326,7 +326,7 @@ def _zero(x: Int) -> bool:
         return False
     if at_least(x, 0) and at_least(-x, 0):
         return True
-    return _ask("==", x, x.hint == 0)
+    return ask("==", x, x.hint == 0)
 
 
 def _is_negative(x: Int) -> bool:
@@ -337,10 +337,11 @@ def _is_negative(x: Int) -> bool:
         return False
     if at_least(-x, 1):
         return True
-    return _ask("<", x, x.hint < 0)
+    return ask("<", x, x.hint < 0)
 
 
-def _ask(kind: str, x: Size, answer: bool) -> bool:
+def ask(kind: str, x: Size, answer: bool) -> bool:
+    """What is asked of a size where ranges do not tell: ``x == 0`` or ``x < 0``. answer: that at trace."""
     if ASKED.answer is None:
         raise Specialised(f"whether {x.c_text()} {kind} 0")
     return ASKED.answer(kind, x, answer)

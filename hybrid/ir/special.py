@@ -169,6 +169,8 @@ def power(xp: Any, a: Any, b: Any) -> Any:
     """Power; integers to negative powers give zero (or 1, -1) instead of NumPy's error."""
     with np.errstate(all="ignore"):
         if a.dtype.kind in "iu":
+            if xp is np and b.size and (b.min() if any(b.strides) else b.flat[0]) >= 0:
+                return np.power(a, b, dtype=a.dtype)
             whole = xp.power(a, xp.maximum(b, b.dtype.type(0)))
             unit = xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (xp.abs(b) % 2), 0)).astype(a.dtype)
             return xp.where(b < 0, unit, whole).astype(a.dtype)
@@ -180,14 +182,13 @@ def power(xp: Any, a: Any, b: Any) -> Any:
 
 
 def round_half_away(xp: Any, a: Any) -> Any:
-    """Round half away from zero, as MXNet's ``round`` (NumPy rounds half to even). By the fraction: adding one half
-    would itself be rounded, in float16 already at 0.4998."""
+    """Round half away from zero, as MXNet's ``round`` (NumPy rounds half to even). By adding the number before one
+    half: its sum with one half is rounded up to 1, and that with any smaller fraction stays below."""
     if a.dtype.kind in "iub":
         return a
-    whole = xp.trunc(a)
-    with np.errstate(invalid="ignore"):                       # inf - inf
-        up = xp.abs(a - whole) >= a.dtype.type(0.5)
-    return xp.where(up, whole + xp.copysign(a.dtype.type(1), a), whole)
+    half = xp.copysign(np.nextafter(a.dtype.type(0.5), a.dtype.type(0)), a)
+    half += a
+    return xp.trunc(half, out=half)
 
 
 def keep_int(name: str) -> Callable[[Any, Any], Any]:
@@ -225,4 +226,7 @@ def sign(xp: Any, a: Any) -> Any:
 def direction(xp: Any, a: Any) -> Any:
     """Sign, and 0 of NaN."""
     out = sign(xp, a)
+    if xp is np and a.ndim and a.dtype.kind == "f":
+        np.copyto(out, 0, where=out != out)
+        return out
     return xp.where(a != a, _zero(a.dtype) if xp is np else a.dtype.type(0), out) if a.dtype.kind == "f" else out

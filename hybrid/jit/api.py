@@ -135,12 +135,12 @@ class HybridFunction:
         self._fast_path = self._engine.fast_path
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fast = self._fast_path[0]
-        if fast is not None:
-            out = fast(*args, **kwargs) if kwargs else fast(*args)
-            if out is not None:
-                return out
         try:
+            fast = self._fast_path[0]
+            if fast is not None:
+                out = fast(*args, **kwargs) if kwargs else fast(*args)
+                if out is not None:
+                    return out
             return self._engine.slow_path(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
         except Exception as err:
             shortened(err)

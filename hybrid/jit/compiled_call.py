@@ -5,7 +5,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..base import forking, rng
+from ..base import forking, pending, rng
 from .. import runtime
 from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
@@ -20,6 +20,7 @@ from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
 from .free_variables import NOTHING, Guard
 from .number_arguments import NumberInputs
+from .view_steps import view_of
 from .watches import show
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
@@ -172,6 +173,7 @@ class Entry:
     def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
         """Call the program and put the results together. ``otherwise`` is called instead where the program may not
         be."""
+        self.undisturbed(arguments)
         if self.written and self.overlaps(arguments):
             # eagerly: which values change together differs from call to call
             return otherwise()
@@ -196,13 +198,18 @@ class Entry:
         for finish in self.after:
             finish()
         for k, (kind, i, steps) in self.views.items():
-            outputs[k] = _view(inputs[i] if kind == "input" else outputs[i], steps)
+            outputs[k] = view_of(inputs[i] if kind == "input" else outputs[i], steps)
         if self.structure == LEAF and self.picks == [("output", 0)] and not self.assigned:
             return outputs[0]
         results = [outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]
         for change in self.assigned:
             change.do(results)
         return unflatten(self.structure, iter(results))
+
+    def undisturbed(self, arguments: Sequence[NDArray]) -> None:
+        """What other threads put off that depends on the captured arrays is done before a call."""
+        if pending.PUT_OFF[0]:
+            pending.settle_for(f"{self.name} was called", self.fixed(arguments))
 
     def _show(self, outputs: Sequence[NDArray], arguments: Sequence[NDArray]) -> None:
         """Call the functions that are given values of this call. TraceError where one changes what the program has
@@ -388,13 +395,3 @@ class Entry:
 def _keys(ctx: Context, n: int) -> Any:
     from_numpy = array(rng.next_key(n), ctx, np.uint32)
     return from_numpy._data
-
-
-def _view(x: NDArray, steps: Sequence[Any]) -> NDArray:
-    """A view of an array: by a key, or with all its elements in a shape."""
-    for key, shape in steps:
-        if key is None and 0 in shape:                       # to reshape() a 0 means an axis that is kept
-            x = wrap(x._data.reshape(shape), x._ctx, type(x))
-        else:
-            x = x.reshape(shape) if key is None else x[key]    # type: ignore[attr-defined,index]
-    return x

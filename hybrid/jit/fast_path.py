@@ -36,8 +36,7 @@ def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tup
     launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, PUT_OFF, *counters), kind, guard.pinned(), form, step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
-    if launched is not None or step is not None or form is not None or structure != LEAF or len(
-            bound._checks) != 1 or not bound.program._simple or bound.program.patience.left:
+    if launched is not None or step is not None or form is not None or structure != LEAF or not bound.plain:
         return launched
     fast = _closure(bound, ctx, cls, train, counters)
     return (lambda *args, **named: fast(*args, **named) if guard.same() else None) if guard.places else fast

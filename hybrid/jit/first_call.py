@@ -56,6 +56,7 @@ class FirstCall:
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
         """Make it. Where it fails, the next call is the first."""
+        background.queue().expect(now=False)
         with eagerly(), background.CALLS.any():
             out = call()
         self._over = self._was_plain = True

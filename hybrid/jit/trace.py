@@ -83,13 +83,14 @@ class Hybridized:
     def slow_path(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the fast path did not take."""
         if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
-            pending.settle(f"{self.name} was called")
+            pending.settle_for(f"{self.name} was called", ())
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces and not OBSERVERS:
             entry, version, train, np_array = last
             if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
                 and self.version() == version and entry.stamp == entry.guard.stamp()):
                 self._lay_way(entry, args, None)
+                entry.undisturbed(args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))

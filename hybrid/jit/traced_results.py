@@ -7,23 +7,12 @@ from ..autograd.demands import outcome
 from ..base.pytree import like
 from ..graph.lower import lower, unless_refused
 from ..graph.node_notes import cut, detached
-from ..graph.symbol import ALIAS, Symbol
+from ..graph.symbol import Symbol
 from ..ir import Program
 from .changes import Change
 from .compiled_call import Entry
 from .trace_state import Trace, active
-
-
-def view_steps(s: Symbol, originals: dict[int, int]) -> tuple[int, list[Any]] | None:
-    """The number of the input that a value is a view of, and how: keys, or shapes for all elements. None for others."""
-    steps: list[Any] = []
-    while id(s) not in originals:
-        if s._base is None:
-            return None
-        shape = s.shape
-        s, key = s._base
-        steps.append((None, shape) if key is ALIAS else (key, shape))
-    return originals[id(s)], steps[::-1]
+from .view_steps import view_steps
 
 
 def _views_of_results(leaves: Sequence[Symbol], given: dict[int, tuple[str, int]]) -> dict[int, Any]:

@@ -50,6 +50,19 @@ def as_diagonal(x: Node, k: int) -> Node:
     return ir.map("where", hit, ir.reshape(rows, (*rows.shape, 1)), 0)
 
 
+def eager_diagonal(xp: Any, x: Any, k: int) -> Any:
+    """``as_diagonal`` of an array: zeros, and the diagonal put into them."""
+    n = x.shape[-1]
+    out = xp.zeros((*x.shape[:-1], n + abs(k), n + abs(k)), x.dtype)
+    at = xp.arange(n)
+    out[..., at + max(-k, 0), at + max(k, 0)] = x
+    return out
+
+
+def _diag_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    return [eager_diagonal(xp, arrays[0], a.k)] if arrays[0].ndim == 1 else None
+
+
 def triangle(x: Node, k: int, lower: bool) -> Node:
     """The matrices in the last two axes with zeros above (below) the k-th diagonal."""
     if not x.ndim:
@@ -63,7 +76,7 @@ def triangle(x: Node, k: int, lower: bool) -> Node:
     return ir.map("where", keep, x, 0)
 
 
-@op("diag", "data", k=Int(0), axis1=Int(0), axis2=Int(1))
+@op("diag", "data", eager=_diag_eager, k=Int(0), axis1=Int(0), axis2=Int(1))
 def diag(data: Node, a: Attrs) -> Node:
     """A diagonal of an array; of a vector, the matrix that has it as its diagonal."""
     if data.ndim == 1:
@@ -75,7 +88,7 @@ def diag(data: Node, a: Attrs) -> Node:
     return diagonal_of(data, a.k, a.axis1, a.axis2)
 
 
-@op("_np_diag", "data", np=("diag",), k=Int(0))
+@op("_np_diag", "data", eager=_diag_eager, np=("diag",), k=Int(0))
 def np_diag(data: Node, a: Attrs) -> Node:
     """NumPy's diag."""
     if not 1 <= data.ndim <= 2:

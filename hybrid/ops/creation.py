@@ -88,7 +88,8 @@ def linspace(a: Attrs) -> Node:
     return ir.cast(ir.cast(ir.iota(a.num), dt.float64) * step + a.start, dt.as_dtype(a.dtype))
 
 
-@op("_eye", "", json=("_npi_eye",), N=Int(), M=Int(None), k=Int(0), ctx=Str(""), dtype=DType("float32"))
+@op("_eye", "", eager=lambda xp, arrays, a: [xp.eye(a.N, a.M or a.N, a.k, dt.as_dtype(a.dtype))], json=("_npi_eye",),
+    N=Int(), M=Int(None), k=Int(0), ctx=Str(""), dtype=DType("float32"))
 def eye(a: Attrs) -> Node:
     """Ones on the k-th diagonal."""
     rows, columns = a.N, a.M or a.N

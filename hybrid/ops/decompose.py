@@ -3,6 +3,7 @@ order is there. Their row kernels are in kernels/include/rows_linalg.h.
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Sequence
 
 import numpy as np
@@ -36,6 +37,11 @@ def lower_of(x: Node, diagonal: float = 1.0) -> Node:
     weight = ir.map("where", ir.map("gt", row, column), 1.0,
                     ir.map("where", ir.map("eq", row, column), ir.const(diagonal, x.dtype), 0.0))
     return x * ir.cast(weight, x.dtype)
+
+
+def _behind(x: Node, size: int) -> Node:
+    """The columns from ``size`` on."""
+    return ir.slice(x, (0,) * (x.ndim - 1) + (size,), (*x.shape[:-1], x.shape[-1] - size))
 
 
 def _symmetric(x: Node) -> Node:
@@ -80,19 +86,25 @@ def _potrf_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
     return (_symmetric(out),)
 
 
-def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
-    a = arrays[0]
-    out = xp.full_like(a, np.nan)
-    for i, m in enumerate(a):
-        try:
-            out[i] = xp.linalg.cholesky(m)
-        except np.linalg.LinAlgError:                       # not positive definite: nan, as the compiled kernel gives
-            pass
+def _of_each(xp: Any, run: Any, shape: tuple[int, ...], otherwise: float, *arrays: Any) -> Any:
+    """NumPy's answers for all rows, of a shape; where one of them has none, one by one, with a number in its place."""
+    try:
+        return run(*arrays)
+    except np.linalg.LinAlgError:
+        out = xp.full((len(arrays[0]), *shape), otherwise, arrays[0].dtype)
+    for i, row in enumerate(zip(*arrays)):
+        with contextlib.suppress(np.linalg.LinAlgError):
+            out[i] = run(*row)
     return out
 
 
+def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
+    """nan where a matrix is not positive definite, as the compiled kernel gives."""
+    return _of_each(xp, xp.linalg.cholesky, arrays[0].shape[1:], np.nan, arrays[0])
+
+
 ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky,
-                           _potrf_vjp))
+                           _potrf_vjp, ((1, 112), (8, 56))))
 
 
 @op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",),
@@ -135,7 +147,7 @@ def _solve_triangular(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p),
-                           _solve_triangular, _trsm_vjp))
+                           _solve_triangular, _trsm_vjp, ((1, 160), (8, 96))))
 
 
 def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node:
@@ -158,31 +170,50 @@ def trsm(a: Node, b: Node, at: Attrs) -> Node:
 
 # ---- inverse, determinant
 def _inverse_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
-    size = a.shape[-1]
-    right = ir.slice(n, (0,) * (n.ndim - 1) + (size,), a.shape)
-    lead = ir.slice(g, (0,) * (n.ndim - 1) + (size,), a.shape)
-    return (-product(product(transposed(right), lead), transposed(right)),)
+    right = transposed(_behind(n, a.shape[-1]))
+    return (-product(product(right, _behind(g, a.shape[-1])), right),)
 
 
 def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    """Infinities where a matrix is singular."""
     a = arrays[0]
-    out = xp.full((*a.shape[:2], 2 * a.shape[2]), np.nan, a.dtype)
-    for i, m in enumerate(a):
-        try:
-            out[i, :, a.shape[2]:] = xp.linalg.inv(m)
-        except np.linalg.LinAlgError:                       # singular
-            out[i, :, a.shape[2]:] = np.inf
+    out = xp.empty((*a.shape[:2], 2 * a.shape[2]), a.dtype)
     out[..., :a.shape[2]] = xp.eye(a.shape[2], dtype=a.dtype)
+    out[..., a.shape[2]:] = _of_each(xp, xp.linalg.inv, a.shape[1:], np.inf, a)
     return out
 
 
 ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]),
-                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp))
+                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp, ((1, 64), (8, 40))))
 
 
 def inverse_of(a: Node) -> Node:
     """The inverse of square matrices."""
-    return ir.slice(ir.rows("inverse", (a,)), (0,) * (a.ndim - 1) + (a.shape[-1],), a.shape)
+    return _behind(ir.rows("inverse", (a,)), a.shape[-1])
+
+
+# ---- systems of equations
+def _gesv_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    a, b = arrays
+    out = xp.empty((*a.shape[:2], a.shape[2] + b.shape[2]), a.dtype)
+    out[..., :a.shape[2]] = 0
+    out[..., a.shape[2]:] = _of_each(xp, xp.linalg.solve, b.shape[1:], np.inf, a, b)
+    return out
+
+
+def _gesv_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    size = a.shape[-1]
+    to_b = solution(transposed(a), _behind(g, size))
+    return -product(to_b, transposed(_behind(n, size))), to_b
+
+
+ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0], s[0][1] + s[1][1]),
+                           lambda s, p: s[1], _gesv_eager, _gesv_vjp, ((1, 64), (8, 36))))
+
+
+def solution(a: Node, b: Node) -> Node:
+    """x of a x = b for square a, leading axes alike."""
+    return _behind(ir.rows("gesv", (a, b)), a.shape[-1])
 
 
 @op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",),
@@ -206,7 +237,7 @@ def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],),
-                           _slogdet_eager, _slogdet_vjp))
+                           _slogdet_eager, _slogdet_vjp, ((1, 80), (8, 44))))
 
 
 def _sign_and_log(a: Node) -> tuple[Node, Node]:
@@ -278,7 +309,7 @@ def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
-                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp))
+                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 24), (8, 12), (32, 9))))
 
 
 @op("_linalg_syevd", "A", mx=("linalg.syevd", "linalg_syevd"), json=("linalg_syevd",), outputs=lambda a: 2)

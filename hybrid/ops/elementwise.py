@@ -67,8 +67,8 @@ def rint(data: Node, a: Attrs) -> Node:
     """The nearest integer; halves to the lower one, as in MXNet: 1.5 to 1, -1.5 to -2."""
     if not dt.is_float(data.dtype):
         return ir.map("rint", data)
-    low, high = ir.map("floor", data), ir.map("ceil", data)
-    return ir.map("where", ir.map("le", data - low, high - data), low, high)
+    even = ir.map("rint", data)                              # of halves this one may be above
+    return even - ir.cast(ir.map("eq", even - data, 0.5), data.dtype)
 
 
 def _as_input(out: Node, *inputs: Node) -> Node:

@@ -86,7 +86,12 @@ def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     return take(x, indices, axis=a.axis, mode=a.mode)
 
 
-@op("batch_take", "a indices")
+def _batch_take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x, i = arrays
+    return None if not x.shape[1] else [x[xp.arange(len(x)), i.astype(np.int64).clip(0, x.shape[1] - 1)]]
+
+
+@op("batch_take", "a indices", eager=_batch_take_eager)
 def batch_take(x: Node, indices: Node, a: Attrs) -> Node:
     """One element of each row."""
     return _pick(x, indices, 1, "clip")
@@ -157,8 +162,18 @@ def sparse_retain(data: Node, indices: Node, a: Attrs) -> Node:
                   ir.const(0, data.dtype))
 
 
-@op("one_hot", "indices", npx=("one_hot",), json=("_npx_one_hot",), depth=Int(), on_value=Float(1.0),
-    off_value=Float(0.0), dtype=DType("float32"))
+def _one_hot_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """One number put into each row."""
+    i = arrays[0].astype(np.int64).reshape(-1)
+    if xp is not np or not i.size or i.min() < 0 or i.max() >= a.depth:
+        return None
+    out = np.full((*arrays[0].shape, a.depth), a.off_value, dt.as_dtype(a.dtype))
+    out.reshape(-1, a.depth)[np.arange(i.size), i] = a.on_value
+    return [out]
+
+
+@op("one_hot", "indices", eager=_one_hot_eager, npx=("one_hot",), json=("_npx_one_hot",), depth=Int(),
+    on_value=Float(1.0), off_value=Float(0.0), dtype=DType("float32"))
 def one_hot(indices: Node, a: Attrs) -> Node:
     """on_value at the index along a new last axis, off_value elsewhere (also for indices out of range)."""
     if a.depth < 0:

@@ -8,7 +8,7 @@ import numpy as np
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
-from .arrange import as_diagonal, diagonal_of, nested, triangle
+from .arrange import as_diagonal, diagonal_of, eager_diagonal, nested, triangle
 from .attributes import Attribute, Attrs
 from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import normal_axis
@@ -129,7 +129,9 @@ def extractdiag(x: Node, a: Attrs) -> Node:
     return diagonal_of(x, a.offset, x.ndim - 2, x.ndim - 1)
 
 
-@op("_linalg_makediag", "A", mx=("linalg.makediag", "linalg_makediag"), json=("linalg_makediag",), offset=Int(0))
+@op("_linalg_makediag", "A", eager=lambda xp, arrays, a: [eager_diagonal(xp, arrays[0], a.offset)],
+    mx=("linalg.makediag", "linalg_makediag"), json=("linalg_makediag",),
+    offset=Int(0))
 def makediag(x: Node, a: Attrs) -> Node:
     """Matrices with the last axis on a diagonal."""
     return as_diagonal(x, a.offset)

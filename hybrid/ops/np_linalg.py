@@ -16,7 +16,7 @@ from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import HostCall, Node
 from .attributes import Attribute, Attrs
-from .decompose import _identity, eigh, inverse_of, lower_of, matrix, product, transposed
+from .decompose import _identity, eigh, inverse_of, lower_of, matrix, product, solution, transposed
 from .reduction import axes_of
 from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import normal_axis
@@ -98,7 +98,7 @@ def solve(a: Node, b: Node, at: Attrs) -> Node:
     if right.shape[-2] != a.shape[-1]:
         raise ShapeError(f"solve: a has shape {a.shape}, so b needs {a.shape[-1]} rows, got {b.shape}")
     lead = ir.broadcast_shapes(a.shape[:-2], right.shape[:-2])
-    out = product(inverse_of(ir.expand(a, lead + a.shape[-2:])), ir.expand(right, lead + right.shape[-2:]))
+    out = solution(ir.expand(a, lead + a.shape[-2:]), ir.expand(right, lead + right.shape[-2:]))
     return ir.reshape(out, out.shape[:-1]) if vector else out
 
 
@@ -124,7 +124,7 @@ def tensorsolve(a: Node, b: Node, at: Attrs) -> Node:
     shape = a.shape[b.ndim:]
     if math.prod(shape) != b.size or a.size != b.size ** 2:
         raise ShapeError(f"tensorsolve: a {a.shape} must be square as a map to b {b.shape}")
-    return ir.reshape(product(inverse_of(matrix(ir.reshape(a, (b.size, b.size)))), ir.reshape(b, (b.size, 1))), shape)
+    return ir.reshape(solution(matrix(ir.reshape(a, (b.size, b.size))), ir.reshape(b, (b.size, 1))), shape)
 
 
 # ---- pseudo-inverse
@@ -248,4 +248,6 @@ def np_norm(data: Node, a: Attrs) -> Node:
         return ir.reduce("max" if a.ord > 0 else "min", size, axes, a.keepdims)
     if a.ord == 0:
         return ir.reduce("sum", ir.cast(ir.map("ne", x, 0), x.dtype), axes, a.keepdims)
+    if a.ord == 1:
+        return ir.reduce("sum", size, axes, a.keepdims)
     return ir.map("pow", ir.reduce("sum", ir.map("pow", size, a.ord), axes, a.keepdims), 1.0 / a.ord)

@@ -265,13 +265,19 @@ def _finite(nodes: Sequence[Node]) -> Node:
     return ir.reshape(out, (1,))
 
 
-@op("all_finite", "data", init_output=Bool(True))
+def _all_finite_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """By NumPy's own function."""
+    return [xp.asarray([xp.isfinite(x).all() for x in arrays], dtype=dt.float32).min(keepdims=True)]
+
+
+@op("all_finite", "data", eager=_all_finite_eager, init_output=Bool(True))
 def all_finite(data: Node, a: Attrs) -> Node:
     """1 where every element is finite, else 0; shape (1,)."""
     return _finite([data])
 
 
-@op("multi_all_finite", "*data", arity_attr="num_arrays", num_arrays=Int(1), init_output=Bool(True))
+@op("multi_all_finite", "*data", eager=_all_finite_eager, arity_attr="num_arrays", num_arrays=Int(1),
+    init_output=Bool(True))
 def multi_all_finite(nodes: list[Node], a: Attrs) -> Node:
     """1 where every element of every array is finite, else 0; shape (1,)."""
     return _finite(nodes)

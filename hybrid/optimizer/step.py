@@ -137,7 +137,7 @@ class Step:
 
     def advance(self) -> None:
         """Count an update of every parameter and fill in the numbers it uses."""
-        pending.settle("parameters were updated")
+        pending.settle_for("parameters were updated", self.inputs)
         values = self.optimizer.advance(self.indices)
         if len(values) != self.host.shape[0]:
             raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from .. import ir
 from ..ir import Node
-from ..ir.access import beneath, free_axes
+from ..ir.access import ELEMENTWISE, beneath, free_axes
 from ..ir.contraction import with_windows
+from ..ir.size import fixed
+from .rewrite import over
 
 PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
+TAPS = 16                      # elements of a window up to which those of a computed value are added one by one
 
 
 def apart(n: Node) -> Node | None:
@@ -38,16 +41,85 @@ def apart(n: Node) -> Node | None:
     return ir.pad(y, (0,) * rank, [b - a for a, b in zip(y.shape, n.shape)])
 
 
+def taps_apart(n: Node) -> Node | None:
+    """Windows of a computed value that overlap, a step apart: for each phase of the step the sum of those elements of
+    windows that fall on it, which are neighbours (the gradient of max pooling)."""
+    axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
+    y, rank = n.args[0], n.ndim
+    size = y.shape[rank:]
+    beside = any(k < s for k, s in zip(size, stride)) or all(k <= s for k, s in zip(size, stride))
+    if (y.prim not in ELEMENTWISE or not all(fixed(d) for d in y.shape) or math.prod(size) > TAPS or max(stride) == 1
+            or beside or any(d > 1 for d in dilation)):
+        return None
+    y = _positions_in_floats(y)
+
+    def convolved(phase: tuple[int, ...]) -> Node:
+        out: Node | None = None
+        for tap in np.ndindex(*size):
+            if any((t - at) % s for t, at, s in zip(tap, phase, stride)):
+                continue
+            lo, hi = [0] * rank, [0] * rank
+            for axis, t, s in zip(axes, tap, stride):
+                lo[axis] = t // s
+                hi[axis] = -(-n.shape[axis] // s) - y.shape[axis] - lo[axis]
+            one = padded(_at_tap(y, rank, tap), lo, hi)
+            out = one if out is None else out + one
+        assert out is not None
+        return out
+    return _interleaved_sum(n, ((phase, convolved(phase)) for phase in np.ndindex(*stride)))
+
+
+def _operands(y: Node) -> list[Node]:
+    """What elementwise functions make a value of."""
+    todo, found = [y], {}
+    while todo:
+        m = todo.pop()
+        if m.prim in ELEMENTWISE:
+            todo += m.args
+        else:
+            found[m] = m
+    return list(found)
+
+
+def _positions_in_floats(y: Node) -> Node:
+    """A function of positions within windows, which vectors of float32 hold, or the same value where it is of other
+    integers."""
+    positions = [beneath(m, ("expand", "reshape")) for m in _operands(y) if m.dtype.kind in "iu"]
+    if not all(p.prim in ("argreduce", "iota") for p in positions):
+        return y
+    return over([y], {p: ir.cast(p, np.float32) for p in positions})[0]
+
+
+def _at_tap(y: Node, rank: int, tap: tuple[int, ...]) -> Node:
+    """Elementwise functions of one element of all windows, whose axes come after ``rank`` others."""
+    given: dict[Node, Node] = {}
+    for m in _operands(y):
+        if m.shape == y.shape:
+            one = ir.slice(m, [*[0] * rank, *tap], [*m.shape[:rank], *[1] * len(tap)])
+            given[m] = ir.reshape(one, m.shape[:rank])
+    return over([y], given)[0]
+
+
+def _interleaved_sum(shown: Node, parts: Iterable[tuple[tuple[int, ...], Node]]) -> Node | None:
+    """Results of the phases of a step, each where it belongs."""
+    out: Node | None = None
+    for phase, part in parts:
+        for axis, s, at in zip(shown.attrs["axes"], shown.attrs["stride"], phase):
+            part = _spread(part, axis, s, at, shown.shape[axis])
+        out = part if out is None else out + part
+    return out
+
+
 def of_product(n: Node) -> Node | None:
     """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of
     the stride."""
     if n.args[0].prim == "reshape":
         return _below_reshape(n, n.args[0])
-    p = _product(n)
+    p = spread_product(n)
     return None if p is None else _phases(n, p, n)
 
 
-def _product(n: Node) -> Product | None:
+def spread_product(n: Node) -> Product | None:
     """The contraction that is spread by windows, if it is one of weights with a gradient."""
     y, order = n.args[0], list(range(n.args[0].ndim))
     while y.prim == "permute":
@@ -76,7 +148,7 @@ def _below_reshape(n: Node, y: Node) -> Node | None:
     lead = inner.shape[:inner.ndim - last]
     apart = ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"],
                         (*lead, *n.shape[first:]))
-    p = _product(apart)
+    p = spread_product(apart)
     return None if p is None else _phases(apart, p, n)
 
 
@@ -106,20 +178,18 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
                                                                       for a in p.dot.attrs["batch"][p.side]):
         return ir.reshape(_side_by_side(n, p, weights), shown.shape)
     lead, first = shown.shape[:min(shown.attrs["axes"])], min(axes)
-    out: Node | None = None
-    for phase in np.ndindex(*stride):
-        begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
-        for a, axis, s, at in zip(p.kernel, axes, stride, phase):
-            begin[a], step[a], shape[axis] = at, s, -(-(n.shape[axis] - at) // s)
-        if any(at >= weights.shape[a] for a, at in zip(p.kernel, phase)) or 0 in shape:
-            continue                                         # no weight meets these
-        size = [-(-(d - b) // t) for d, b, t in zip(weights.shape, begin, step)]
-        part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
-        part = ir.reshape(part, (*lead, *part.shape[first:]))
-        for axis, s, at in zip(shown.attrs["axes"], stride, phase):
-            part = _spread(part, axis, s, at, shown.shape[axis])
-        out = part if out is None else out + part
-    return out
+
+    def parts() -> Iterator[tuple[tuple[int, ...], Node]]:
+        for phase in np.ndindex(*stride):
+            begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
+            for a, axis, s, at in zip(p.kernel, axes, stride, phase):
+                begin[a], step[a], shape[axis] = at, s, -(-(n.shape[axis] - at) // s)
+            if any(at >= weights.shape[a] for a, at in zip(p.kernel, phase)) or 0 in shape:
+                continue                                     # no weight meets these
+            size = [-(-(d - b) // t) for d, b, t in zip(weights.shape, begin, step)]
+            part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
+            yield phase, ir.reshape(part, (*lead, *part.shape[first:]))
+    return _interleaved_sum(shown, parts())
 
 
 def _side_by_side(n: Node, p: Product, weights: Node) -> Node:

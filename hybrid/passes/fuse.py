@@ -13,7 +13,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
-from ..ir.size import same
+from ..ir.size import hint, same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
 from .recomputed_scores import OverScores, ReadsScores
@@ -152,7 +152,7 @@ class Fuser(Rules):
 
     def _absorb(self, side: Kernel, main: Kernel, names: dict[Var, Ix]) -> None:
         def moved(u: Use) -> Use:
-            return Use(main, tuple(substitute(i, names) for i in u.idx), u.inside, False, u.guarded)
+            return Use(main, tuple(substitute(i, names) for i in u.idx), u.inside, False, u.guarded, u.share)
         for table, target in ((side.members, main.members), (side.reads, main.reads)):
             for m, old in table.items():
                 target.setdefault(m, []).extend(moved(u) for u in old)
@@ -222,13 +222,14 @@ class Fuser(Rules):
             idx, guard = pull(n, u.idx)
             for a in n.args:
                 one_to_one = u.bijective and same(a.size, n.size) and n.prim in ELEMENTWISE | {"reshape", "permute"}
-                self._give(a, Use(k, idx, u.inside, one_to_one, u.guarded or bool(guard)))
+                share = u.share * hint(a.size) / max(hint(n.size), 1) if n.prim == "pad" else u.share
+                self._give(a, Use(k, idx, u.inside, one_to_one, u.guarded or bool(guard), share))
         elif n.prim in ("reduce", "argreduce"):
             axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
             x, it = n.args[0], iter(u.idx)
             fresh = {ax: self._fresh("r", x.shape[ax]) for ax in axes}
             idx = tuple(var(fresh[ax]) if ax in fresh else next(it) for ax in range(x.ndim))
-            self._give(x, Use(k, idx, u.inside + tuple(fresh.values()), guarded=u.guarded))
+            self._give(x, Use(k, idx, u.inside + tuple(fresh.values()), guarded=u.guarded, share=u.share))
         elif n.prim == "unwindow":
             y = n.args[0]
             offsets = tuple(self._fresh("r", d) for d in y.shape[n.ndim:])

@@ -37,9 +37,9 @@ def cost(n: Node) -> int:
     """Rough cost of one element of a node, its arguments not counted."""
     if n.prim == "map":
         return SCALARS[n.fn].cost
-    # the gradient of a pooling window is computed once, not stored as positions
+    # a search is worth storing where it is needed at a second place
     if n.prim == "argreduce":
-        return CHEAP + 1
+        return 4 * CHEAP + 1
     return 40 if n.prim == "random_bits" else 1 if n.prim in ("cast", "gather") else 0
 
 
@@ -331,13 +331,14 @@ def covers(n: Node, idx: Index) -> bool:
 
 
 def _visits(u: Use, k: Kernel) -> int:
-    """How often the kernel evaluates this use."""
+    """How often the kernel evaluates this use outside of padding."""
     used = {v for i in u.idx for v in variables(i) if isinstance(v, Var)}
     deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
     outside = {v for v in k.loops[:deepest + 1]}
     if k.rows is not None and used & outside <= k.rows:
         outside = set(k.rows)                           # type: ignore[arg-type]
-    return hint(math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set())))
+    visits = hint(math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set())))
+    return math.ceil(visits * u.share)
 
 
 def _picture(a: Node) -> Node | None:

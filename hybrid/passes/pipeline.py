@@ -10,7 +10,7 @@ from ..base.dtype import float32
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
-from .adjoint import plane_by_plane
+from .adjoint import plane_by_plane, taps_apart
 from .attention import Attention
 from .attention_gradient import in_blocks
 from .channels_last import channels_last
@@ -29,7 +29,7 @@ from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
 from .beyond_memory import refuse_beyond_memory
 from .rewrite import Rule, rewrite
-from .small_images import of_small_images, over_small_images
+from .small_images import back_over_small_images, of_small_images, over_small_images
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
@@ -76,9 +76,10 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
         current = sums_in_floats(current)
-        filters = over_small_images(Frozen(current, frozen - {slot for slot, _ in current.updates}))
-        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, of_small_images, filters, in_floats, deep_dot),
-                                            "reduce": (in_chunks,)}
+        lasts = Frozen(current, frozen)
+        rules: dict[str, Sequence[Rule]] = {
+            "dot": (plane_by_plane, of_small_images, over_small_images(lasts), in_floats, deep_dot),
+            "reduce": (in_chunks,), "unwindow": (back_over_small_images(lasts), taps_apart)}
         current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, frozen) if frozen else current
     for name, run in PROGRAM_PASSES:

@@ -1,6 +1,7 @@
 """Convolutions of a few small images in training, and the gradients of their filters: a product of two matrices, one of
-them all windows side by side (im2col). Lines of such images are too short for vectors, and filters that a step changes
-would have to be packed again at every step.
+them all windows side by side (im2col). The gradient of their data is a product of two matrices that windows add up
+(col2im). Lines of such images are too short for vectors, and filters that a step changes would have to be packed again
+at every step.
 """
 from __future__ import annotations
 
@@ -8,8 +9,11 @@ import math
 
 from .. import ir
 from ..ir import Node
+from ..ir.access import depth_of, free_axes
+from ..ir.build import make
 from ..ir.contraction import with_windows
 from ..ir.size import fixed
+from .adjoint import Product, spread_product
 from .frozen import Frozen
 from .rewrite import Rule
 
@@ -36,6 +40,41 @@ def over_small_images(lasts: Frozen) -> Rule:
         # a filter as large as the image has one place, and needs no windows at all
         return _as_matrices(n, side, True) if columns < width and rows * columns != 1 else None
     return over
+
+
+def back_over_small_images(lasts: Frozen) -> Rule:
+    """A rule: the gradient of the data of a convolution with few output pixels in all and rows shorter than the kernel
+    is the product of two matrices, which windows add up. As a convolution of the padded gradient it would read the
+    filters flipped and transposed. lasts: as over_small_images."""
+    def back(n: Node) -> Node | None:
+        p = spread_product(n)
+        if p is None or n.ndim != 4 or p.dot.attrs["batch"] != ((), ()) or not all(
+                fixed(d) for d in (*n.shape, *p.dot.shape)):
+            return None
+        w, grad = p.dot.args[p.side], p.dot.args[1 - p.side]
+        columns, places = grad.shape[p.places[-1]], math.prod(grad.shape[a] for a in free_axes(p.dot)[1 - p.side])
+        channels = n.size // (n.shape[0] * math.prod(n.shape[a] for a in n.attrs["axes"]))
+        if (lasts(w) or channels < CHANNELS or places > MOST_PLACES or columns >= w.shape[p.kernel[-1]]
+                or math.prod(grad.shape[a] for a in p.places) == 1):
+            return None
+        return make("unwindow", (_gradient_first(p),), **n.attrs)
+    return back
+
+
+def _gradient_first(p: Product) -> Node:
+    """The product as one of matrices: pixels of the gradient times filters, which are read in their order."""
+    dot, (left, right) = p.dot, free_axes(p.dot)
+    first, second = (1 - p.side, p.side)
+    free, summed = (left, right), dot.attrs["contract"]
+    rows = ir.permute(dot.args[first], (*free[first], *summed[first]))
+    columns = ir.permute(dot.args[second], (*summed[second], *free[second]))
+    depth = depth_of(dot)
+    y = ir.dot(ir.reshape(rows, (rows.size // depth, depth)), ir.reshape(columns, (depth, columns.size // depth)),
+               ((1,), (0,)))
+    y = ir.reshape(y, (*rows.shape[:len(free[first])], *columns.shape[len(summed[second]):]))
+    own = [(side, a) for side in (0, 1) for a in free[side]]
+    made = [(side, a) for side in (first, second) for a in free[side]]
+    return ir.permute(y, [made.index(own[i]) for i in p.order])
 
 
 def _as_matrices(n: Node, side: int, first: bool) -> Node | None:

@@ -100,11 +100,12 @@ def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: 
     """Whether a program that was asked for runs without its compiled form still. calls, seconds: that do without it
     now, and what they took."""
     exe = compile(program, ctx)
-    if type(exe) is not PendingProgram:
-        return False
-    exe.job.calls += calls
-    exe.job.seconds += seconds
-    return True
+    every = [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]
+    waiting = [e for e in every if type(e) is PendingProgram]
+    for e in waiting:
+        e.job.calls += calls
+        e.job.seconds += seconds
+    return bool(waiting)
 
 
 def _told(program: Program, ctx: Context) -> Any:
@@ -142,7 +143,9 @@ def _compile(program: Program, ctx: Context) -> Any:
         from . import cpu, sized, warmed  # noqa: PLC0415  cffi loads only when something is compiled
     mode = config.compile_mode()
     if sized.sized(program):
-        return ComingSized(program, sized.SizedProgram) if mode == "background" else sized.SizedProgram(program)
+        if mode == "background":
+            return sized.SizedProgram.ready(program) or ComingSized(program, sized.SizedProgram)
+        return sized.SizedProgram(program)
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found
     if mode == "background" and cpu.has_compiler():

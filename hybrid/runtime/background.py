@@ -21,11 +21,14 @@ from . import blas, cache
 if TYPE_CHECKING:
     import subprocess
 
+LONG_FIRST = 0.05                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # compilers run after so many seconds without calls that wait for a program, or since one was asked for
 SILENCE, LONGEST_CALL = 0.1, 5.0
 _lock = forking.lock()
-_START = ("import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); "
+# the package without what its users need of it: half of what loading it takes
+_START = ("import gc, json, sys, types; gc.disable(); sys.path[:], own = json.loads(sys.stdin.readline()); "
+          "package = sys.modules['hybrid'] = types.ModuleType('hybrid'); package.__path__ = own; "
           "from hybrid.runtime import worker; worker.main()")
 
 
@@ -126,7 +129,7 @@ class _Compiler(threading.Thread):
         job = None
         try:
             if self.at_once:
-                if not _has_compiler():
+                if not self.queue.is_due() or not _has_compiler():
                     return
                 with CALLS.beside():
                     self.process = _start()
@@ -177,7 +180,7 @@ def _start() -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     assert process.stdin is not None
-    process.stdin.write(json.dumps(sys.path) + "\n")
+    process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
     process.stdin.flush()
     assert process.stdout is not None
     process.stdout.readline()
@@ -192,7 +195,7 @@ class Queue:
         self._jobs: dict[str, Job] = {}                      # all that have not ended, by name
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
-        self._closed = False
+        self._closed = self._due = False
 
     def submit(self, job: Job) -> Job:
         """Queue a job; the one of the same program that is there already stands for it."""
@@ -207,11 +210,21 @@ class Queue:
                 self._start(at_once=False)
         return job
 
-    def expect(self) -> None:
-        """Start a process, where there is none, for a job that is about to come."""
+    def expect(self, now: bool = True) -> None:
+        """Start a process, where there is none, for a job that is about to come; not now: where that takes a while."""
         with self._changed:
+            self._due = self._due or now
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
+            elif now:
+                self._changed.notify_all()
+
+    def is_due(self) -> bool:
+        """Wait until an expected process is to start; False where that is no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._due or self._waiting or self._closed, LONG_FIRST)
+            self._due = False
+            return not self._closed
 
     def _start(self, at_once: bool) -> None:
         compiler = _Compiler(self, at_once)
@@ -221,8 +234,7 @@ class Queue:
     def wait(self, compiler: _Compiler) -> bool:
         """Wait for a job that may begin; False after some time without one: the compiler ends."""
         with self._changed:
-            if not self._waiting:
-                self._changed.wait(IDLE_SECONDS)
+            self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
             while not self._closed and self._waiting and not any(j.is_ripe() for j in self._waiting):
                 self._changed.wait(SILENCE / 4)
             if self._waiting and not self._closed:

@@ -47,6 +47,11 @@ class Bound:
         self._launchers = launcher.Made()
         self.calls = 0                                           # that went another way
 
+    @property
+    def plain(self) -> bool:
+        """Whether it takes one array and gives one, and nothing has to be watched."""
+        return len(self._checks) == 1 and self.program._simple and not self.program.patience.left
+
     def _table(self) -> tuple[Any, Any]:
         arena = self.program._arena()
         table = _new("void *[]", self.program._arena_slot + 1)

@@ -7,12 +7,13 @@ anything of it is not what it was, or the file is damaged, the program is built 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -24,12 +25,15 @@ from ..base import collector, config, system
 from .. import ir
 from ..ir import Program
 from ..ir import scalar
+from ..ir.asked import Asked
 from ..ir.build import Const
 from ..ir.scan import Body
-from ..ir.size import Size
+from ..ir.size import Dim, Size
+from ..ir.size_text import as_key, plain_guards, rich_guards
 from . import cache, shared_objects, tiles, toolchain
 from .recipe import Recipe, from_text, to_text
 
+Guard = tuple[str, Size, bool]           # what was asked of a size, and the answer (ir/asked.py)
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
 _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
                         "HYBRID_DEVICE", "HYBRID_SIGNATURES", "HYBRID_COMPILE", "HYBRID_WARM",
@@ -99,6 +103,8 @@ def _text(value: Any) -> str:
         return f"{value.dtype.str}{value.tobytes()!r}"
     if isinstance(value, np.dtype):
         return repr(value)
+    if kind is Size:
+        return as_key(value)
     if kind is Body:
         return f"<{program_text(value)}>"
     raise TypeError(f"{kind.__name__} has no text")
@@ -144,8 +150,7 @@ def variables() -> tuple[tuple[str, str], ...]:
 def key(program: Program, frozen: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
     no plain data."""
-    sized = any(type(d) is Size for n in program.inputs for d in n.shape)      # it is made again in each process
-    around = None if sized or config.verify() or config.debug_level() else conditions()
+    around = None if config.verify() or config.debug_level() else conditions()
     if around is None:
         return None
     try:
@@ -161,6 +166,15 @@ def _path(name: str) -> Path:
 @collector.waits
 def read(name: str | None) -> Recipe | None:
     """The recipe of a name, if the disk cache holds it whole."""
+    text = _content(name)
+    try:
+        return from_text(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _content(name: str | None) -> str | None:
+    """What was kept under a name, if it is whole."""
     if name is None:
         return None
     try:
@@ -169,9 +183,31 @@ def read(name: str | None) -> Recipe | None:
         if check != cache.digest(name, text):
             return None
         cache.used(path)
-        return from_text(text)
+        return text
     except (OSError, ValueError):
         return None
+
+
+def read_sized(name: str | None, known: Mapping[str, Dim]) -> tuple[Recipe, list[str], list[Guard]] | None:
+    """The recipe of a name for any size, the dimensions that its calls give, in their order, and what was asked of
+    sizes, if the disk cache holds it whole and all that has the same answer for the values at trace now."""
+    text = _content(name)
+    if text is None:
+        return None
+    try:
+        head, _, body = text.partition("\n")
+        names, asked = json.loads(head)
+        guards = rich_guards(asked, known)
+        holds = all((x.hint == 0 if kind == "==" else x.hint < 0) == answer for kind, x, answer in guards)
+        return (from_text(body, known), [known[n].name for n in names], guards) if holds else None
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def keep_sized(name: str | None, recipe: Recipe, dims: Sequence[Dim], asked: Asked) -> None:
+    """Put a recipe for any size into the disk cache."""
+    head = json.dumps([[d.name for d in dims], plain_guards(asked)], separators=(",", ":"))
+    _keep(name, recipe, f"{head}\n")
 
 
 LOCKS = 64                              # files that stand for all programs
@@ -200,10 +236,14 @@ def _alone(what: str) -> Iterator[None]:
 
 def keep(name: str | None, recipe: Recipe) -> None:
     """Put a recipe into the disk cache, if it can be written and its library is there."""
+    _keep(name, recipe, "")
+
+
+def _keep(name: str | None, recipe: Recipe, head: str) -> None:
     if name is None or not (cache.folder() / recipe.library).exists():
         return
     try:
-        text = to_text(recipe)
+        text = head + to_text(recipe)
         cache.write(_path(name), f"{cache.digest(name, text)}\n{text}".encode())
     except (OSError, ValueError):
         return

@@ -9,10 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
-from typing import Any, Callable, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from ..ir.size import Dim, Size
+from ..ir.size_text import plain, rich
 from ..passes.unpack import Way
 
 # its name (two of one name are the same program), inputs and results
@@ -79,17 +82,19 @@ def _plain(r: Recipe) -> dict[str, Any]:
 
 def to_text(recipe: Recipe) -> str:
     """The recipe as text. ValueError where it has a dtype that is no NumPy type of its own."""
-    return json.dumps(_plain(recipe), separators=(",", ":"))
+    return json.dumps(_plain(recipe), separators=(",", ":"), default=plain)
 
 
 def _shape(value: Any) -> tuple[int, ...]:
     shape = tuple(value)
-    if not all(type(d) is int and d >= 0 for d in shape):
+    if not all(type(d) is int and d >= 0 or type(d) is Size for d in shape):
         raise ValueError(f"{value!r} is no shape")
     return shape
 
 
 def _number(value: Any, end: int | None = None) -> int:
+    if end is None and type(value) is Size:
+        return value                                     # type: ignore[return-value]
     if type(value) is not int or value < 0 or end is not None and value >= end:
         raise ValueError(f"{value!r} is no number below {end}")
     return value
@@ -132,9 +137,10 @@ def _rich(d: dict[str, Any]) -> Recipe:
                   [_way(w, n - d["given"]) for w in d["ways"]], _number(d["work"]))
 
 
-def from_text(text: str) -> Recipe:
-    """The recipe that ``to_text`` printed. ValueError where the text is not one."""
+def from_text(text: str, known: Mapping[str, Dim] = MappingProxyType({})) -> Recipe:
+    """The recipe that ``to_text`` printed. known: dimensions of its sizes, by name. ValueError where the text is not
+    one."""
     try:
-        return _rich(json.loads(text))
+        return _rich(json.loads(text, object_hook=lambda value: rich(value, known)))
     except (KeyError, TypeError, RecursionError) as err:
         raise ValueError(f"no recipe of a compiled program: {err!r}") from None

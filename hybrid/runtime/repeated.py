@@ -2,7 +2,8 @@
 process compiles it, and the compiled form is used once it is ready.
 
 That is worth it for operators that take several of NumPy's steps with temporaries (gradients of convolutions and
-pools). Programs of one step, and small ones, are never compiled, and no call waits.
+pools; functions that NumPy does not have, as erf). Programs of one step, and small ones, are never compiled, and no
+call waits.
 """
 from __future__ import annotations
 
@@ -23,6 +24,15 @@ ELEMENTS = 1 << 16               # least total of elements that the program's st
 _KEY = "repeated"
 # primitives that NumPy has no work with: numbers, and other shapes of what is there
 _NO_STEP = frozenset({"input", "const", "data", "reshape", "expand", "detach"})
+# functions of one element (ir/scalar.py) that take several of NumPy's steps
+_SEVERAL = frozenset("erf erfinv gamma gammaln digamma trigamma sigmoid softplus rsqrt round direction".split())
+
+
+def worth(program: Program) -> bool:
+    """Whether a program takes several of NumPy's steps with many elements, and such programs are compiled."""
+    steps = [n for n in program.order() if n.prim not in _NO_STEP]
+    several = len(steps) > 1 or any(n.prim == "map" and n.attrs["fn"] in _SEVERAL for n in steps)
+    return several and sum(n.size for n in steps) >= ELEMENTS and config.compiles_eager()
 
 
 def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
@@ -44,8 +54,7 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 def _asked_for(program: Program) -> Any:
     """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
     possible."""
-    steps = [n for n in program.order() if n.prim not in _NO_STEP]
-    if len(steps) < 2 or sum(n.size for n in steps) < ELEMENTS or program.updates or not config.compiles_eager():
+    if program.updates or not worth(program):
         return None
     with forking.IMPORTS:
         from . import cpu                                   # noqa: PLC0415  cffi loads when something is compiled

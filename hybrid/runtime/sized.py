@@ -3,6 +3,7 @@ arguments; ``at(sizes)`` makes a cheap program for one set of values, which shar
 arguments."""
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import is_dataclass, replace
 from typing import Any, Mapping, Sequence
@@ -11,10 +12,12 @@ import numpy as np
 
 from ..base import forking
 from ..ir import Program
-from ..ir.size import Dim, Size, number_of
-from . import launcher, threads, warmed
-from .cpu import CpuProgram, _opened
+from ..ir.asked import Asked
+from ..ir.size import Dim, Size, ask, dims, number_of
+from . import launcher, plans, threads, toolchain, warmed
+from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .recipe import Recipe
+from .report import Report
 
 
 class SizedProgram:
@@ -24,39 +27,102 @@ class SizedProgram:
 
     def __init__(self, program: Program):
         begin = time.perf_counter()
-        with forking.IMPORTS:
-            from .build import build, planned            # noqa: PLC0415  planning and printing load only where needed
         threads.prepare()
-        self._again = lambda: planned(program, warmed.frozen(program))
-        built = build(self._again())
-        self.dims: list[Dim] = built.dims
-        self.recipe, self.report = built.recipe, built.report
-        self._library = _opened(built)
-        self._prepare: CpuProgram | None = None
+        self._planned = _planning(program)
+        key = plans.key(program, warmed.frozen(program))
+        self._report: Report | None = None
         self._arenas: list[np.ndarray] = []
+        self.compiled_here = 0
+        if not self._read(program, key):
+            with plans.building(key) if key is not None else contextlib.nullcontext():
+                if not self._read(program, key):             # another process may have built it meanwhile
+                    self._build(key, begin)
+        launcher.prepare()
+
+    @classmethod
+    def ready(cls, program: Program) -> "SizedProgram | None":
+        """The program as an earlier process compiled it, or None."""
+        found = cls.__new__(cls)
+        found._planned, found._report, found._arenas, found.compiled_here = _planning(program), None, [], 0
+        try:
+            with toolchain.at_hand():
+                key = plans.key(program, warmed.frozen(program))
+        except toolchain.NotAtHand:
+            return None
+        threads.prepare()
+        if not found._read(program, key):
+            return None
+        launcher.prepare()
+        return found
+
+    def _read(self, program: Program, key: str | None) -> bool:
+        """Take it from the disk cache, with what was asked of sizes, if it is there."""
+        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
+        found = plans.read_sized(key, known)
+        if found is None:
+            return False
+        recipe, names, guards = found
+        with contextlib.suppress(OSError):
+            whole = CpuProgram.of(recipe, self._planned)
+            for asked in guards:
+                ask(*asked)
+            self.dims, self.recipe = [known[n] for n in names], recipe
+            self._library, self._prepare = whole._lib, whole.prepare
+            return True
+        return False
+
+    def _build(self, key: str | None, begin: float) -> None:
+        with forking.IMPORTS:
+            from .build import build                     # noqa: PLC0415  planning and printing load only where needed
+        asked = Asked()
+        with asked.answering(False):
+            built = build(self._planned())
+        for (kind, x), (answer, _) in asked.facts.items():
+            ask(kind, x, answer)
+        self.dims = built.dims
+        self.recipe, self._report = built.recipe, built.report
+        self._library, self._prepare = _opened(built), None
         self.compiled_here = int(built.ran)
         if built.prepare is not None:
-            part = built.prepare
             self._prepare = CpuProgram.__new__(CpuProgram)
-            self._prepare._take(part, self._again, begin)
+            self._prepare._take(built.prepare, lambda: _prepare_plan(self._planned()), begin)
             self.compiled_here += self._prepare.compiled_here
-        launcher.prepare()
-        self.report.compile_seconds = time.perf_counter() - begin
-        with_numbers(self.report)
+        built.report.compile_seconds = time.perf_counter() - begin
+        with_numbers(built.report)
+        plans.keep_sized(key, self.recipe, self.dims, asked)
+
+    @property
+    def report(self) -> Report:
+        """What was decided, and the source. Of a program that the disk cache gave it is found out now."""
+        if self._report is None:
+            from .build import build                     # noqa: PLC0415  as above
+            with Asked().answering(False):
+                self._report = with_numbers(build(self._planned()).report)
+        return self._report
 
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
         """The program for concrete sizes, by the names of their dimensions."""
-        program = CpuProgram.__new__(CpuProgram)
+        program = OneSize.__new__(OneSize)
         program._set(of_sizes(self.recipe, self.dims, [sizes[d.name] for d in self.dims]), self._library, self._prepare,
-                     self._again, self.report)
-        program._arenas, program.one_of_many = self._arenas, True
+                     self._planned, self._report)
+        program._arenas, program.one_of_many, program.of_all = self._arenas, True, self
         return program
 
 
-def of_sizes(r: Recipe, dims: Sequence[Dim], values: Sequence[int]) -> Recipe:
-    """The recipe with every symbolic shape replaced by its numbers. values: of the dimensions, in their order; the last
-    constant of a program is those values, too."""
-    sizes = {d.name: int(v) for d, v in zip(dims, values)}
+class OneSize(CpuProgram):
+    """A program for any size at one of them. of_all: that program."""
+    of_all: SizedProgram
+
+    @property
+    def report(self) -> Report:
+        """What was decided for all sizes."""
+        return self.of_all.report
+
+
+def of_sizes(r: Recipe, given: Sequence[Dim], values: Sequence[int]) -> Recipe:
+    """The recipe with every symbolic shape replaced by its numbers. values: of the dimensions that calls give, in their
+    order; the last constant of a program is those values, too."""
+    sizes = {d.name: int(v) for d, v in zip(given, values)}
 
     def shape(of: tuple[int, ...]) -> tuple[int, ...]:
         for d in of:

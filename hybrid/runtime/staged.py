@@ -5,13 +5,17 @@ from __future__ import annotations
 import functools
 from typing import Any, Callable, Sequence
 
+import numpy as np
+
 from ..base.errors import HybridError
 from ..ir import PRIMS, Node, Program
 from ..ir import input as leaf
 from ..passes.rewrite import rebuild
+from .bound_staged import BoundStaged
 from .observers import OBSERVERS, observed
 from .report import Report
 
+HOST = PRIMS["host"].eager
 FREE = frozenset({"const", "data", "iota"})
 _OF_FREE = frozenset({"expand", "reshape", "cast", "permute", "slice", "pad"})
 Compile = Callable[[Program], Any]
@@ -51,27 +55,34 @@ def _stretches(program: Program) -> dict[Node, int]:
 
 
 class StagedProgram:
-    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the last
-    stretch, where it computes their new values, or when all has run."""
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written by the stretch
+    that computes their new values, where nothing reads the old ones later, or when all has run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
-        self.program, self.xp = program, xp
+        self.program, self.xp, self._compile_part = program, xp, compile_part
         self._free: dict[Node, bool] = {}
         order = program.order()
         self._at = _stretches(program)
         count = 1 + max(self._at.values())
-        self._in_place = self._updated_in_place(count - 1)
+        self._in_place = self._updated_in_place(order)
         self._ready = [n for n in program.roots if n.prim in ("input", "host_item")]
         self._calls = [sorted((n for n in order if n.prim == "host" and self._at[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
+        self._numbered()
 
-    def _updated_in_place(self, last: int) -> dict[Node, int]:
-        """New values that the last stretch writes over the old ones: by the value, the updated slot."""
+    def _updated_in_place(self, order: Sequence[Node]) -> dict[Node, int]:
+        """New values that a stretch writes over the old ones: by the value, the updated slot. No results are among
+        them, nor what code of the user's is given, which may keep it."""
         p, values = self.program, [n for _, n in self.program.updates]
+        told = {*p.outputs, *(a for n in order if n.prim == "host" and n.attrs["call"].shows for a in n.args)}
+        last, until = max(self._at.values()), {}  # type: int, dict[Node, int]     # the last stretch that reads an input
+        for n in order:
+            until.update((a, max(until.get(a, 0), self._at[n])) for a in n.args if a.prim == "input")
         return {n: slot for slot, n in p.updates
-                if self._at[n] == last and n.prim not in ("input", "host_item") and not self._is_free(n)
-                and n not in p.outputs and values.count(n) == 1}
+                if n.prim not in ("input", "host_item") and not self._is_free(n) and n not in told
+                and values.count(n) == 1 and until.get(p.inputs[slot], 0) <= self._at[n]
+                and (self._at[n] == last or p.inputs[slot] not in p.roots)}     # which are copied before the last one
 
     def _is_free(self, n: Node) -> bool:
         """Whether a value is made of constants alone: it is made again in each stretch."""
@@ -107,7 +118,7 @@ class StagedProgram:
                     reads.append(n)
                 else:
                     new[n] = rebuild(n, [new[a] for a in n.args])
-        over = {n: slot for n, slot in self._in_place.items() if n in gives and n not in later}
+        over = {n: slot for n, slot in self._in_place.items() if n in gives}
         gives = [n for n in gives if n not in over]
         for slot in over.values():
             n = self.program.inputs[slot]
@@ -140,39 +151,99 @@ class StagedProgram:
                          for n in calls]
         return out
 
+    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> BoundStaged | None:
+        """The program with some inputs (parameters) kept between calls; None on a GPU."""
+        return BoundStaged(self, dict(zip(fixed, arrays))) if self.xp is np else None
+
+    def _numbered(self) -> None:
+        """Give each value that a call hands on a number: inputs, results of calls, what stretches give; and copies of
+        results that are taken before the last stretch writes."""
+        program = self.program
+        slots: dict[Node, int] = {n: i for i, n in enumerate(program.inputs)}
+        self._count = len(program.inputs)
+
+        def new(count: int = 1) -> int:
+            self._count += count
+            return self._count - count
+        self._plan = []
+        for calls, stretch in zip(self._calls, self._stretches):
+            made = []
+            for n in calls:
+                slots[n] = new(len(n.attrs["call"].outputs))
+                made.append((n, [self._slot(a, slots) for a in n.args], slots[n]))
+            reads = [self._slot(n, slots) for n in stretch[0]] if stretch is not None else []
+            first = new(len(stretch[1])) if stretch is not None else 0
+            slots.update((n, first + i) for i, n in enumerate(stretch[1] if stretch is not None else ()))
+            self._plan.append((made, stretch, reads, first))
+            slots.update((n, slot) for n, slot in self._in_place.items() if self._at[n] == len(self._plan) - 1)
+        kept = {n: new() for n in dict.fromkeys(self._ready)}
+        written = {n for _, n in program.updates}
+        self._kept = [(self._slot(n, slots), slot, n in written or _lent(n)) for n, slot in kept.items()]
+        slots.update(kept)
+        self._outputs = [self._slot(n, slots) for n in program.outputs]
+        self._updates = [(slot, self._slot(n, slots), n not in kept) for slot, n in program.updates
+                         if n not in self._in_place]
+
+    def _slot(self, n: Node, slots: dict[Node, int]) -> int:
+        return slots[n] if n in slots else slots[n.args[0]] + n.attrs["index"]
+
+    def bound_plan(self, fixed: dict[int, Any]) -> list[Any]:
+        """What ``run`` does, with stretches that keep the addresses of fixed inputs (arrays, by slot) between calls."""
+        out = []
+        for calls, stretch, reads, first in self._plan:
+            if stretch is not None and hasattr(made := self._compile_part(stretch[2]), "bind"):
+                at = [j for j, i in enumerate(reads) if i in fixed]
+                bound = made.bind(at, [fixed[reads[j]] for j in at])
+                if bound is not None:
+                    way = _called(bound, made, {j: fixed[reads[j]] for j in at}, len(reads))
+                    stretch = (stretch[0], stretch[1], stretch[2], way)
+                    reads = [i for i in reads if i not in fixed]
+            out.append((calls, stretch, reads, first))
+        return out
+
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run; updated inputs are written in place."""
-        value: dict[Node, Any] = dict(zip(self.program.inputs, arrays))
-        seen, ready = {id(a) for a in arrays}, {}  # type: set[int], dict[Node, Any]
-        for k, (calls, stretch) in enumerate(zip(self._calls, self._stretches)):
-            for n in calls:
-                results = PRIMS["host"].eager(self.xp, n, *(self._value(a, value) for a in n.args))
-                value[n] = results
-            if k == len(self._calls) - 1:                      # the last stretch writes over inputs
-                ready = {n: self._kept(n, value, seen) for n in self._ready}
+        return self.run(arrays, self._plan)
+
+    def run(self, arrays: Sequence[Any], plan: Sequence[Any]) -> list[Any]:
+        """Run by executables of a plan."""
+        value: list[Any] = [*arrays, *[None] * (self._count - len(arrays))]
+        seen, xp, last = set(map(id, arrays)), self.xp, len(plan) - 1
+        for k, (calls, stretch, reads, first) in enumerate(plan):
+            for n, args, at in calls:
+                found = HOST(xp, n, *[value[i] for i in args])
+                value[at:at + len(found)] = found
+            if k == last:                                      # the last stretch writes over inputs
+                for i, slot, copied in self._kept:
+                    x = value[i]
+                    value[slot] = xp.array(x) if copied or id(x) in seen else x
             if stretch is not None:
-                reads, gives, part, exe = stretch
-                given = [self._value(n, value) for n in reads]
-                value.update(zip(gives, observed(part, exe, given) if OBSERVERS else exe(given)))
-        outputs = [self._own(ready[n] if n in ready else self._value(n, value), seen) for n in self.program.outputs]
-        updates = [(slot, ready[n] if n in ready else self.xp.array(self._value(n, value)))
-                   for slot, n in self.program.updates if n not in self._in_place]
-        for slot, new in updates:
+                _, gives, part, exe = stretch
+                given = [value[i] for i in reads]
+                value[first:first + len(gives)] = observed(part, exe, given) if OBSERVERS else exe(given)
+        outputs = []
+        for i in self._outputs:                                # new arrays, each its own
+            x = value[i]
+            if id(x) in seen:
+                x = xp.array(x)
+            seen.add(id(x))
+            outputs.append(x)
+        for slot, new in [(slot, xp.array(value[i]) if copied else value[i]) for slot, i, copied in self._updates]:
             arrays[slot][...] = new
         return outputs
 
-    def _kept(self, n: Node, value: dict[Node, Any], seen: set[int]) -> Any:
-        """A result of a call, or an input, as it is before the last stretch: a copy where somebody may write it."""
-        x = self._value(n, value)
-        lent = n.prim == "host_item" and n.args[0].attrs["call"].lends
-        return self.xp.array(x) if lent or id(x) in seen or any(n is u for _, u in self.program.updates) else x
 
-    def _value(self, n: Node, value: dict[Node, Any]) -> Any:
-        return value[n.args[0]][n.attrs["index"]] if n.prim == "host_item" else value[n]
+def _called(bound: Any, exe: Any, fixed: dict[int, Any], count: int) -> Callable[[Sequence[Any]], Any]:
+    """A bound executable as one of the arrays that are not fixed; all are given where one of them does not fit."""
+    def call(given: Sequence[Any]) -> Any:
+        found = bound(*given)
+        if found is None:
+            rest = iter(given)
+            found = exe([fixed[i] if i in fixed else next(rest) for i in range(count)])
+        return found
+    return call
 
-    def _own(self, x: Any, seen: set[int]) -> Any:
-        """Results are new arrays, each its own."""
-        if id(x) in seen:
-            x = self.xp.array(x)
-        seen.add(id(x))
-        return x
+
+def _lent(n: Node) -> bool:
+    """Whether a value is an array that the next call writes again."""
+    return n.prim == "host_item" and n.args[0].attrs["call"].lends

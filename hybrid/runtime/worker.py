@@ -7,6 +7,7 @@ itself, and says what is wrong.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import queue
@@ -29,6 +30,8 @@ def main() -> None:
     _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
     from . import build, cpu, plans  # noqa: F401, PLC0415
+    gc.freeze()                                              # none of that goes
+    gc.enable()
     print(file=answers, flush=True)
     while True:
         job = json.loads(jobs.get())

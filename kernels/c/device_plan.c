@@ -20,6 +20,7 @@ typedef struct {                               /* in the order of FUNCTIONS in h
   int (*graph_create)(void **, unsigned), (*graph_add)(void **, void *, void *const *, size_t, const Kernel *);
   int (*graph_instantiate)(void **, void *, unsigned long long), (*graph_set)(void *, void *, const Kernel *);
   int (*graph_launch)(void *, void *), (*graph_destroy)(void *), (*exec_destroy)(void *);
+  int (*node_attribute)(void *, int, const void *);
 } Driver;
 typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
 typedef struct { int base; size_t offset; } Place;
@@ -35,6 +36,7 @@ typedef struct {
   pthread_mutex_t lock;
 } Plan;
 
+enum { COOPERATIVE = 2 };                      /* CU_LAUNCH_ATTRIBUTE_COOPERATIVE */
 enum { GRAPH_FROM = 2, GRAPH_AFTER = 2 };      /* launches that are worth a graph; runs before there is one */
 
 void hy_device_free(Plan *p) {
@@ -69,7 +71,6 @@ Plan *hy_device_plan(const Driver *driver, const Launch *launch, int launches, c
     hy_device_free(p);
     return NULL;
   }
-  for (int i = 0; i < launches; i++) p->graphs &= !launch[i].cooperative;
   for (int i = 0; i < arguments; i++) p->argument[i] = &p->table[index[i]];
   return p;
 }
@@ -101,6 +102,8 @@ static int build(Plan *p) {
   for (int i = 0; !code && i < p->launches; i++) {
     Kernel k = kernel_of(p, i);
     code = p->driver->graph_add(&p->node[i], p->graph, i ? &p->node[i - 1] : NULL, i > 0, &k);
+    int value[16] = {1};                       /* a CUlaunchAttributeValue */
+    if (!code && p->launch[i].cooperative) code = p->driver->node_attribute(p->node[i], COOPERATIVE, value);
   }
   if (!code) code = p->driver->graph_instantiate(&p->exec, p->graph, 0);
   memcpy(p->last, p->table, p->entries * sizeof(void *));

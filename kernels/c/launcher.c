@@ -43,6 +43,20 @@ static int run(Launcher *self, void **table, void *stream) {
   return go;
 }
 
+/* The results of a function of Python that does the program's work: 1; -1: an error. */
+static int called(const Launcher *self, PyObject **given, int n, PyObject **raw) {
+  PyObject *function = Py_NewRef(self->function), *arrays = PyList_New(n), *results = NULL;
+  for (int i = 0; arrays && i < n; i++) PyList_SET_ITEM(arrays, i, Py_NewRef(given[i]));
+  if (arrays) results = PyObject_CallOneArg(function, arrays);
+  Py_DECREF(function);
+  Py_XDECREF(arrays);
+  int fits = results && PyList_CheckExact(results) && PyList_GET_SIZE(results) == self->outputs;
+  for (int i = 0; fits && i < self->outputs; i++) raw[i] = Py_NewRef(PyList_GET_ITEM(results, i));
+  if (results && !fits) PyErr_SetString(PyExc_TypeError, "a program's results are a list");
+  Py_XDECREF(results);
+  return fits ? 1 : -1;
+}
+
 static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
   Launcher *self = (Launcher *)object;
   if (self->refuses || !counters_hold(self) || scope_holds(self) != 1) return no();
@@ -55,7 +69,12 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   memcpy(table, self->table, sizeof table);
   void *stream = NULL;
   int go = places_hold(self->places) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names) && (!self->device || stream_now(self->device, &stream));
-  if (go == 1 && !allocate(self, raw, table, stream)) go = -1;
+  if (go == 1 && self->function) {
+    go = called(self, given, taken.n, raw);
+    self->calls += go == 1;
+    if (go == 1) out = wrapped(self, raw);
+  }
+  else if (go == 1 && !allocate(self, raw, table, stream)) go = -1;
   else if (go == 1) {
     go = run(self, table, stream);
     self->calls += go == 1;
@@ -123,15 +142,15 @@ static int check_places(PyObject *places) {
 #include "launcher_ways.h"
 
 /* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None,
-   library of net: what is mapped while a call runs, and for a GPU what launcher_device.h reads: then the address of net is 0) */
+   library of net: what is mapped while a call runs, for a GPU what launcher_device.h reads, or None, a function of Python: with either the address of net is 0) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library, *device = Py_None;
+  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library, *device = Py_None, *function = NULL;
   unsigned long long net;
   Py_ssize_t bytes;
   int slots, arena_slot, training, kind;
-  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iOO|O", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iOO|OO", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                         &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &PyTuple_Type, &places, &form, &PyTuple_Type, &allocate, &kind, &step,
-                        &library, &device)) return NULL;
+                        &library, &device, &function)) return NULL;
   Launcher *self = (Launcher *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = launch;
@@ -140,7 +159,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   self->arena_bytes = ((size_t)bytes + 64) / 64 * 64;
   self->cls = (PyTypeObject *)Py_NewRef(cls);
   self->allocate = Py_NewRef(allocate), self->places = Py_NewRef(places), self->form = form == Py_None ? NULL : Py_NewRef(form);
-  self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
+  self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope), self->function = Py_XNewRef(function);
   if (!(self->keep = PyTuple_Pack(2, fixed, library)) || (net && !(self->arenas = join_arenas(self->net)))) { Py_DECREF(self); return NULL; }
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
@@ -154,6 +173,7 @@ static int launcher_traverse(PyObject *object, visitproc visit, void *arg) {
   if (self->step) Py_VISIT(self->step->all);
   if (self->device) Py_VISIT(self->device->all);
   Py_VISIT(self->keep);
+  Py_VISIT(self->function);
   Py_VISIT(self->allocate);
   Py_VISIT(self->places);
   Py_VISIT(self->form);
@@ -170,6 +190,7 @@ static int launcher_clear(PyObject *object) {
   self->device = NULL;
   drop_device(device);
   Py_CLEAR(self->keep);
+  Py_CLEAR(self->function);
   Py_CLEAR(self->allocate);
   Py_CLEAR(self->places);
   Py_CLEAR(self->form);
@@ -188,7 +209,7 @@ static void launcher_dealloc(PyObject *object) {
   PyMem_Free(self->table);
   drop_step(self->step);
   drop_device(self->device);
-  Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep); Py_XDECREF(self->allocate); Py_XDECREF(self->places); Py_XDECREF(self->form);
+  Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep); Py_XDECREF(self->function); Py_XDECREF(self->allocate); Py_XDECREF(self->places); Py_XDECREF(self->form);
   Py_TYPE(object)->tp_free(object);
 }
 

@@ -22,7 +22,7 @@ static int take_number(Taken *t, PyObject *form, PyObject *x) {
   if ((PyObject *)Py_TYPE(x) != PyTuple_GET_ITEM(form, 2)) return 0;
   long at = PyLong_AsLong(PyTuple_GET_ITEM(form, 1));
   if (at < 0) return 1;
-  if (t->self->device) return 0;
+  if (t->self->device || t->self->function) return 0;
   Number *number = &t->number[at];
   if (PyTuple_GET_ITEM(form, 3) == Py_None) {
     number->real = PyFloat_AsDouble(x);

@@ -45,6 +45,7 @@ typedef struct {
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
   Step *step;                                  /* or NULL */
   Device *device;                              /* or NULL: the CPU */
+  PyObject *function;                          /* or NULL; in the place of net: called with a list of the arrays, gives a list of the results */
   int refuses;                                 /* every call */
   Py_ssize_t calls;                            /* that it took */
 } Launcher;

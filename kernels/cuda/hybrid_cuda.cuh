@@ -169,15 +169,27 @@ template <class T, class Op> HY_FN T hy_warp_reduce(T v, Op op) {
     return v;
 }
 
-// All threads of the block call it, and all get the result. scratch: shared memory for 32 values, free to use again
-// after the next barrier (the function begins with one, so two calls in a row may share it).
-template <class T, class Op> HY_FN T hy_block_reduce(T v, Op op, T identity, T *scratch) {
+// A barrier of the first THREADS threads of a block, whole warps, all of which call it.
+template <int THREADS> HY_FN void hy_sync() {
+#ifdef CUDA_ON_CPU
+    emu_sync_first(THREADS);
+#else
+    asm volatile("barrier.sync 1, %0;" : : "n"(THREADS) : "memory");
+#endif
+}
+
+// All threads of the block call it, or its first THREADS, and all get the result. scratch: shared memory for 32 values,
+// free to use again after the next barrier (the function begins with one, so two calls in a row may share it).
+template <int THREADS = 0, class T, class Op> HY_FN T hy_block_reduce(T v, Op op, T identity, T *scratch) {
+    const unsigned threads = THREADS ? THREADS : blockDim.x;
     v = hy_warp_reduce(v, op);
-    if (blockDim.x <= 32) return v;
-    __syncthreads();
+    if (threads <= 32) return v;
+    if constexpr (THREADS > 0) hy_sync<THREADS>();
+    else __syncthreads();
     if ((threadIdx.x & 31) == 0) scratch[threadIdx.x >> 5] = v;
-    __syncthreads();
-    return hy_warp_reduce((threadIdx.x & 31) < blockDim.x / 32 ? scratch[threadIdx.x & 31] : identity, op);
+    if constexpr (THREADS > 0) hy_sync<THREADS>();
+    else __syncthreads();
+    return hy_warp_reduce((threadIdx.x & 31) < threads / 32 ? scratch[threadIdx.x & 31] : identity, op);
 }
 
 // ---- atomic sums for every dtype (the order is not fixed: only where nothing else will do)

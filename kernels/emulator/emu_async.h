@@ -16,7 +16,7 @@ static bool aligned(const void *p, unsigned bytes, const char *what) {
 }
 
 static void deliver(const AsyncCopy &c) {
-    if (!c.barrier) emu_watch_access(c.to, c.size, 1, c.pc);
+    if (!c.barrier) emu_watch_access(c.to, c.size, WRITE, c.pc);
     memcpy(c.to, c.from, c.filled);
     memset((char *)c.to + c.filled, 0, c.size - c.filled);
 }
@@ -88,8 +88,8 @@ static EMU_QUIET void emu_cp_async(void *to, const void *from, int size, int fil
     if (!c) return;
     filled = filled < 0 ? 0 : filled < size ? filled : size;
     void *pc = __builtin_return_address(0);
-    emu::emu_watch_access(to, size, 1, pc);
-    if (filled) emu::emu_watch_access(from, filled, 0, pc);
+    emu::emu_watch_access(to, size, emu::WRITE, pc);
+    if (filled) emu::emu_watch_access(from, filled, emu::READ, pc);
     memset(to, 0xff, size);
     *c = {to, from, size, filled, emu::M.current->groups, pc, nullptr};
 }
@@ -119,8 +119,8 @@ static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned siz
     emu::AsyncCopy *c = emu::new_copy(emu::M.current);
     if (!c) return;
     void *pc = __builtin_return_address(0);
-    emu::emu_watch_access(to, (int)size, 1, pc);
-    emu::emu_watch_access(from, (int)size, 0, pc);
+    emu::emu_watch_access(to, (int)size, emu::ASYNC_WRITE, pc);
+    emu::emu_watch_access(from, (int)size, emu::ASYNC_READ, pc);
     emu::emu_watch_sync(emu::ARRIVAL, barrier);
     memset(to, 0xff, size);
     *c = {to, from, (int)size, (int)size, -1, pc, (uint64_t *)barrier};

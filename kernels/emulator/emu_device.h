@@ -7,6 +7,18 @@ static inline int __syncthreads_count(int p) { return emu::block_barrier(p != 0)
 static inline int __syncthreads_or(int p) { return emu::block_barrier(p != 0) != 0; }
 static inline int __syncthreads_and(int p) { return emu::block_barrier(p == 0) == 0; }
 static inline void emu_grid_sync() { emu::grid_barrier(); }
+// A barrier of the block's first threads alone, which others and __syncthreads() do not meet.
+static void emu_sync_first(unsigned threads) {
+    using namespace emu;
+    Block *b = M.current_block;
+    if (M.current->tid >= threads) fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
+    if (++b->first_arrived < threads || M.error) return wait_at(AT_FIRST_BARRIER, b->first_generation);
+    emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
+    b->first_arrived = 0;
+    b->first_generation++;
+    b->paused = M.interleaved;
+}
+
 static inline void __threadfence() { emu::emu_watch_sync(emu::FENCE, nullptr); }
 static inline void __threadfence_block() {}
 static inline void __threadfence_system() { __threadfence(); }

@@ -9,7 +9,7 @@ extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[]
 
 namespace emu {
 
-enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, AT_FIRST_BARRIER, DONE };
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED, BAD_MBARRIER };
 
 const int MAX_ASYNC = 256;                      // copies of a thread under way
@@ -17,11 +17,12 @@ const int MAX_MASKS = 32;                       // each other lane waits in one 
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 // ---- what emu_watch.cpp is told, where it is there
-enum Sync { BLOCK_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END };
+enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END, PROXY_FENCE };
+enum Came { READ, WRITE, ASYNC_READ, ASYNC_WRITE };           // ASYNC: through the asynchronous proxy
 #ifdef EMU_WATCH
 #define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))     // the emulator's own work
 extern "C" void emu_watch_sync(int what, const void *at);
-extern "C" void emu_watch_access(const void *at, int size, int write, void *pc);
+extern "C" void emu_watch_access(const void *at, int size, int came, void *pc);
 extern "C" void emu_watch_own(const void *at, unsigned long bytes);
 extern "C" void emu_watch_begin(const void *machine, const void *shared, const void *end, const void *image, const void *stop);
 extern "C" void emu_watch_end();
@@ -55,7 +56,8 @@ struct Matrix {
 struct Product {
     float *d;
     Matrix a, b;
-    int group, how;
+    int group, how, columns, size;              // size: bytes of a factor
+    void *pc;                                   // where it was issued
     void (*add)(const Product &);
     float rows[2][8];
     const unsigned *from;
@@ -92,6 +94,7 @@ struct Block {
     Fiber *fibers;
     Warp *warps;
     unsigned threads, live, arrived, generation;
+    unsigned first_arrived, first_generation;   // the barrier of a block's first threads
     int votes, result[2];                       // __syncthreads_count and its kin
     char *dynamic_shared, *static_shared;
     uint3 index;
@@ -200,6 +203,7 @@ static inline bool runnable(const Fiber *f) {
     case AT_BLOCK_BARRIER: return M.current_block->generation != f->generation;
     case AT_WARP: return f->meeting->generation != f->generation;
     case AT_GRID_BARRIER: return M.grid_generation != f->generation;
+    case AT_FIRST_BARRIER: return M.current_block->first_generation != f->generation;
     default: return false;
     }
 }

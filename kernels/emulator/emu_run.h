@@ -22,13 +22,14 @@ namespace emu {
 const size_t SHARED_LIMIT = 227 * 1024, STATIC_LIMIT = (size_t)48 * 1024 * EMU_SHARING;    // as on compute capability 9.0
 
 static void describe_deadlock() {
-    static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync", "done"};
+    static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync",
+                                        "a barrier of the first threads", "done"};
     Block *b = M.current_block;
-    unsigned count[5] = {0};
+    unsigned count[DONE + 1] = {0};
     for (unsigned i = 0; i < b->threads; i++) count[b->fibers[i].state]++;
     char text[480];
     int n = snprintf(text, sizeof text, "deadlock in block (%u,%u,%u):", b->index.x, b->index.y, b->index.z);
-    for (int s = 0; s < 5; s++)
+    for (int s = 0; s <= DONE; s++)
         if (count[s]) n += snprintf(text + n, sizeof text - n, " %u threads at %s;", count[s], names[s]);
     for (unsigned i = 0, shown = 0; i < b->threads && shown < 3; i++) {
         const Fiber &f = b->fibers[i];
@@ -47,7 +48,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
                 (unsigned)(index / ((size_t)M.grid.x * M.grid.y))};
     b->threads = b->live = threads;
     b->position = threads - 1;
-    b->arrived = b->generation = 0;
+    b->arrived = b->generation = b->first_arrived = b->first_generation = 0;
     b->votes = 0;
     b->paused = false;
     b->dynamic_shared = shared;

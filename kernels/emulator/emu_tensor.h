@@ -84,7 +84,7 @@ template <Factor KIND, int DEPTH> static inline void mma(float d[4], const unsig
 // and the next.
 template <int COUNT, bool TRANSPOSED> static EMU_QUIET void ldmatrix(unsigned *to, const void *row) {
     unsigned slot;
-    if (lane() < 8 * COUNT) emu_watch_access(row, 16, 0, __builtin_return_address(0));
+    if (lane() < 8 * COUNT) emu_watch_access(row, 16, READ, __builtin_return_address(0));
     if (lane() < 8 * COUNT && !aligned(row, 16, "ldmatrix")) row = nullptr;
     const Rendezvous *r = meet(~0u, "ldmatrix", (uint64_t)row, 0, &slot);
     const int g = lane() >> 2, t = lane() & 3;
@@ -100,7 +100,7 @@ template <int COUNT, bool TRANSPOSED> static EMU_QUIET void ldmatrix(unsigned *t
 // The way back: COUNT matrices from registers to rows in shared memory.
 template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *from) {
     unsigned slot;
-    if (lane() < 8 * COUNT) emu_watch_access(row, 16, 1, __builtin_return_address(0));
+    if (lane() < 8 * COUNT) emu_watch_access(row, 16, WRITE, __builtin_return_address(0));
     if (lane() < 8 * COUNT && !aligned(row, 16, "stmatrix")) row = nullptr;
     const Rendezvous *r = meet(~0u, "stmatrix", (uint64_t)row, 0, &slot);
     for (int i = 0; i < COUNT && !M.error; i++)
@@ -110,18 +110,38 @@ template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *f
 // ---- wgmma: a thread's part of D is computed when it waits, so that whoever changes A or B before changes the result
 enum How { TURNED_A = 1, TURNED_B = 2, FORGETS = 4 };
 
-// The factor in row r at depth k of a swizzled tile: bits 4 to 6 of the address are XORed with bits 7 to 9, of lines of
-// 64 bytes bits 4 and 5 with bits 7 and 8.
-static inline float swizzled(Factor kind, const Matrix &m, int r, int k, bool turned) {
-    const int size = kind == TF32 ? 4 : 2;
+// Where the factor in row r at depth k of a swizzled tile lies: bits 4 to 6 of the address are XORed with bits 7 to 9, of
+// lines of 64 bytes bits 4 and 5 with bits 7 and 8.
+static inline const char *place(int size, const Matrix &m, int r, int k, bool turned) {
     uintptr_t at = (uintptr_t)m.at + (turned ? r / 64 * m.lead + k / 8 * m.stride + k % 8 * 128 + r % 64 * size
                                              : r / 8 * m.stride + r % 8 * m.line + k * size);
+    return (const char *)(at ^ (at >> 7 & (m.line == 128 ? 7 : 3)) << 4);
+}
+static inline float swizzled(Factor kind, const Matrix &m, int r, int k, bool turned) {
+    const int size = kind == TF32 ? 4 : 2;
     unsigned word = 0;
-    memcpy(&word, (const void *)(at ^ (at >> 7 & (m.line == 128 ? 7 : 3)) << 4), size);
+    memcpy(&word, place(size, m, r, k, turned), size);
     return factor(kind, word, 0);
 }
 
+// Tells the watcher of what a warp's product reads of shared memory, 16 bytes a lane. When it begins, what others wrote
+// must be there; until it is waited for, nobody may write.
+static EMU_QUIET void watch_rows(const Product &p, const Matrix &m, int first, int rows, bool turned) {
+    const int per = 16 / p.size;                              // in 16 bytes: rows of a turned tile, else depths
+    for (int i = lane(); i < rows * 2; i += 32) {
+        const int across = rows / per, r = turned ? i % across * per : i / 2, k = turned ? i / across : i % 2 * per;
+        emu_watch_access(place(p.size, m, first + r, k, turned), 16, ASYNC_READ, p.pc);
+    }
+}
+static EMU_QUIET void watch_product(const Product &p) {
+#ifdef EMU_WATCH
+    if (!p.from) watch_rows(p, p.a, M.current->tid / 32 % 4 * 16, 16, p.how & TURNED_A);
+    watch_rows(p, p.b, 0, p.columns, p.how & TURNED_B);
+#endif
+}
+
 template <Factor KIND, int N> static EMU_QUIET void add_product(const Product &p) {
+    watch_product(p);
     const int deep = KIND == TF32 ? 8 : 16, row = M.current->tid / 32 % 4 * 16 + lane() / 4;
     if (p.from && memcmp(p.from, p.kept, sizeof p.kept))
         return fail(BAD_ASYNC_COPY, "registers of a wgmma under way were changed");
@@ -144,12 +164,15 @@ static inline Product *new_product() {
     if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)"), nullptr;
     return &me->product[me->products++];
 }
-template <Factor KIND, int N> static inline void wgmma(float *d, Matrix a, Matrix b, int how) {
+template <Factor KIND, int N> static EMU_QUIET void wgmma(float *d, Matrix a, Matrix b, int how) {
     if (!aligned(a.at, 16, "wgmma") || !aligned(b.at, 16, "wgmma")) return;
-    if (Product *p = new_product()) *p = {d, a, b, M.current->product_groups, how, add_product<KIND, N>};
+    Product *p = new_product();
+    if (!p) return;
+    *p = {d, a, b, M.current->product_groups, how, N, 2, __builtin_return_address(0), add_product<KIND, N>};
+    watch_product(*p);
 }
 // A of tf32 from registers: fragments as those of mma.
-template <int N> static inline void wgmma_tf32(float *d, const unsigned *a, Matrix b, int adds) {
+template <int N> static EMU_QUIET void wgmma_tf32(float *d, const unsigned *a, Matrix b, int adds) {
     unsigned slot;
     uint64_t packed[2];
     memcpy(packed, a, sizeof packed);
@@ -157,10 +180,12 @@ template <int N> static inline void wgmma_tf32(float *d, const unsigned *a, Matr
     const unsigned(*word)[8] = (const unsigned(*)[8])r->value[slot];
     Product *p = aligned(b.at, 16, "wgmma") ? new_product() : nullptr;
     if (!p) return;
-    *p = {d, Matrix(), b, M.current->product_groups, adds ? 0 : FORGETS, add_product<TF32, N>};
+    const int how = adds ? 0 : FORGETS;
+    *p = {d, Matrix(), b, M.current->product_groups, how, N, 4, __builtin_return_address(0), add_product<TF32, N>};
     for (int i = 0; i < 16; i++)
         p->rows[i / 8][i % 8] = factor(TF32, word[(lane() & ~3) + i % 4][i % 8 / 4 * 2 + i / 8], 0);
     memcpy(p->kept, p->from = a, sizeof p->kept);
+    watch_product(*p);
 }
 static inline void wgmma_commit() { M.current->product_groups++; }
 static inline void wgmma_wait(int left) {

@@ -24,7 +24,7 @@ const unsigned NOBODY = ~0u;
 struct Access {                                 // who came to a word last
     unsigned block, thread = NOBODY, time, bytes;
     void *pc;
-    bool atomic;
+    bool atomic, async;
 };
 struct Word {
     unsigned launch, block;                     // shared memory: whose it was last
@@ -34,7 +34,7 @@ struct Range {
     uintptr_t from, to;
 };
 struct Clock {                                  // of a block that is alive
-    unsigned known[32][32], collective[32];
+    unsigned known[32][32], collective[32], proxy[1024];      // proxy: a thread's last proxy fence
 };
 struct Request {                                // of a warp: one instruction, one time
     uintptr_t at[32];
@@ -59,7 +59,8 @@ uintptr_t last_page = ~(uintptr_t)0;
 Word *last_words;
 std::unordered_map<unsigned, Clock> clocks;     // by block
 std::unordered_map<const void *, std::pair<unsigned, std::vector<unsigned>>> barriers;       // mbarriers: block, clock
-std::unordered_map<unsigned, unsigned> fenced, acquired;             // by block
+std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block: all times
+std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
 unsigned all_ordered;                           // the last barrier of the grid
 std::map<std::string, unsigned long> found;
 std::map<Turn, Request> requests;
@@ -78,6 +79,7 @@ Clock &clock_of(unsigned block) {
         it = clocks.emplace(block, Clock()).first;
         for (auto &row : it->second.known) std::fill(row, row + 32, 0);
         std::fill(it->second.collective, it->second.collective + 32, now);
+        std::fill(it->second.proxy, it->second.proxy + 1024, 0);
     }
     return it->second;
 }
@@ -85,9 +87,11 @@ Clock &clock_of(unsigned block) {
 bool ordered(const Access &old, unsigned block, unsigned thread, const Clock &c) {
     if (old.thread == NOBODY || old.time <= all_ordered || (old.block == block && old.thread == thread)) return true;
     if (old.block != block) {
-        auto fence = fenced.find(old.block), seen = acquired.find(block);
-        return fence != fenced.end() && seen != acquired.end() && old.time <= fence->second &&
-               seen->second >= fence->second;
+        auto fence = fenced.find(old.block);
+        auto seen = acquired.find(block);
+        if (fence == fenced.end() || seen == acquired.end()) return false;
+        auto first = std::lower_bound(fence->second.begin(), fence->second.end(), old.time);
+        return first != fence->second.end() && *first <= seen->second;
     }
     unsigned warp = thread / 32, other = old.thread / 32;
     return warp == other ? old.time < c.collective[warp] : old.time <= c.known[warp][other];
@@ -100,6 +104,12 @@ void say(const char *what, void *a, void *b) {
     if (found.size() < 64 || found.count(line)) found[line]++;
 }
 
+// Whether a read through the asynchronous proxy may miss an ordinary write: neither thread has a proxy fence behind it.
+bool unfenced(const Access &old, const Access &a, const Clock &c) {
+    return old.thread != NOBODY && (old.bytes & a.bytes) && !old.async && old.block == a.block &&
+           old.time > c.proxy[old.thread] && old.time > c.proxy[a.thread];
+}
+
 void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &c) {
     static const char *const names[2][3] = {{"global write,write", "global write,read", "global read,write"},
                                             {"shared write,write", "shared write,read", "shared read,write"}};
@@ -109,6 +119,7 @@ void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &
                !ordered(old, a.block, a.thread, c);
     };
     if (meets(w.write)) say(names[shared][!write], w.write.pc, a.pc);
+    else if (a.async && !write && unfenced(w.write, a, c)) say("unfenced", w.write.pc, a.pc);
     for (int i = 0; i < 2 && write; i++)
         if (meets(w.read[i])) say(names[shared][2], w.read[i].pc, a.pc);
     if (write) {
@@ -177,7 +188,7 @@ bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
     return false;
 }
 
-void touch(uintptr_t at, int size, bool write, void *pc) {
+void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
     if (!on || !machine->current) return;
     if (at - (uintptr_t)machine->stacks < machine->stack_bytes) return;
     emu::Block *b = machine->current_block;
@@ -190,12 +201,12 @@ void touch(uintptr_t at, int size, bool write, void *pc) {
         }
     }
     unsigned block = block_number(), thread = machine->current->tid;
-    if (traffic && block < 4) note_request(at, size, write, shared, pc, thread);
+    if (traffic && block < 4 && !async) note_request(at, size, write, shared, pc, thread);
     const Clock &c = clock_of(block);
     // static shared memory is one place for all blocks: a block that is not alive any more used the same words
     for (uintptr_t w = at / 4; w <= (at + size - 1) / 4; w++) {
         uintptr_t from = std::max(at, w * 4), to = std::min(at + size, w * 4 + 4);
-        Access a{block, thread, now, ((1u << (to - from)) - 1) << (from - w * 4), pc, atomics > 0};
+        Access a{block, thread, now, ((1u << (to - from)) - 1) << (from - w * 4), pc, atomics > 0, async};
         Word &word = words_of(w / 1024)[w % 1024];
         if (shared && word.block != block) word.launch = 0;
         word.block = block;
@@ -217,9 +228,15 @@ API void emu_watch_sync(int what, const void *at) {
         for (auto &row : c.known) std::fill(row, row + 32, now);
         std::fill(c.collective, c.collective + 32, now + 1);
         break;
+    case emu::FIRST_SYNC:
+        for (unsigned w = 0; w < (uintptr_t)at / 32; w++) {
+            std::fill(c.known[w], c.known[w] + (uintptr_t)at / 32, now);
+            c.collective[w] = now + 1;
+        }
+        break;
     case emu::WARP_SYNC: c.collective[warp] = now + 1; break;
     case emu::GRID_SYNC: all_ordered = now; break;
-    case emu::FENCE: fenced[block] = now; break;
+    case emu::FENCE: fenced[block].push_back(now); break;
     case emu::ATOMIC: acquired[block] = now; atomics++; return;
     case emu::ATOMIC_END: atomics--; return;
     case emu::ARRIVAL: {
@@ -235,11 +252,14 @@ API void emu_watch_sync(int what, const void *at) {
             c.known[warp][i] = std::max(c.known[warp][i], b.second[i]);
         break;
     }
+    case emu::PROXY_FENCE: c.proxy[machine->current->tid] = now; break;
     case emu::BLOCK_END: clocks.erase(block); return;
     }
     now++;
 }
-API void emu_watch_access(const void *at, int size, int write, void *pc) { touch((uintptr_t)at, size, write, pc); }
+API void emu_watch_access(const void *at, int size, int came, void *pc) {
+    touch((uintptr_t)at, size, came == emu::WRITE || came == emu::ASYNC_WRITE, pc, came >= emu::ASYNC_READ);
+}
 API void emu_watch_own(const void *at, unsigned long bytes) { own.push_back({(uintptr_t)at, (uintptr_t)at + bytes}); }
 API void emu_watch_begin(const void *m, const void *from, const void *to, const void *image, const void *end) {
     machine = (const emu::Machine *)m;

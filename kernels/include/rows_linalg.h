@@ -45,12 +45,41 @@ HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
             out[j * w + c] = t / d;
         }
         HY_SYNC;
-        for (int c = HY_LANE; c < w; c += HY_LANES)
-            if (c != j)
-                for (int i = 0; i < n; i++) if (i != j) out[i * w + c] -= out[i * w + j] * out[j * w + c];
+        for (int i = 0; i < n; i++) {                               // left of column j the row is zero
+            HY_T f = out[i * w + j];
+            if (i != j) for (int c = j + 1 + HY_LANE; c < w; c += HY_LANES) out[i * w + c] -= f * out[j * w + c];
+        }
         HY_SYNC;
         for (int i = HY_LANE; i < n; i += HY_LANES) out[i * w + j] = i == j;
         HY_SYNC;
+    }
+}
+
+// x of a x = b, a (n x n), b (n x m), by elimination with row pivots: out (n x (n + m)) holds what a became, and x on the right.
+HY_FN void hy_gesv_HY_T(HY_T *out, const HY_T *a, const HY_T *b, int n, int m) {
+    int w = n + m;
+    for (int i = HY_LANE; i < n * w; i += HY_LANES) out[i] = i % w < n ? a[i / w * n + i % w] : b[i / w * m + i % w - n];
+    HY_SYNC;
+    for (int j = 0; j < n; j++) {
+        int p = j;
+        for (int i = j + 1; i < n; i++) if (HY_ABS(out[i * w + j]) > HY_ABS(out[p * w + j])) p = i;
+        HY_SYNC;
+        for (int c = j + HY_LANE; p != j && c < w; c += HY_LANES) {
+            HY_T t = out[p * w + c];
+            out[p * w + c] = out[j * w + c];
+            out[j * w + c] = t;
+        }
+        HY_SYNC;
+        for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES) {
+            HY_T f = out[i * w + j] / out[j * w + j];
+            for (int c = j + 1; c < w; c++) out[i * w + c] -= f * out[j * w + c];
+        }
+        HY_SYNC;
+    }
+    for (int j = n - 1; j >= 0; j--) {                              // a lane owns columns
+        for (int k = j + 1; k < n; k++)
+            for (int c = n + HY_LANE; c < w; c += HY_LANES) out[j * w + c] -= out[j * w + k] * out[k * w + c];
+        for (int c = n + HY_LANE; c < w; c += HY_LANES) out[j * w + c] /= out[j * w + j];
     }
 }
 

@@ -53,8 +53,7 @@ class Direct(Packed):
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
         self.apart = not plain
         self.divide()
-        self.own = (fixed(self.columns) and (not plain or self.conflicts()) if self.line
-                    else bool(beyond) or self.beyond_lines)
+        self.own = not plain or self.conflicts() if self.line else bool(beyond) or self.beyond_lines
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
@@ -283,8 +282,9 @@ class Direct(Packed):
 
     def _parts(self) -> list[str]:
         """Pixels put together, some tiles of them at a time."""
-        tiles, largest = self.tx.count, self.tx.largest
-        each = self.together(self.columns * self.step * 4, tiles)
+        tiles, largest = self.tx.count, self.tx.largest if fixed(self.columns) else self.most
+        each = (self.together(self.columns * self.step * 4, tiles) if fixed(tiles) else
+                max(TOGETHER // (4 * largest * self.step), 1))
         self.scratch = 4 * each * largest * self.step + 256
         (sy, sx), c = self.steps, self.c
         at = "i" if not self.apart else (f"(i / {self.oh * self.ow} * {self.h} + i / {self.ow} % {self.oh} * {sy}) * "

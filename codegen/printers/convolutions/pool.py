@@ -1,5 +1,6 @@
-"""Pooling in C: windows of an image that is copied, with its border, to a thread's stack first. A vector holds
-neighbouring results of a line; with a step of two, every second element of two vectors is taken.
+"""Pooling in C, and the position of the first maximum in each window: windows of an image that is copied, with
+its border, to a thread's stack first. A vector holds neighbouring results of a row; with a step of two, every second
+element of two vectors is taken.
 """
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from hybrid.ir.access import ELEMENTWISE
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, may_exceed
-from hybrid.ir.stmt import For, Scope, Stmt
+from hybrid.ir.stmt import For, Name, Op, Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program import local
@@ -24,7 +25,7 @@ from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import identity
-from hybrid.codegen.lane_reductions import vector_step
+from hybrid.codegen.lane_reductions import better, vector_step
 from hybrid.codegen.loops import PARALLEL_WORK, Printed, function, work_of
 from hybrid.codegen.lanes import F32, Refused
 from hybrid.codegen.vector import VectorEmitter
@@ -36,10 +37,13 @@ def print_pool(k: Kernel, name: str, target: Target) -> Printed:
     """C of a kernel that reduces windows; Refused where it is none."""
     if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or target.lanes(F32) < 4 or k.root.ndim < 2:
         raise Refused("no reduction of float32 with one result")
-    found = [n for n in k.members if n.prim == "reduce"]
+    found = [n for n in k.members if n.prim in ("reduce", "argreduce")]
     if len(found) != 1 or found[0].shape != k.root.shape or not _elementwise(k, found[0]):
         raise Refused("several reductions, or functions of more than the reduction's result")
-    return _Pool(k, found[0], name, target).print()
+    above = [n for n in k.members if found[0] in n.args]
+    if found[0].prim == "argreduce" and any(n.prim != "cast" or n.dtype != F32 for n in above):
+        raise Refused("places as integers")
+    return _Pool(k, found[0], above[0] if found[0].prim == "argreduce" else found[0], name, target).print()
 
 
 def _elementwise(k: Kernel, reduce: Node) -> bool:
@@ -49,15 +53,27 @@ def _elementwise(k: Kernel, reduce: Node) -> bool:
                for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
 
 
+def _reduced(n: Node) -> tuple[Node, tuple[int, ...]]:
+    """What a reduction reduces, and over which of its axes, as they are before they become one."""
+    x, axes = n.args[0], n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
+    if n.prim == "argreduce" and x.prim == "reshape" and axes == (x.ndim - 1,) and (
+            x.args[0].ndim > axes[0] and x.args[0].shape[:axes[0]] == x.shape[:axes[0]]):
+        return x.args[0], tuple(range(axes[0], x.args[0].ndim))
+    return x, axes
+
+
 class _Pool(Anchored):
-    def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
-        super().__init__(k, reduce, name, target)
+    """reduce: the reduction. value: the same as float32."""
+
+    def __init__(self, k: Kernel, reduce: Node, value: Node, name: str, target: Target):
+        super().__init__(k, value, name, target)
+        self.reduce = reduce
         self.loops = [Var(f"i{a}", d) for a, d in enumerate(k.root.shape)]
         self._windows()
 
     def _windows(self) -> None:
         """The image and the address of a window's element in it."""
-        x, axes = self.dot.args[0], self.dot.attrs["axes"]
+        x, axes = _reduced(self.reduce)
         sizes = [x.shape[a] for a in axes]
         chain, n = False, x
         while n not in self.reads and n.prim in ("window", "reshape", "permute"):
@@ -104,18 +120,26 @@ class _Pool(Anchored):
         lines = [v for v in self.inner if v is not x]
         levels: list[Level] = [(lines, lambda body: nested(lines, body)), ([], along)]
         place = tuple(substitute(var(v), {x: var(first) + var(q)}) for v in self.loops)
-        return self.results(place, levels, q, "acc", [*self.outer, first])
+        sums = "acc" if self.reduce.prim == "reduce" else "__builtin_convertvector(at, hy_v)"
+        return self.results(place, levels, q, sums, [*self.outer, first])
 
-    def _sum(self, first: Var) -> list[str]:
+    def _sum(self, first: Var) -> list[str | Stmt]:
         """The reduced windows of one vector of results."""
-        e = VectorEmitter(C, {})
-        op = self.dot.attrs["op"]
-        step = vector_step(op)
-        out = [f"hy_v acc = HYV_B({identity(e, op, F32)});"]
-        for at in np.ndindex(*(v.extent for v in self.taps)):
+        e, op = VectorEmitter(C, {}), self.reduce.attrs["op"]
+        search = self.reduce.prim == "argreduce"
+        step = "" if search else vector_step(op)
+        acc = Name("acc")
+        out: list[str | Stmt] = [f"hy_v acc = HYV_B({identity(e, op[3:] if search else op, F32)});"]
+        if search:
+            out.append("hy_vi at = {0};")
+        for i, at in enumerate(np.ndindex(*(v.extent for v in self.taps))):
             names = {**{v: Ix(int(i)) for v, i in zip(self.taps, at)}, self.loops[-1]: var(first)}
             where = f"image + ({text(substitute(self.address, names))})"
             load = (f"HYV_LOAD({where})" if self.step == 1
                     else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.lanes}))")
-            out.append(f"acc = {step.format('acc', load)};")
+            if search:
+                out.append(f"acc = {load};" if not i else
+                           better(self.reduce, acc, Name("at"), Op(load, ()), Op(f"HYV_IB({i})", ())))
+            else:
+                out.append(f"acc = {step.format('acc', load)};")
         return out

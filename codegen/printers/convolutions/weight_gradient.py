@@ -9,20 +9,19 @@ import math
 from dataclasses import dataclass
 
 from hybrid.ir import Node
-from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
-from hybrid.ir.stmt import For, Scope, Stmt
+from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.block import level, nested, within_levels
+from hybrid.codegen.block import Block, nested
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import Printed
+from hybrid.codegen.loops import Printed, chain, close, group_loops, loop_pragma, merged_axes
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
@@ -321,18 +320,12 @@ class Correlation(Anchored):
         """The kernel's root from the contraction."""
         root = self.k.root
 
-        def build(loops: list[Var], idx: Index) -> tuple[Emitter, list[Stmt]]:
+        def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
+            loops, at = group_loops(root.shape, groups, "z")
             e = Emitter(C, {**self.reads, self.dot: "whole"}, extra={n: self.names[n] for n in self.k.extra},
                         count=1000)
-
-            def last(body: list[Stmt]) -> list[Stmt]:
-                return nested(loops[-1:], body, "" if any(isinstance(s, For) for s in body) else "#pragma omp simd")
-            return e, within_levels((), [*map(level, loops[:-1]), (loops[-1:], last)],
-                                    lambda block: self.store_root(e, idx, block))
-        one = Var("z", max(root.size, 2))
-        if root.ndim and root.size > 1:
-            e, body = build([one], tuple(unlinear(var(one), root.shape)))
-            if not e.divisions:
-                return body
-        loops = [Var(f"z{a}", d) for a, d in enumerate(root.shape)]
-        return build(loops, tuple(map(var, loops)))[1]
+            blocks = chain(loops)
+            self.store_root(e, at, blocks[-1])
+            return e, blocks, loops
+        _, blocks, loops = build(merged_axes(root.ndim, lambda groups: build(groups)[0].divisions))
+        return close(blocks, loops, loop_pragma(loops, 0))

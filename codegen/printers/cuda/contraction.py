@@ -100,6 +100,7 @@ def _across(p: Product) -> PrintedCuda:
     inner = block.child([q])
     _add(p, e, inner, dict(zip(p.m.depth, unlinear(var(q), [v.extent for v in p.m.depth]))))
     kind, part = p.kind, None if parts == 1 else f"({p.kind})part"
+    arrays, shared = p.arrays(shared=(p.rows, WARPS, 32))
     body = [f"{kind} lane = ({kind})(threadIdx.x % 32), warp = ({kind})(threadIdx.x / 32);",
             f"unsigned part = blockIdx.x % {parts}u, group = blockIdx.x / {parts}u;",
             f"{kind} u = ({kind})(group / {groups}u), cc = ({kind})(group % {groups}u) * 32 + lane, low = "
@@ -111,12 +112,12 @@ def _across(p: Product) -> PrintedCuda:
             f"{p.T} acc[{p.rows}] = {{}};", *block.lines,
             "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{",
             *("  " + s for s in inner.lines), "}",
-            f"__shared__ {p.T} shared[{p.rows}][{WARPS}][32];",
+            *arrays,
             "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) shared[r][warp][lane] = acc[r];", "__syncthreads();",
             f"{kind} rr = warp;", f"if (rr >= {p.rows} || !inside) return;", f"{p.T} mine = shared[rr][0][lane];",
             "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) mine += shared[rr][w][lane];",
             *p.last("rr", "cc", "mine", part)]
-    return p.printed(body, blocks * parts, THREADS, parts)
+    return p.printed(body, blocks * parts, THREADS, parts, shared)
 
 
 # ---- tiles
@@ -155,7 +156,8 @@ def _tiles(p: Product) -> PrintedCuda:
     fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
     T, kind = p.T, p.kind
     part = None if parts == 1 else f"({kind})part"
-    body = [f"__shared__ __align__(16) {T} As[2][{bk}][{bm + 4}], Bs[2][{bk}][{bn + 4}], S[16][{bn + 4}];",
+    arrays, shared = p.arrays(As=(2, bk, bm + 4), Bs=(2, bk, bn + 4), S=(16, bn + 4))
+    body = [*arrays,
             f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
             f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
             f"{kind} r0 = ({kind})(tile / {ct}u) * {bm}, c0 = ({kind})(tile % {ct}u) * {bn}, low = ({kind})part * "
@@ -177,7 +179,7 @@ def _tiles(p: Product) -> PrintedCuda:
             "  if (k0 >= high) break;", *("  " + s for f,
                                           to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
             "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
-    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts)
+    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts, shared)
 
 
 def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:

@@ -10,8 +10,7 @@ from hybrid.ir.index import Ix, Var, unlinear
 from hybrid.ir.kernel import Kernel
 
 from . import pieces as cuda_pieces
-from .pieces import (SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, Scratch, emitter, function, index_type,
-                          joined, names_of, widths)
+from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined, launched, names_of, widths
 from hybrid.codegen.emit import Block, Reducer
 
 MOST_NODES = 512                # nodes times elements a thread takes: registers
@@ -63,9 +62,7 @@ def print_flat(k: Kernel, name: str, reducer: Reducer | None = None, scratch: st
     args, names = names_of(k)
     count, lines = elements(k, names, k.root, reducer)
     body = [*thread_number(index_type(k), count), *lines]
-    given: list[Node | Scratch] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch),
-                       [Launch(name, -(-count // THREADS), THREADS, given)])
+    return launched(name, args, len(k.stores), body, -(-count // THREADS), scratch=scratch)
 
 
 def print_concat(k: Kernel, name: str) -> PrintedCuda:
@@ -82,7 +79,7 @@ def print_concat(k: Kernel, name: str) -> PrintedCuda:
                      "  HY_ASSUME(t >= 0);", *("  " + s for s in lines), "  return;", "}", f"b -= {own}u;"]
             blocks += own
         at += part.shape[axis]
-    return PrintedCuda(function(name, args, 1, body), [Launch(name, blocks, THREADS, args)])
+    return launched(name, args, 1, body, blocks)
 
 
 def print_moves(moves: Sequence[tuple[Node, Node]]) -> list[PrintedCuda]:
@@ -97,6 +94,5 @@ def print_moves(moves: Sequence[tuple[Node, Node]]) -> list[PrintedCuda]:
             body += [f"if (b < {own}u) return hy_copy(p{i}, p{len(part) + i}, {source.nbytes}, b);", f"b -= {own}u;"]
             blocks += own
         args = [*(target for _, target in part), *(source for source, _ in part)]
-        name = f"moves{first}"
-        out.append(PrintedCuda(function(name, args, len(part), body), [Launch(name, blocks, THREADS, args)]))
+        out.append(launched(f"moves{first}", args, len(part), body, blocks))
     return out

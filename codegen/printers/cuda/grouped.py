@@ -245,14 +245,16 @@ class _Filters(_Reads):
     def print(self) -> PrintedCuda:
         """Its text."""
         p, kind = self.p, self.p.kind
+        arrays, shared = p.arrays(shared=(WARPS, self.sums, self.lanes))
         body = [f"const int lane = threadIdx.x % {self.lanes}, strip = threadIdx.x / {self.lanes};",
                 f"const {kind} part = ({kind})(blockIdx.x / {self.across_grid}u), first = ({kind})(blockIdx.x % "
                 f"{self.across_grid}u) * {self.lanes};",
                 f"const {kind} low = part * {self.step}, high = low + {self.step} < {p.depth} ? low + {self.step} : "
                 f"{p.depth};", f"{p.T} acc[{self.count}][{self.sums}] = {{}};",
                 f"const {kind} unit = first + lane < {self.all} ? first + lane : {self.all - 1};",
-                "HY_ASSUME(unit >= 0 && low >= 0);", *self.steps("unit", self.units), *self._loop(), *self._reduced()]
-        return p.printed(body, self.across_grid * self.parts, THREADS, self.parts)
+                "HY_ASSUME(unit >= 0 && low >= 0);", *self.steps("unit", self.units), *self._loop(), *arrays,
+                *self._reduced()]
+        return p.printed(body, self.across_grid * self.parts, THREADS, self.parts, shared)
 
     def _loop(self) -> list[str]:
         """Sums over a thread's pixels."""
@@ -272,7 +274,7 @@ class _Filters(_Reads):
         total = f"{p.T} sum = {p.rounded('all') if self.parts == 1 else 'all'};"
         last = [*self.steps("at", self.units), *self._own("j"), *decode("n", self.taps, kind), total, *done]
         within = [f"  for (int by = {self.lanes}; by < {LANES}; by *= 2) one += __shfl_xor_sync(~0u, one, by);"]
-        return [f"__shared__ {p.T} shared[{WARPS}][{self.sums}][{self.lanes}];", "#pragma unroll",
+        return ["#pragma unroll",
                 f"for (int n = 0; n < {self.count}; n++) {{", "  #pragma unroll",
                 f"  for (int j = 0; j < {self.sums}; j++) {{", f"    {p.T} one = acc[n][j];",
                 *("  " + s for s in (["  #pragma unroll", *within] if self.lanes < LANES else [])),

@@ -13,6 +13,7 @@ from hybrid.ir.kernel import Kernel
 from .pieces import CudaEmitter, joined, widths
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
+from hybrid.codegen.reductions import reduced_index
 
 MOST = 32                       # elements of a row that a thread keeps
 
@@ -79,16 +80,14 @@ class Kept:
         x, op, axis = n.args[0], n.attrs["op"], n.attrs["axes"][0]
         v, name = Var(e.name("r"), self.total), e.name("kept")
 
-        def of(position: Ix) -> Index:
-            rest = iter(idx)
-            return tuple(position if a == axis else next(rest) for a in range(x.ndim))
         new: list[tuple[Node, Index, Ix, str]] = []
 
         def body(inner: Block, names: dict[Var, Ix], cell: str) -> None:
             at = names[v]
-            value = e.value(x, of(at), inner)
+            whole = reduced_index(x, [axis], idx, [at])
+            value = e.value(x, whole, inner)
             inner.body.append(f"{acc} = hy_{op}_op()({acc}, {value});")
-            source, index = _source(e, x, of(at))
+            source, index = _source(e, x, whole)
             if value.isidentifier() and at in index:
                 inner.body.append(f"{name}{cell} = {value};")
                 new.append((source, index, at, name))

@@ -8,19 +8,19 @@ from typing import Sequence
 from hybrid.ir.kernel import Kernel
 
 from .flat import elements
-from .pieces import THREADS, Launch, PrintedCuda, function, index_type
+from .pieces import THREADS, PrintedCuda, index_type, launched
 
 MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
 
 
-def _choose(parts: Sequence[tuple[int, list[str]]], first: int, blocks: str) -> list[str]:
-    """Statements that go to the part whose range of blocks this one is in, by halves."""
+def choose(parts: Sequence[tuple[int, list[str]]], first: int, blocks: str) -> list[str]:
+    """Statements that go to the part whose range of blocks this one is in, by halves; ``b`` is its number there."""
     if len(parts) == 1:
-        return [f"const unsigned b = blockIdx.x - {first}u;", *parts[0][1]]
+        return [f"const unsigned b = {blocks} - {first}u;", *parts[0][1]]
     half = len(parts) // 2
     middle = first + sum(count for count, _ in parts[:half])
-    return [f"if ({blocks} < {middle}u) {{", *("  " + s for s in _choose(parts[:half], first, blocks)), "} else {",
-            *("  " + s for s in _choose(parts[half:], middle, blocks)), "}"]
+    return [f"if ({blocks} < {middle}u) {{", *("  " + s for s in choose(parts[:half], first, blocks)), "} else {",
+            *("  " + s for s in choose(parts[half:], middle, blocks)), "}"]
 
 
 def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
@@ -35,6 +35,5 @@ def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
         parts.append((-(-count // THREADS), [f"{kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
                                              f"if (t >= {count}) return;",
                                              "HY_ASSUME(t >= 0);", *lines]))
-    body = _choose(parts, 0, "blockIdx.x")
-    return PrintedCuda(function(name, args, len(stores), body),
-                       [Launch(name, sum(count for count, _ in parts), THREADS, args)])
+    body = choose(parts, 0, "blockIdx.x")
+    return launched(name, args, len(stores), body, sum(count for count, _ in parts))

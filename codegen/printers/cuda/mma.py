@@ -97,12 +97,13 @@ def print_mma(p: Product) -> PrintedCuda:
     b.offset = a.bytes
     stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
     grid = Grid(p, tile, deep)
-    plain = a.copied and b.copied
+    # a loop that is unrolled whole lets ptxas load for the epilogue before it, until registers do not suffice
+    turns = STAGES if a.copied and b.copied and grid.rounds > STAGES else 1
     body = [*grid.head(), "const hy_shared base = hy_shared_of(tile_memory);",
             *a.declare("base"), *b.declare(f"base + {a.bytes}"), *origins(a), *_columns_origins(b),
             "#pragma unroll", f"for (int ahead = 0; ahead < {STAGES - 1}; ahead++) {{",
             *bring(a, b, f"ahead * {stage}", f"low + ahead * {deep}", True), "}",
-            f"#pragma unroll {STAGES if plain else 1}", f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            f"#pragma unroll {turns}", f"for (int round = 0; round < {grid.rounds}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {kind} next = low + (round + {STAGES - 1}) * {deep};",

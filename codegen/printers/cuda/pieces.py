@@ -20,11 +20,13 @@ from hybrid.ir.stmt import Expr, Op, Stmt
 from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
 from hybrid.codegen.emit import Block, Emitter, Key, Reducer
+from hybrid.codegen.loops import pointer_names
 
 THREADS = 256                   # of a block, where nothing else is said
 PROCESSORS = 132                # multiprocessors that a launch should keep busy (an H100 or H200; an A100 has 108)
 VECTOR_FROM = 1 << 18           # elements from which threads take several each; below, more threads hide more latency
 WIDE = 2**31 - 2**20            # elements from which 32-bit indices (and a last step beyond) are not enough
+names_of = pointer_names        # arguments of a kernel and their names are those of C
 
 
 class Raw(Dialect):
@@ -55,12 +57,17 @@ class At:
 
 @dataclass
 class Launch:
-    """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory."""
+    """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory. alone: it cannot
+    be a stage of a launch of several (its barriers are not ``__syncthreads`` alone). cooperative: all of its blocks run
+    at once. waves: the launches that it stands for, in groups that run one after the other."""
     name: str
     blocks: int
     threads: int
     args: Sequence[Node | Scratch | At]
     shared: int = 0
+    alone: bool = False
+    cooperative: bool = False
+    waves: Sequence[Sequence["Launch"]] = ()
 
 
 @dataclass
@@ -71,10 +78,9 @@ class PrintedCuda:
     scratch: int = 0
 
 
-def names_of(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
-    """Arguments of a kernel and their C names: stores first, then reads."""
-    args = list(dict.fromkeys([*k.stores, *k.reads]))
-    return args, {n: f"p{i}" for i, n in enumerate(args)}
+def alone(p: PrintedCuda) -> PrintedCuda:
+    """Kernels each of whose launches stays one."""
+    return replace(p, launches=[replace(launch, alone=True) for launch in p.launches])
 
 
 def index_type(k: Kernel) -> str:
@@ -92,6 +98,14 @@ def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], 
     parts += [f"{scratch} *scratch"] if scratch else []
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({threads}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])
+
+
+def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
+             scratch: str = "", alone: bool = False, shared: int = 0) -> PrintedCuda:
+    """A function and its one launch. scratch, alone: as of ``function``; shared: bytes of dynamic shared memory."""
+    given = [*args, *([SCRATCH] if scratch else [])]
+    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone),
+                       [Launch(name, blocks, threads, given, shared)])
 
 
 @dataclass

@@ -15,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
 from .pieces import (PROCESSORS, RAW, SCRATCH, THREADS, Launch, PrintedCuda, decode, emitter, function, index_type,
-                     names_of)
+                     launched, names_of)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, Reducer, serial_reduce
 from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
@@ -121,8 +121,7 @@ class Product:
         """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue.
         shared: bytes of dynamic shared memory."""
         if parts == 1:
-            return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads, alone=True),
-                               [Launch(self.name, blocks, threads, self.args, shared)])
+            return launched(self.name, self.args, len(self.k.stores), body, blocks, threads, "", True, shared)
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
         last = (print_gathered(self.k, self.name, self._gathered(parts), self.T) if parts >= MANY_PARTS else None
                 ) or print_flat(self.k, self.name, self._sum_of(parts), self.T)
@@ -130,6 +129,16 @@ class Product:
                            [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared),
                             *last.launches],
                            parts * self.dot.size * max(4, self.sum_dtype.itemsize))
+
+    def arrays(self, **shapes: tuple[int, ...]) -> tuple[list[str], int]:
+        """Declarations of arrays of sums in dynamic shared memory, which other stages of a launch use too, and their
+        bytes."""
+        out, at = ["extern __shared__ __align__(1024) unsigned char tile_memory[];"], 0
+        for name, (count, *rest) in shapes.items():
+            row = "".join(f"[{n}]" for n in rest)
+            out.append(f"{self.T} (*{name}){row} = ({self.T} (*){row})(tile_memory + {at});")
+            at += -(-count * math.prod(rest) * max(4, self.sum_dtype.itemsize) // 16) * 16
+        return out, at
 
     def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]
         def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -177,8 +186,7 @@ def print_gathered(k: Kernel, name: str, reducer: Reducer, scratch: str) -> Prin
             f"{kind} t = ({kind})blockIdx.x * 32 + lane;", f"const bool inside = t < {k.root.size};",
             f"if (!inside) t = {k.root.size - 1};", "HY_ASSUME(t >= 0);", f"__shared__ {scratch} shared[{WARPS}][32];",
             *block.lines, str(e.store(names[k.root], k.root, idx, value))]
-    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch),
-                       [Launch(name, blocks, THREADS, [*args, SCRATCH])])
+    return launched(name, args, len(k.stores), body, blocks, scratch=scratch)
 
 
 def columns_first(k: Kernel) -> bool:

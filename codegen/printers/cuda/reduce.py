@@ -11,9 +11,11 @@ from hybrid.ir.index import Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, names_of
-from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows, reduced_index
-from hybrid.codegen.reductions import rounded
+from .pieces import (
+    PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, launched, names_of,
+)
+from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows
+from hybrid.codegen.reductions import reduced_index, rounded
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, identity, serial_reduce
 
@@ -105,7 +107,7 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     end = Block(None, frozenset([t]))
     value = rest.value(k.root, idx, end)
     body += [*end.lines, str(rest.store(names[k.root], k.root, idx, value))]
-    return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, groups, THREADS, args)])
+    return launched(name, args, len(k.stores), body, groups)
 
 
 def _index_of(k: Kernel, n: Node, t: Var) -> Index:

@@ -20,12 +20,12 @@ from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
-from .pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
-                          joined, names_of, widths)
+from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, decode, emitter, index_type, joined,
+                     launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
-from hybrid.codegen.reductions import rounded
+from hybrid.codegen.reductions import reduced_index, rounded
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 24
@@ -125,12 +125,6 @@ def operation(op: str, d: np.dtype) -> str:
     return f"[]({kind} a, {kind} b) {{ return ({kind}){step}; }}"
 
 
-def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix]) -> Index:
-    """Index into the argument of a reduction."""
-    fresh, free = dict(zip(axes, inner)), iter(idx)
-    return tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
-
-
 def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: Block, team: Team, acc: str,
                      part: tuple[str, str] | None = None) -> list[str]:
     """The loop of a reduction: every thread adds up its share."""
@@ -211,8 +205,7 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
                 if b is not None)
     kind = index_type(k)
     text_ = [*team.head(count, kind), *decode("row", rows, kind), *body]
-    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads, alone=True),
-                       [Launch(name, team.blocks(count), team.threads, args)])
+    return launched(name, args, len(k.stores), text_, team.blocks(count), team.threads, alone=True)
 
 
 def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var], team: Team,
@@ -254,4 +247,4 @@ def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: 
     tail = lines(nested(rest, [*inner.body, store], "", kind))
     body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines,
             *(str(e.store(names[n], n, at, v)) for n, at, v in sides), *tail]
-    return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // THREADS), THREADS, args)])
+    return launched(name, args, len(k.stores), body, -(-count // THREADS))

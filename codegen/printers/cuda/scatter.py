@@ -10,7 +10,7 @@ from hybrid.ir.index import Var, unlinear, var, text
 from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
-from .pieces import PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, emitter, function, index_type, names_of
+from .pieces import PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 
@@ -33,8 +33,8 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
     root, kind = k.root, index_type(k)
     places, updates = root.args
     if not places.size:
-        return PrintedCuda(function(name, args, 1, [*thread_number(kind, root.size), f"{names[root]}[t] = 0;"]),
-                           [Launch(name, -(-root.size // THREADS), THREADS, args)])
+        return launched(name, args, 1, [*thread_number(kind, root.size), f"{names[root]}[t] = 0;"],
+                        -(-root.size // THREADS))
     axis, count = root.attrs["axis"], places.size
     lines_shape = updates.shape[:axis] + updates.shape[axis + places.ndim:]
     lines, extent = math.prod(lines_shape), root.shape[axis]
@@ -68,4 +68,4 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
         "  while (hits) {", "    int bit = __ffs((int)hits) - 1;", "    hits &= hits - 1;",
         f"    {kind} u = first + bit, g = ({kind})__shfl_sync(0xffffffffu, place, bit);",
         "    if (inside) {", *("      " + line for line in block.lines), f"      {add}", "    }", "  }", "}"]
-    return PrintedCuda(function(name, args, 1, body), [Launch(name, -(-groups * share // WARPS), THREADS, args)])
+    return launched(name, args, 1, body, -(-groups * share // WARPS))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hybrid.base.dtype import is_half
 
 from .mma import Grid, best_cost, bring, cost, epilogue, load_fragments, origins, terms
-from .pieces import PrintedCuda
+from .pieces import PrintedCuda, alone
 from .product import Product
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
@@ -38,7 +38,7 @@ def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     body = [*grid.head(), *(_halves if halves else _floats)(p, grid, a, b, stage), "hy_wait<0>();",
             *epilogue(p, tile, False, grid.part)]
     shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
-    return p.printed(body, grid.blocks, tile.threads, grid.parts, shared)
+    return alone(p.printed(body, grid.blocks, tile.threads, grid.parts, shared))
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hybrid.ir.size import fixed
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index
+from hybrid.ir.access import ELEMENTWISE, Guard, Index, pull
 from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
@@ -22,6 +22,7 @@ from hybrid.codegen.block import Block, level, within_levels
 from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
 from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.reductions import written_out
 from hybrid.codegen.vector import VectorEmitter
 
 # what joins two vectors
@@ -33,9 +34,13 @@ WRITTEN_OUT = 8                # elements of a block up to which it is written o
 class PairEmitter(VectorEmitter):
     """Vectors of every second element: both vectors of a pair are read together."""
     pairs: dict[tuple[Node, Ix, Guard], tuple[Name, Name]] = field(default_factory=dict)
+    masks: dict[tuple[int, Guard], Name] = field(default_factory=dict)
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
+        if lane is not None and n.dtype == F32 and coefficient(at, lane) == 1 and self.lane((), guard) is not None:
+            where = Op(f"{self.stored[n]} + ({{0}})", (at,))
+            return self.bind(block, "v", Op("HYV_LOADM({0}, {1})", (self._inside(guard, lane, block), where)))
         if lane is None or coefficient(at, lane) != 2:
             return super()._load(n, idx, guard, block)
         if n.dtype != F32 or n.shape[-1] % 2 or guard or any(c % 2 for _, c in at.terms):
@@ -48,24 +53,57 @@ class PairEmitter(VectorEmitter):
             self.pairs[key] = first, last
         return self.bind(block, "v", Op("HYV_ODD({0}, {1})" if odd else "HYV_EVEN({0}, {1})", self.pairs[key]))
 
+    def _inside(self, guard: Guard, lane: Var, block: Block) -> Name:
+        """The mask of lanes within the loop and a border, where that cuts a vector in two."""
+        key = (id(block), guard)
+        if key not in self.masks:
+            ends: list[Expr] = [Op("HYV_RANGE(0, {0})", (var(lane) * -1 + lane.extent,))]
+            for kind, x, n in guard:
+                step = coefficient(x, lane)
+                if step == 0:
+                    ends.append(Op("HYV_RANGE(0, ({0}) ? HYV_LANES : 0)", (self.condition(((kind, x, n),)),)))
+                elif step == 1 and kind in ("ge", "lt"):
+                    form = "HYV_RANGE({0}, HYV_LANES)" if kind == "ge" else "HYV_RANGE(0, {0})"
+                    ends.append(Op(form, (x * -1 + n,)))
+                else:
+                    raise Refused("a border within pairs")
+            every = " & ".join(f"{{{i}}}" for i in range(len(ends)))
+            self.masks[key] = self.bind(block, "m", Op(f"(hy_m)({every})", tuple(ends)))
+        return self.masks[key]
+
+    def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        inner, own = pull(n, idx)
+        lane = self.lane((), own)
+        if lane is None or n.dtype != F32 or any(x.is_const for _, x, _ in own):
+            return super()._pad(n, idx, guard, block)
+        value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
+        other = self.floats(self.d.literal(n.attrs["value"], n.dtype))
+        return self.bind(block, "v", Op("HYV_SELECT({0}, {1}, {2})", (self._inside(own, lane, block), value, other)))
+
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n.prim == "pad" and self.lane((), guard) is not None:
+            return self._pad(n, idx, guard, block)
+        if self.lane(idx) is None and _counted(n):
+            return super()._compute(n, idx, (), block)
         if n.prim != "reduce" or self.lane(idx, guard) is None or n.dtype != F32:
             return super()._compute(n, idx, guard, block)
         return self._written_out(n, idx, guard, block)
 
     def _written_out(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         """A reduction of a few elements, each read where its pair is."""
-        x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
-        sizes = [x.shape[a] for a in axes]
-        if math.prod(sizes) > TAPS or not math.prod(sizes):
+        x, count = n.args[0], math.prod(n.args[0].shape[a] for a in n.attrs["axes"])
+        if count > TAPS or not count:
             raise Refused("a long reduction")
         total: Expr = Literal("")
-        for spot in np.ndindex(*sizes):
-            free, fixed = iter(idx), dict(zip(axes, spot))
-            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
-                                                    for a in range(x.ndim)), block, guard))
-            total = self.bind(block, "v", Op(vector_step(op), (total, value))) if total else value
+        for at in written_out(n, idx):
+            value = self.floats(self.value(x, at, block, guard))
+            total = self.bind(block, "v", Op(vector_step(n.attrs["op"]), (total, value))) if total else value
         return str(total)
+
+
+def _counted(n: Node) -> bool:
+    """Whether a value is a count or a function of one: nothing that a border might keep from being read."""
+    return n.prim in ("iota", "const") or n.prim in ELEMENTWISE and all(map(_counted, n.args))
 
 
 def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed:

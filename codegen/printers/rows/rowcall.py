@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.rowcall import ROW_KERNELS, own_shapes
 from hybrid.kernels import text as kernel_text
 
-from hybrid.codegen.printers.cuda.pieces import Launch, PrintedCuda, function, names_of
+from hybrid.codegen.printers.cuda.pieces import PrintedCuda, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL, Dialect
 
 THREADS = 128
@@ -68,4 +68,4 @@ def print_cuda(k: Kernel, name: str) -> PrintedCuda:
     """A block for each row."""
     args, names = names_of(k)
     body = ["long long r = blockIdx.x;", call(k.root, names, CUDA, "r")]
-    return PrintedCuda(function(name, args, 1, body, THREADS), [Launch(name, _rows(k.root), THREADS, args)])
+    return launched(name, args, 1, body, _rows(k.root), THREADS)

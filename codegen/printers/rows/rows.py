@@ -67,11 +67,7 @@ class _Rows:
 
     def print(self) -> Printed:
         """The kernel; Refused where it cannot be."""
-        plain = [[i] for i in range(len(self.sizes))]
-        groups = plain
-        if len(self.sizes) > 1:
-            fewest = self._build(plain)[0].divisions
-            groups = merged_axes(self.sizes, lambda g: self._merges(g, fewest), self.first)
+        groups = merged_axes(len(self.sizes), lambda g: self._build(g)[0].divisions, self.first)
         e, blocks, loops = self._build(groups)
         body = self._close(e, blocks, loops)
         if any(isinstance(s, Store) and s.vector == "STREAM" and not s.how for s in walk(body)):
@@ -81,13 +77,6 @@ class _Rows:
         out = Printed(self.name, function(self.name, self.args, len(self.k.stores), body), self.args, self.k.kind,
                       vectors=True)
         return replace(out, code=parsed(map(in_doubles, out.lines))) if self.kind == F64 else out
-
-    def _merges(self, groups: list[list[int]], fewest: int) -> bool:
-        """Whether axes can be one loop: no more divisions, neighbours stay neighbours."""
-        try:
-            return self._build(groups)[0].divisions <= fewest
-        except Refused:
-            return False
 
     def _build(self, groups: list[list[int]]) -> tuple[VectorEmitter, list[Block], list[Var]]:
         k, names = self.k, self.names

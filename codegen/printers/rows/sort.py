@@ -10,7 +10,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from hybrid.codegen.printers.cuda.pieces import Launch, PrintedCuda, emitter, function, names_of
+from hybrid.codegen.printers.cuda.pieces import PrintedCuda, emitter, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL
 from hybrid.codegen.emit import Block, Emitter
 
@@ -180,4 +180,4 @@ def print_cuda(k: Kernel, name: str) -> PrintedCuda:
         "    }",
         "    __syncthreads();",
         "  }"]
-    return PrintedCuda(function(name, args, 1, body, threads), [Launch(name, rows, threads, args)])
+    return launched(name, args, 1, body, rows, threads)

@@ -67,10 +67,7 @@ class _Across:
         self.k, self.name, self.width = k, name, width
         self.side = max(width, LINE)
         self.args, self.names = pointer_names(k)
-        plain = [[i] for i in range(len(k.root.shape))]
-        fewest = self._divisions(plain)
-        groups = merged_axes(k.root.shape, lambda g: self._divisions(g) <= fewest)
-        self.loops, self.idx = group_loops(k.root.shape, groups)
+        self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.ndim, self._divisions))
         self.v = self.loops[-1]
         self.w = self._other()
         self.rest = [u for u in self.loops[:-1] if u is not self.w and u.extent > 1]

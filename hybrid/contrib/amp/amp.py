@@ -11,6 +11,7 @@ from ...base import dtype as dt
 from ... import optimizer as opt
 from ...base.errors import DTypeError, HybridError, user_location
 from ...gluon.trainer import Trainer
+from ...jit.deferred import entrances
 from ...base.scope import CASTS, tracing
 from ...graph.symbol import Symbol
 from . import lists
@@ -99,21 +100,27 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     """The loss (or a list of losses) times the loss scale, to call backward on; ``trainer.step`` takes the scale out
     again.
 
-    A NaN in the loss is a NaNLossError: no scale helps against it.
+    A NaN in the loss is a NaNLossError: no scale helps against it. Where the round of a training loop runs as one
+    program, ``trainer.step`` raises it, and makes no step.
     """
     scaler = _scaler(optimizer_or_trainer)
     several = isinstance(loss, (list, tuple))
     losses = list(loss) if several else [loss]
-    scaler.watch(losses)
     _unscale_in_step(optimizer_or_trainer, scaler)
-    trace = tracing()
-    if trace is not None:
-        scaler.watch_traced(trace, [x for x in losses if isinstance(x, Symbol)])
-        trace.before.append(lambda: _unscale_in_step(optimizer_or_trainer, scaler))
     # an overflow is nothing to warn of: the step is left out
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = [_scaled(x, scaler) for x in losses]
+        scaled = entrances.scaled(losses, optimizer_or_trainer, _scale_all)
         yield scaled if several else scaled[0]
+
+
+def _scale_all(losses: list[Any], trainer: Any) -> list[Any]:
+    """Losses times the scale of a Trainer, of arrays or in a trace."""
+    scaler, trace = _scaler(trainer), tracing()
+    scaler.watch(losses)
+    if trace is not None:
+        scaler.watch_traced(trace, [x for x in losses if isinstance(x, Symbol)])
+        trace.before.append(lambda: _unscale_in_step(trainer, scaler))
+    return [_scaled(x, scaler) for x in losses]
 
 
 def _unscale_in_step(trainer: Any, scaler: LossScaler) -> None:

@@ -156,7 +156,13 @@ class LossScaler:
 
         (MXNet 1.9.1 lets the step after an overflow use the old scale once more.)
         """
-        return self._note(self._finite(params))
+        return self._note(_finite([x._ag.grad for p in params if p.grad_req != "null" and p._data is not None
+                                   for x in p._data.values()
+                                   if x._ag is not None and x._ag.grad is not None and not x._ag.lost]))
+
+    def overflown(self, grads: Iterable[Any]) -> bool:
+        """``has_overflow`` of gradients themselves."""
+        return self._note(_finite(grads))
 
     def _note(self, finite: bool) -> bool:
         if finite:
@@ -178,20 +184,15 @@ class LossScaler:
                           "Look at the gradients (Parameter.grad()) and the learning rate", stacklevel=4)
         return True
 
-    def _finite(self, params: Iterable[Any]) -> bool:
-        """Whether all gradients are finite. On a device one number comes back."""
-        flags: dict[Context, list[Any]] = {}
-        for p in params:
-            if p.grad_req == "null" or p._data is None:
-                continue
-            for x in p._data.values():
-                if x._ag is None or x._ag.grad is None or x._ag.lost:
-                    continue
-                g = x._ag.grad
-                sparse = g.stype != "default"                     # its values are on the host
-                flag = np.isfinite(g._values).all() if sparse else array_module(g._ctx).isfinite(g._data).all()
-                if (sparse or g._ctx.device_type == "cpu") and not flag:
-                    return False
-                if not sparse:
-                    flags.setdefault(g._ctx, []).append(flag)
-        return all(bool(array_module(ctx).stack(some).all()) for ctx, some in flags.items() if ctx.device_type != "cpu")
+
+def _finite(grads: Iterable[Any]) -> bool:
+    """Whether all gradients are finite. On a device one number comes back."""
+    flags: dict[Context, list[Any]] = {}
+    for g in grads:
+        sparse = g.stype != "default"                         # its values are on the host
+        flag = np.isfinite(g._values).all() if sparse else array_module(g._ctx).isfinite(g._data).all()
+        if (sparse or g._ctx.device_type == "cpu") and not flag:
+            return False
+        if not sparse:
+            flags.setdefault(g._ctx, []).append(flag)
+    return all(bool(array_module(ctx).stack(some).all()) for ctx, some in flags.items() if ctx.device_type != "cpu")

@@ -13,16 +13,17 @@ from ...base import config, pending
 from ...base.pytree import flatten
 from ...base.scope import CASTS, SCOPE
 from ...buffers.array import NDArray
+from ...buffers.promise import Promise
 from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
 from . import rounds
-from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Step, hashable
+from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Scale, Step, hashable
 from .followed import STATE, current, is_promised, take
 from .joined import unfit
 from .rounds import event, give_up, settle, settle_all, strange
 
-LOOKED_INTO = "mixed precision, a profiler or a check of each operator is on"
+LOOKED_INTO = "a profiler or a check of each operator is on"
 _STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
 
 
@@ -47,7 +48,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         if not begins:
             return ordinary()
         rounds.begin(engine.rounds)
-    if CASTS or TIMERS or OBSERVERS:
+    if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
@@ -63,7 +64,7 @@ def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
 
 def loss(block: Any, args: Any, kwargs: Any, ordinary: Callable[[], Any]) -> Any:
     """A call of a loss of this library that is not hybridized, while a round is watched: one event, as if it were."""
-    if (STATE.round is None and STATE.track is None or STATE.busy or not SCOPE.recording or CASTS or TIMERS
+    if (STATE.round is None and STATE.track is None or STATE.busy or not SCOPE.recording or TIMERS
         or OBSERVERS):
         return ordinary()
     leaves, structure = _arguments(args, kwargs)
@@ -137,7 +138,7 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
         return ordinary(inputs)
     if not any([r.has(x) for x in inputs]):
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
-    if CASTS or TIMERS or OBSERVERS:
+    if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary(inputs)
     try:
@@ -146,11 +147,13 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
         strange(f"attributes of operator {d.name} cannot be compared")
         return ordinary(inputs)
     return event(what, [x for x in inputs if x is not None], None, lambda: ordinary(inputs),
-                 lambda node: _check_operator(node, d))
+                 lambda node: _check_operator(node, d, attrs))
 
 
-def _check_operator(node: Node, d: Any) -> str:
+def _check_operator(node: Node, d: Any, attrs: Mapping[str, Any]) -> str:
     node.draws = d.random is not None
+    if CASTS and CASTS[0].attrs(d, attrs) is not attrs:
+        return f"operator {d.name} is given the loss scale, which may change, as an attribute"
     return f"operator {d.name} may refuse values (an index out of range)" if d.within is not None else ""
 
 
@@ -173,6 +176,24 @@ def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any])
         return ordinary()
     return event(what, [x], None, ordinary,
                  lambda node: "" if x._ag is not None else f"{name} gives an array that shares memory")
+
+
+def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], list[Any]]) -> Any:
+    """``amp.scale_loss``. scale: gives the losses times the Trainer's scale."""
+    def ordinary() -> Any:
+        return scale(losses, trainer)
+    if (STATE.round is None and STATE.track is None or STATE.busy or SCOPE.traces or not SCOPE.recording
+        or not all([isinstance(x, NDArray) for x in losses])):
+        return ordinary()
+    what = Scale(weakref.ref(trainer), scale)
+    if STATE.track is not None:
+        out = take(STATE.track, what, losses, None)
+        if out is not NotImplemented:
+            return out
+    r = current()
+    if r is None or not any(map(r.has, losses)):
+        return ordinary()
+    return event(what, losses, None, ordinary, lambda node: "")
 
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
@@ -220,8 +241,8 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
         return ordinary()
     if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()
         or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("the step is under record, leaves out parameters, scales its loss, draws random numbers, or is for "
-                "several devices or processes")
+        strange("the step is under record, leaves out parameters, draws random numbers, shares states out, or is for "
+                "several devices")
         STATE.broken = False
         return ordinary()
     trainer.size.value = batch_size
@@ -236,5 +257,19 @@ def _check_step(trainer: Any) -> str:
     return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
 
 
-__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "settle", "settle_all", "step"]
+def settle_for(why: str, arrays: Sequence[Any]) -> None:
+    """What this thread put off is done now, and what others put off that depends on some arrays."""
+    if STATE.busy:
+        return
+    r = current()
+    if r is not None:
+        settle(r, why)
+    for x in arrays:
+        away = x._away
+        if type(away) is Promise:
+            away.fulfil()
+
+
+__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "scaled", "settle", "settle_all", "settle_for",
+           "step"]
 pending.LATER.append(sys.modules[__name__])

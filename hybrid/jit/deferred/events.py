@@ -105,6 +105,16 @@ class Backward(NamedTuple):
             autograd.backward(list(values), None, False, self.train_mode)
 
 
+class Scale(NamedTuple):
+    """``amp.scale_loss``: losses times the loss scale of a Trainer."""
+    trainer: "weakref.ref[Any]"
+    scale: Callable[[list[Any], Any], list[Any]]         # computes them
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Compute them."""
+        return self.scale(list(values), self.trainer())
+
+
 class Size:
     """What gradients are divided by: another number at each step, in one and the same program."""
 

@@ -12,7 +12,7 @@ from typing import Any, Sequence
 from ...autograd.dispatch import TIMERS
 from ...base import pending
 from ...base.pytree import LEAF, unflatten
-from ...base.scope import CASTS, SCOPE
+from ...base.scope import SCOPE
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.derived import OUTSIDE
 from ...buffers.evict import LOCK
@@ -136,7 +136,7 @@ def lay(r: Round, fast: list[Any], alive: Sequence[int]) -> Any:
     root.lay_again = root.joined + (1 << min(root.laid, LONGEST))
     kept = tuple(i in alive for i in range(len(r.results)))
     track = made(NDArray, Promise, Slot, (SCOPE, STATE, LOCK, REBINDS, OUTSIDE, pending.WATCHED, pending.PUT_OFF, LIVE,
-                                          fast, kept, (CASTS, TIMERS, OBSERVERS)),
+                                          fast, kept, (TIMERS, OBSERVERS)),
                  tuple(_described(node, outside) for node in r.trail))
     track.path = Path(root, r.trail, r.draws)
     root.track = weakref.ref(track)

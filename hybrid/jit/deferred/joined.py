@@ -140,7 +140,7 @@ def unfit(entry: Any) -> str:
     """Why what a compiled call does must not come later than its line; nothing where it may."""
     if entry.demands:
         return "its values may be refused (an index out of range)"
-    if entry.watches or any(n.prim == "host" for n in entry.program.order()):
+    if entry.watches or any(n.prim == "host" and n.attrs["call"].shows for n in entry.program.order()):
         return "a hook, debug.print or Python code is called with its values"
     if entry.assigned or entry.once or entry.changes_arguments or entry.written and entry.recorded:
         return "its code assigns to attributes or changes arrays in place"

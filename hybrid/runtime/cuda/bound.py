@@ -62,6 +62,8 @@ class Bound:
     other entries. ``hosts``: inputs whose numbers are given at each call, as 8-byte values in host memory.
     """
 
+    plain = False                    # a closure of hybrid/jit/fast_path.py knows NumPy's arrays alone
+
     def __init__(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any]):
         self.program, self._fixed, self._hosts = program, fixed, hosts
         self._free = [i for i in range(len(program._inputs)) if i not in fixed and i not in hosts]
@@ -130,7 +132,7 @@ class Bound:
         if found is not None:
             return found
         with self.program.enough_memory():
-            array = self.program.driver.alloc(max(1, self._arena_bytes))
+            array = self.program.working_memory(max(1, self._arena_bytes))
         made = self.program.driver.pointer(array), array
         if self._arena_bytes <= KEPT and stream != native.PER_THREAD:
             while len(self._arenas) >= STREAMS:

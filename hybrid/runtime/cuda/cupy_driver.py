@@ -198,6 +198,15 @@ class CuPyDriver(Driver):
         with self._cupy.cuda.Device(self._id):
             return self._cupy.empty(nbytes, self._cupy.uint8)
 
+    @property
+    def processors(self) -> int:
+        """See ``Driver.processors``."""
+        return int(self._cupy.cuda.Device(self._id).attributes["MultiProcessorCount"])
+
+    def clear(self, array: Any, first: int, nbytes: int) -> None:
+        """See ``Driver.clear``."""
+        (array.data + first).memset_async(0, nbytes, self._cupy.cuda.get_current_stream())
+
     def active(self) -> AbstractContextManager[Any]:
         """Makes this device CuPy's current one, if it is not."""
         return super().active() if self._cupy.cuda.runtime.getDevice() == self._id else self._cupy.cuda.Device(self._id)

@@ -19,6 +19,7 @@ int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, uns
 int cuLaunchCooperativeKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **);
 int cuGraphCreate(void **, unsigned);
 int cuGraphAddKernelNode_v2(void **, void *, void *const *, size_t, const void *);
+int cuGraphKernelNodeSetAttribute(void *, int, const void *);
 int cuGraphInstantiateWithFlags(void **, void *, unsigned long long);
 int cuGraphExecKernelNodeSetParams_v2(void *, void *, const void *);
 int cuGraphLaunch(void *, void *);

@@ -137,7 +137,7 @@ def _text(source: str, kernels: Sequence[str]) -> str:
     body = _DYNAMIC.sub(r"EMU_DYNAMIC_SHARED(\1, \2);", source)
     table = " ".join(f"EMU_KERNEL({k})" for k in kernels)
     # the module's static arrays lie in one section
-    sharing = max(1, sum("__shared__" in part for part in source.split("__global__")[1:]))
+    sharing = max(1, sum("__shared__" in part for part in source.split("\n}\n")))
     return (f'#define EMU_SHARING {sharing}\n#include "cuda_on_cpu.h"\n#line 1 '
             f'"kernel.cu"\n{body}\nEMU_KERNELS({table})\n')
 
@@ -250,6 +250,15 @@ class EmulatorDriver(Driver):
         raw = np.full(nbytes + 256, 0xFF, np.uint8)
         start = -raw.ctypes.data % 256
         return raw[start:start + nbytes]
+
+    @property
+    def processors(self) -> int:
+        """Those of an H100."""
+        return 132
+
+    def clear(self, array: np.ndarray, first: int, nbytes: int) -> None:
+        """See ``Driver.clear``."""
+        array[first:first + nbytes] = 0
 
     def pointer(self, array: Any) -> int:
         """Address of a NumPy array."""

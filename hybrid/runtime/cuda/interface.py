@@ -74,6 +74,15 @@ class Driver(ABC):
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array of device memory, at least 256-byte aligned, contents undefined."""
 
+    @property
+    def processors(self) -> int:
+        """Multiprocessors: so many blocks of a launch are resident at once. 0: launches are not merged."""
+        return 0
+
+    @abstractmethod
+    def clear(self, array: Any, first: int, nbytes: int) -> None:
+        """Set bytes of device memory to 0, on the current stream."""
+
     def active(self) -> AbstractContextManager[Any]:
         """Scope in which the array module allocates on this device."""
         return _NOTHING

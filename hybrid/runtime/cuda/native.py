@@ -18,12 +18,13 @@ from . import driver_api
 
 FUNCTIONS = ("cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamSynchronize", "cuStreamIsCapturing",
              "cuCtxGetCurrent", "cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags",
-             "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy")
+             "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
+             "cuGraphKernelNodeSetAttribute")
 PER_THREAD = 2                          # the handle of a thread's own default stream: one number for many streams
 
 ffi = cffi.FFI()
 ffi.cdef("""
-typedef struct { void *function[12]; } Driver;
+typedef struct { void *function[13]; } Driver;
 typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
 typedef struct { int base; size_t offset; } Place;
 typedef struct Plan Plan;

@@ -9,7 +9,9 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from hybrid.base import config
 from hybrid.codegen import cuda as printer
+from hybrid.codegen.program.merged_launches import COUNTER, Span, merge_launches
 
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import DeviceError, OutOfMemoryError
@@ -23,7 +25,7 @@ from ..report import Report, make_report, note_forms, note_in_place
 from . import driver as current_driver
 from .bound import Bound, bind
 from .interface import Launch
-from .texts import share_functions
+from .texts import shared
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention,
                   over_scores=printer.takes_over_scores)
@@ -50,7 +52,6 @@ class CudaProgram:
     """
 
     compiled_here = compiled_behind = 0      # runs of the C compiler
-    _simple = False                  # for a closure of hybrid/jit/fast_path.py, which knows NumPy's arrays alone
 
     def __init__(self, planned: Planned, ctx: Context):
         begin = time.perf_counter()
@@ -70,19 +71,31 @@ class CudaProgram:
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
-        self._arena_bytes = self._arena + text.scratch
+        self._counter = self._arena + rounded(text.scratch)    # where launches of several stages count their blocks
+        self._arena_bytes = self._counter
         self._plan: Any = None
+        self._counts = False                                   # whether some do
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
         if text.launches:
-            code, names = share_functions(parse(text.source), [launch.name for launch in text.launches])
-            self._module: Any = self.driver.load(text_of(code), list(dict.fromkeys(names)))
-            self._launches = [Launch(name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
-                                     tuple(self._place(n) for n in launch.args))
-                              for name, launch in zip(names, text.launches)]
+            source, launches = self._few_launches(text)
+            self._module: Any = self.driver.load(source, list(dict.fromkeys(launch.name for launch in launches)))
+            self._launches = [Launch(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
+                                     tuple(self._place(n) for n in launch.args), launch.cooperative)
+                              for launch in launches]
             self._plan = self._module.plan(self._launches)
             self.report.source_path = str(self._module.source_path)
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
+
+    def _few_launches(self, text: printer.CudaText) -> tuple[str, list[printer.Launch]]:
+        """The module with equal kernels as one function, and neighbours of few blocks in one launch."""
+        code, launches = shared(parse(text.source), text.launches)
+        if not config.cuda_sync():                             # which names the kernel that fails
+            code, launches = shared(*merge_launches(code, launches, self.driver.processors, self._span,
+                                                    printer.At(printer.SCRATCH, self._counter - self._arena)))
+        self._counts = any(launch.cooperative for launch in launches)
+        self._arena_bytes += COUNTER * self._counts
+        return text_of(code), launches
 
     # ---- the pointer table: inputs, constants, new arrays, places in the arena
     def _layout(self) -> None:
@@ -120,14 +133,22 @@ class CudaProgram:
             return self._index[n]
         if n not in self._inner:
             self._inner[n] = self._table + len(self._inner)
-            base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
-            if not isinstance(base, Node):
-                self._offsets.append((-1, self._arena + offset))
-            elif base in self._index:
-                self._offsets.append((self._index[base], offset))
-            else:
-                self._offsets.append((-1, self.planned.memory.offsets[base] + offset))
+            self._offsets.append(self._where(n))
         return self._inner[n]
+
+    def _where(self, n: Node | printer.Scratch | printer.At) -> tuple[int, int]:
+        """Entry of the table (-1: the arena) in whose memory a value lies, and bytes behind its begin."""
+        base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
+        if not isinstance(base, Node):
+            return -1, self._arena + offset
+        if base in self._index:
+            return self._index[base], offset
+        return -1, self.planned.memory.offsets[base] + offset
+
+    def _span(self, n: Node | printer.Scratch | printer.At) -> Span:
+        """The bytes that an argument may be of."""
+        entry, first = self._where(n)
+        return Span(entry, first, first + n.nbytes if isinstance(n, Node) else math.inf)
 
     def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> "Bound | None":
         """The program with some inputs (parameters) kept between calls; None where it cannot be called that way: then
@@ -186,7 +207,7 @@ class CudaProgram:
         if self._plan is not None:
             pointers += [pointer(a) for a in self._constants]
             pointers += [pointer(a) for a in fresh]
-            arena = self.driver.alloc(self._arena_bytes) if self._arena_bytes else None
+            arena = self.working_memory(self._arena_bytes) if self._arena_bytes else None
             base = 0 if arena is None else pointer(arena)
             pointers += [(base if i < 0 else pointers[i]) + o for i, o in self._offsets]
             self._plan.run(pointers)
@@ -200,6 +221,13 @@ class CudaProgram:
             out.append(a.copy().reshape(shape) if i in seen else a if a.shape == shape else a.reshape(shape))
             seen.add(i)
         return out
+
+    def working_memory(self, nbytes: int) -> Any:
+        """Memory for a call, in which no blocks were counted yet."""
+        arena = self.driver.alloc(nbytes)
+        if self._counts:
+            self.driver.clear(arena, self._counter, COUNTER)
+        return arena
 
     def _update(self, arrays: Sequence[Any], table: list[Any]) -> None:
         """What the kernels could not write into the caller's arrays themselves."""

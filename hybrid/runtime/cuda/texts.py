@@ -2,7 +2,10 @@
 split into several texts."""
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterable, Sequence
+
+from hybrid.codegen.cuda import Launch
 
 from ...ir.parse import Words, flat, substituted
 from ...ir.stmt import Function, Stmt
@@ -33,6 +36,13 @@ def share_functions(code: Iterable[Stmt], names: Sequence[str]) -> tuple[list[St
                 continue
         out.append(s)
     return out, [stands.get(name, name) for name in names]
+
+
+def shared(code: Iterable[Stmt], launches: Iterable[Launch]) -> tuple[list[Stmt], list[Launch]]:
+    """The same of launches, which get the names of the kernels that are left."""
+    given = list(launches)
+    out, names = share_functions(code, [launch.name for launch in given])
+    return out, [replace(launch, name=name) for launch, name in zip(given, names)]
 
 
 def split(code: Sequence[Stmt], parts: int) -> list[list[Stmt]]:

@@ -131,6 +131,9 @@ def findings(watcher: Any, kernel: str, module: str) -> str:
             wrong.append(f"a vector at {words[1]} is {words[3]} bytes behind a boundary of its {words[2]} bytes")
         elif words[0] == "outside":
             wrong.append(f"a {words[1]} outside of the arrays of the launch, at {places[words[2]]} ({words[-1]} times)")
+        elif words[0] == "unfenced":
+            wrong.append(f"a read by the asynchronous proxy at {places[words[2]]} may miss what was written at "
+                         f"{places[words[1]]}: no hy_proxy_fence() between ({words[-1]} times)")
         else:
             first, second = words[1].split(",")
             wrong.append(f"a race in {words[0]} memory: {first} at {places[words[2]]}, {second} at {places[words[3]]} "

@@ -18,6 +18,7 @@ API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets
 API char stand_in_fails[64];                   /* a kernel that fails when it is waited for */
 API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
+API long stand_in_left_out;                    /* launches of CuPy's own kernels, which do nothing */
 static int pending;                            /* the error of a kernel that nobody waited for yet */
 
 typedef struct { int order; unsigned seed; int sums, resident; } EmuOptions;
@@ -29,7 +30,7 @@ typedef struct {
   const char *(*err)(void);
 } Module;
 typedef struct { Module *m; int k; } Func;
-typedef struct Node { Func *fn; unsigned g[3], b[3], shared; int n; void **args; struct Node *next; } Node;
+typedef struct Node { Func *fn; unsigned g[3], b[3], shared; int n, cooperative; void **args; struct Node *next; } Node;
 typedef struct { Node *first, *last; } Graph;
 typedef struct { int capturing; Graph *graph; } Stream;
 typedef struct { void *function; unsigned g[3], b[3], shared; void **arguments; } Params;
@@ -41,8 +42,9 @@ static int run_node(Node *x) {
   if (noop < 0) noop = getenv("HYBRID_STAND_IN_NOOP") != NULL;
   stand_in_counts.launches++;
   Module *m = x->fn->m;
+  if (!m->so) stand_in_left_out++;
   if (noop || !m->so) return 0;
-  EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, 0, 0, x->n};
+  EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, x->cooperative, 0, x->n};
   EmuOptions o = {0, 1, 0, 1};
   int index[x->n + 1];
   for (int i = 0; i < x->n; i++) index[i] = i;
@@ -64,21 +66,25 @@ static Node *node_of(Func *f, const unsigned *g, const unsigned *b, unsigned sha
 static void free_node(Node *x) { free(x->args); free(x); }
 static void append(Graph *g, Node *x) { if (g->last) g->last->next = x; else g->first = x; g->last = x; }
 
-API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-  unsigned sh,
-                       void *s, void **p, void **extra) {
+static int launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh,
+                  void *s, void **p, int cooperative) {
   unsigned g[3] = {gx, gy, gz}, b[3] = {bx, by, bz};
   if (pending) return FAILED;                  /* the driver tells of an earlier kernel's error at the next call */
   Node *x = node_of(f, g, b, sh, p);
+  x->cooperative = cooperative;
   Stream *stream = stream_of(s);
   if (stream && stream->capturing) { append(stream->graph, x); return 0; }
   int code = run_node(x);
   free_node(x);
   return code;
 }
+API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                       unsigned sh, void *s, void **p, void **extra) {
+  return launch(f, gx, gy, gz, bx, by, bz, sh, s, p, 0);
+}
 API int cuLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                                   unsigned sh, void *s, void **p) {
-  return cuLaunchKernel(f, gx, gy, gz, bx, by, bz, sh, s, p, NULL);
+  return launch(f, gx, gy, gz, bx, by, bz, sh, s, p, 1);
 }
 /* An image: ELF-EMU:, the path of the emulator's library, and its kernels, a line each. */
 API int cuModuleLoadData(void **out, const char *image) {
@@ -130,6 +136,11 @@ API int cuStreamIsCapturing(void *s, int *r) { *r = stream_of(s) && stream_of(s)
 API int cuGraphCreate(void **g, unsigned flags) { *g = calloc(1, sizeof(Graph)); return 0; }
 API int cuGraphAddKernelNode_v2(void **node, Graph *g, void *const *after, size_t n, const Params *p) {
   append(g, *node = node_of(p->function, p->g, p->b, p->shared, p->arguments));
+  return 0;
+}
+API int cuGraphKernelNodeSetAttribute(Node *x, int attribute, const int *value) {
+  if (attribute != 2) return CAPTURE_UNSUPPORTED;
+  x->cooperative = *value;
   return 0;
 }
 API int cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long f) { *e = g;

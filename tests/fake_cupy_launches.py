@@ -1,0 +1,31 @@
+"""What the stand-in for CuPy launches: pointers to device memory, and kernels."""
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+
+class CUDADriverError(RuntimeError):
+    """An error of the driver."""
+
+
+class Place(SimpleNamespace):
+    """A pointer to device memory."""
+
+    def __add__(self, offset: int) -> Place:
+        return Place(**{**vars(self), "ptr": self.ptr + offset})
+
+    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+        """Set bytes."""
+        ctypes.memset(self.ptr, value, size)
+
+
+def launch(library: Any, ffi: Any, function: int, *sizes: int) -> None:
+    """launchKernel, with a last argument more, or launchCooperativeKernel."""
+    *numbers, stream, params = sizes[:9]
+    extra = (ffi.NULL,) * (len(sizes) - 9)
+    code = (library.cuLaunchKernel if extra else library.cuLaunchCooperativeKernel)(
+        ffi.cast("void *", function), *numbers, ffi.cast("void *", stream), ffi.cast("void **", params), *extra)
+    if code:
+        raise CUDADriverError(f"error {code}")

@@ -1,0 +1,52 @@
+"""When the process that compiles in the background is started, and what it loads."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Iterator
+
+import pytest
+
+import hybrid as mx
+from hybrid import nd
+from hybrid.runtime import background
+
+pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
+
+
+@pytest.fixture
+def in_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Programs are compiled in the background, in an empty cache."""
+    for name, value in {"HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_COMPILE": "background", "HYBRID_VERIFY": "0",
+                        "HYBRID_DEBUG": "0"}.items():
+        monkeypatch.setenv(name, value)
+    background.shut_down()
+    yield
+    background.shut_down()
+
+
+def test_a_process_is_started_beside_a_first_call_that_takes_long(in_background: None) -> None:
+    def slow(x: Any) -> Any:
+        time.sleep(20 * background.LONG_FIRST)
+        return nd.tanh(x) * 21
+    seen: list[bool] = []
+
+    def first(x: Any) -> Any:
+        y = slow(x)
+        seen.append(background.working())
+        return y
+    f = mx.hybridize(first)
+    f(nd.ones((3, 3)))
+    assert seen == [True] and not background.queue()._jobs   # nothing is compiled yet
+
+
+def test_the_process_loads_only_what_compiles() -> None:
+    """It is there sooner without the operators' namespaces, Gluon and all that users need."""
+    text = background._START.replace("worker.main()", "print(sorted(m for m in sys.modules if m.startswith('hybrid')))")
+    given = json.dumps([sys.path, [*sys.modules["hybrid"].__path__]])
+    ran = subprocess.run([sys.executable, "-c", text], input=given + "\n", capture_output=True, text=True, check=True)
+    assert "'hybrid.runtime'" in ran.stdout and "hybrid.gluon" not in ran.stdout and "hybrid.nd'" not in ran.stdout
