@@ -13,7 +13,7 @@ from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, RowKernel
 from .attributes import Attrs
-from .registry import Bool, Enum, Float, op
+from .registry import Bool, Enum, Float, op, promote
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -212,8 +212,9 @@ ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0
 
 
 def solution(a: Node, b: Node) -> Node:
-    """x of a x = b for square a, leading axes alike."""
-    return _behind(ir.rows("gesv", (a, b)), a.shape[-1])
+    """x of a x = b for square a, leading axes alike; of the wider of both types."""
+    wide = promote(a, b)
+    return _behind(ir.rows("gesv", (ir.cast(a, wide), ir.cast(b, wide))), a.shape[-1])
 
 
 @op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",),

@@ -49,7 +49,7 @@ def back_over_small_images(lasts: Frozen) -> Rule:
     def back(n: Node) -> Node | None:
         p = spread_product(n)
         if p is None or n.ndim != 4 or p.dot.attrs["batch"] != ((), ()) or not all(
-                fixed(d) for d in (*n.shape, *p.dot.shape)):
+                fixed(d) and d for d in (*n.shape, *p.dot.shape)):
             return None
         w, grad = p.dot.args[p.side], p.dot.args[1 - p.side]
         columns, places = grad.shape[p.places[-1]], math.prod(grad.shape[a] for a in free_axes(p.dot)[1 - p.side])

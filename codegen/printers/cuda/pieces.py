@@ -103,7 +103,7 @@ def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], 
 def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
              scratch: str = "", alone: bool = False, shared: int = 0) -> PrintedCuda:
     """A function and its one launch. scratch, alone: as of ``function``; shared: bytes of dynamic shared memory."""
-    given = [*args, *([SCRATCH] if scratch else [])]
+    given: list[Node | Scratch | At] = [*args, *([SCRATCH] if scratch else [])]
     return PrintedCuda(function(name, args, stores, body, threads, scratch, alone),
                        [Launch(name, blocks, threads, given, shared)])
 
