@@ -1,12 +1,12 @@
 """The model of gpu_model.py for launches of several kernels, stage after stage.
 
-A block takes as long as all stages that it is in, one after the other, and those that run side by side as long as the
-block that takes longest; a stage takes as long as its kernel in a launch of its own. Where each figure comes from:
+Between two barriers, a block takes the sum of the times of the stages that it runs, and all take as long as the slowest
+block; a stage takes as long as its kernel in a launch of its own. Where each figure comes from:
 - A barrier of the grid is four round trips to the L2 (the stores before it, the atomic sum, one and a half reads of the
-  word on average until it has changed, half of one for the fence behind it) and two barriers of the block. A round trip
+  word on average until it has changed, half of one for the fence after it) and two barriers of the block. A round trip
   takes 263 clocks (W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via
   Microbenchmarking", 2024: latency of the L2 of an H100; 261 of an A100).
-- A launch within a CUDA graph takes 1 us beside its kernel: the figure of the review.
+- A launch within a CUDA graph is assumed to take 1 us beside its kernel.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_model import Gpu
 
 L2 = 263                        # clocks
 SYNC = 33                       # clocks of a barrier of the block, as in gpu_model_async.py
-LAUNCH = 1.0                    # us
+LAUNCH = 1.0                    # us that each launch adds
 
 
 def barrier(gpu: Gpu, whole: bool) -> float:

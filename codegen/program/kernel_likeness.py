@@ -3,7 +3,7 @@
 Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
 the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
 often zero, a softmax's divisor) is a matter of what computes them; so values up to ``NEAR`` steps before the kernel
-belong to it here. Where passes are verified, all kernels are printed and compared.
+belong to it here. With HYBRID_VERIFY=1, all kernels are printed and compared.
 """
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from hybrid.codegen.printers.products.sparsity import often_zero
 from hybrid.codegen.vector_forms import not_negative
 
 NEAR = 6                        # steps from a value that is read to the last one that is compared
-MOST_ASKED = 200                # values before that, of which something is asked
+MOST_ASKED = 200                # values further back that ``often_zero`` and ``not_negative`` may look at
+# functions whose sign or zeros depend on those of their arguments
 _ASKS_ON = frozenset({"mul", "minimum", "div", "where", "relu"})
 
 
@@ -148,7 +149,8 @@ def _likeness(k: Kernel, team: bool) -> Likeness | None:
 
 
 def _again(k: Kernel, own: Likeness, other: Kernel, its: Likeness, p: Printed) -> Printed | None:
-    """A kernel as the one like it was printed; None where that takes other values than its own."""
+    """The text of a kernel that is alike, with this kernel's values as arguments; None where that text uses other
+    values."""
     place = {n: i for i, n in enumerate(its.nodes)}
     if not all(n in place for n in p.args):
         return None

@@ -17,11 +17,11 @@ from hybrid.codegen.printers.cuda.many import MOST_POINTERS, choose
 from hybrid.codegen.printers.cuda.pieces import THREADS, At, Launch, Scratch
 
 Argument = Union[Node, Scratch, At]
-COUNTER = 64                    # bytes of working memory that count blocks at barriers: zeros before the first launch
+COUNTER = 64                    # bytes of working memory for the barrier's counter, which is 0 before the first launch
 
 
 class Span(NamedTuple):
-    """Bytes of memory: an entry of the pointer table, and the first of them and the one behind the last there."""
+    """A range of bytes: the entry of the pointer table, the first byte there, and one past the last."""
     entry: int
     first: int
     end: float
@@ -106,7 +106,7 @@ def _parameters(kernel: Function) -> list[Words]:
 
 
 class _Merged:
-    """Stages as one launch. ``functions``: the kernel, behind the functions that it calls, by name."""
+    """Stages as one launch. ``functions``: for each name the functions that a kernel calls, then the kernel."""
 
     def __init__(self, name: str, stages: Sequence[_Stage], processors: int, counter: Argument):
         self.waves = _waves(stages)

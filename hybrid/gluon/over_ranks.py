@@ -64,7 +64,7 @@ class OverRanks:
         """The sums over devices and ranks of gradients by the numbers of their parameters; the next call writes the
         same arrays."""
         key = self._key([(i, g[0]._data) for i, g in grads.items()], self.store.gpu_of([g[0] for g in grads.values()]))
-        buckets = self._of(key)
+        buckets = self._buckets_for(key)
         buckets.sum(lambda i, view: self._fill(view, grads[i], buckets.gpu), self.name)
         if key not in self._sums or buckets.gpu is None and any(g[0]._ctx.device_type == "gpu" for g in grads.values()):
             self._sums[key] = {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
@@ -73,9 +73,9 @@ class OverRanks:
     def _key(self, arrays: Iterable[tuple[int, Any]], gpu: Context | None) -> Any:
         return tuple((i, tuple(x.shape), np.dtype(x.dtype)) for i, x in arrays), self.wire, gpu
 
-    def _of(self, key: Any) -> Buckets:
-        """The buckets of some gradients, the same for a step by itself and one in a program: whichever a rank makes, it
-        does what the other ranks do."""
+    def _buckets_for(self, key: Any) -> Buckets:
+        """The buckets of gradients of some shapes. A step by itself and one in a compiled program use the same ones, so
+        that ranks which mix both still exchange the same messages."""
         if key not in self._buckets:
             arrays, wire, gpu = key
             self._buckets[key] = Buckets(self.world, arrays, wire, gpu)
@@ -112,7 +112,7 @@ class OverRanks:
         def run(cut: Sequence[int], xp: Any, arrays: Sequence[Any]) -> list[Any]:
             given = dict(zip((i for k in cut for i in groups[k]), arrays))
             gpu = None if xp is np else self.store.gpu_of([wrap(a, Context("gpu", a.device.id)) for a in arrays])
-            buckets = self._of((*on_host[:-1], gpu))
+            buckets = self._buckets_for((*on_host[:-1], gpu))
 
             def fill(i: int, view: Any) -> None:
                 view[...] = given[i] if xp is np or gpu is not None else given[i].get()

@@ -264,8 +264,8 @@ class Trainer:
             raise AttributeValueError(f"batch_size must be a number other than 0, got {batch_size!r}") from None
 
     def _skips(self, sums: Sequence[Any] | None = None) -> bool:
-        """Whether mixed-precision training asks to leave this step out, because a gradient (of some, which all ranks
-        have in common, if given) overflowed."""
+        """Whether the scaler of the loss skips this step because a gradient overflowed. sums: gradients summed over the
+        ranks, the same on all of them, to look at in place of this rank's own."""
         scaler = self._amp_loss_scaler
         return scaler is not None and (scaler.has_overflow(self._params) if sums is None else scaler.overflown(sums))
 

@@ -17,7 +17,7 @@ from .scan import Body
 from .size import Size, fixed, hint
 
 T = TypeVar("T")
-_OPEN = "open inputs",                   # in a symbolic program's memo: which of its inputs have symbolic sizes
+_OPEN = ("open inputs",)                   # in a symbolic program's memo: which of its inputs have symbolic sizes
 
 
 class AtSizes(Program):

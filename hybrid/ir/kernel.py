@@ -16,8 +16,8 @@ IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read wh
 
 @dataclass
 class Use:
-    """A place where a node is needed: the kernel, the index there, the loops of reductions around it, and which part of
-    the places is not within padding."""
+    """A place where a node is needed: the kernel, the index there, the loops of reductions around it. share: the part
+    of the places that lie outside padding."""
     kernel: "Kernel"
     idx: Index
     inside: tuple[Var, ...] = ()

@@ -23,8 +23,8 @@ class RowKernel:
     of one type HY_T. ranks: how many last axes of each argument belong to a row. infer: shape of a row's result from
     those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
     params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
-    eager_from: (rows, size) pairs: of so many rows or more, whose last axis has that size or more, ``eager`` is faster
-    on a CPU than the kernel is.
+    eager_from: pairs (count, size): for at least ``count`` rows (matrices, vectors) whose last axis has at least
+    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel.
     """
     name: str
     header: str
@@ -70,7 +70,7 @@ def faster_eagerly(n: Node) -> bool:
         return False
     kernel, first = ROW_KERNELS[n.attrs["name"]], n.args[0]
     rows = math.prod(first.shape[:first.ndim - kernel.ranks[0]])
-    return any(rows >= most and first.shape[-1] >= size for most, size in kernel.eager_from)
+    return any(rows >= count and first.shape[-1] >= size for count, size in kernel.eager_from)
 
 
 def run_rows(xp: Any, n: Node, *arrays: Any) -> Any:

@@ -173,7 +173,7 @@ class Entry:
     def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
         """Call the program and put the results together. ``otherwise`` is called instead where the program may not
         be."""
-        self.undisturbed(arguments)
+        self.settle_captured(arguments)
         if self.written and self.overlaps(arguments):
             # eagerly: which values change together differs from call to call
             return otherwise()
@@ -206,8 +206,8 @@ class Entry:
             change.do(results)
         return unflatten(self.structure, iter(results))
 
-    def undisturbed(self, arguments: Sequence[NDArray]) -> None:
-        """What other threads put off that depends on the captured arrays is done before a call."""
+    def settle_captured(self, arguments: Sequence[NDArray]) -> None:
+        """Run, before a call, this thread's deferred work, and that of other threads which computes captured arrays."""
         if pending.PUT_OFF[0]:
             pending.settle_for(f"{self.name} was called", self.fixed(arguments))
 

@@ -90,7 +90,7 @@ class Hybridized:
             if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
                 and self.version() == version and entry.stamp == entry.guard.stamp()):
                 self._lay_way(entry, args, None)
-                entry.undisturbed(args)
+                entry.settle_captured(args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))

@@ -87,7 +87,8 @@ def _potrf_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
 
 
 def _of_each(xp: Any, run: Any, shape: tuple[int, ...], otherwise: float, *arrays: Any) -> Any:
-    """NumPy's answers for all rows, of a shape; where one of them has none, one by one, with a number in its place."""
+    """``run`` on all matrices at once. Where NumPy raises LinAlgError, on one after the other, and the result of one
+    that fails is filled with ``otherwise``. shape: of one result."""
     try:
         return run(*arrays)
     except np.linalg.LinAlgError:

@@ -42,8 +42,9 @@ def apart(n: Node) -> Node | None:
 
 
 def taps_apart(n: Node) -> Node | None:
-    """Windows of a computed value that overlap, a step apart: for each phase of the step the sum of those elements of
-    windows that fall on it, which are neighbours (the gradient of max pooling)."""
+    """Overlapping windows of an elementwise value, added up without scattering (the gradient of max pooling): results
+    are split by their position modulo the stride, the phase, and each phase is a sum of shifted slices, one for each
+    element of a window that falls on it. None where windows do not overlap or are too large."""
     axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
     y, rank = n.args[0], n.ndim
     size = y.shape[rank:]
@@ -53,7 +54,7 @@ def taps_apart(n: Node) -> Node | None:
         return None
     y = _positions_in_floats(y)
 
-    def convolved(phase: tuple[int, ...]) -> Node:
+    def of_phase(phase: tuple[int, ...]) -> Node:
         out: Node | None = None
         for tap in np.ndindex(*size):
             if any((t - at) % s for t, at, s in zip(tap, phase, stride)):
@@ -66,11 +67,11 @@ def taps_apart(n: Node) -> Node | None:
             out = one if out is None else out + one
         assert out is not None
         return out
-    return _interleaved_sum(n, ((phase, convolved(phase)) for phase in np.ndindex(*stride)))
+    return _interleaved_sum(n, ((phase, of_phase(phase)) for phase in np.ndindex(*stride)))
 
 
 def _operands(y: Node) -> list[Node]:
-    """What elementwise functions make a value of."""
+    """The values from which elementwise functions compute a value."""
     todo, found = [y], {}
     while todo:
         m = todo.pop()

@@ -44,8 +44,8 @@ def over_small_images(lasts: Frozen) -> Rule:
 
 def back_over_small_images(lasts: Frozen) -> Rule:
     """A rule: the gradient of the data of a convolution with few output pixels in all and rows shorter than the kernel
-    is the product of two matrices, which windows add up. As a convolution of the padded gradient it would read the
-    filters flipped and transposed. lasts: as over_small_images."""
+    is the product of two matrices, added at overlapping positions. As a convolution of the padded gradient it would
+    read the filters flipped and transposed. lasts: as over_small_images."""
     def back(n: Node) -> Node | None:
         p = spread_product(n)
         if p is None or n.ndim != 4 or p.dot.attrs["batch"] != ((), ()) or not all(

@@ -129,7 +129,7 @@ class _Compiler(threading.Thread):
         job = None
         try:
             if self.at_once:
-                if not self.queue.is_due() or not _has_compiler():
+                if not self.queue.wait_until_due() or not _has_compiler():
                     return
                 with CALLS.beside():
                     self.process = _start()
@@ -211,7 +211,8 @@ class Queue:
         return job
 
     def expect(self, now: bool = True) -> None:
-        """Start a process, where there is none, for a job that is about to come; not now: where that takes a while."""
+        """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
+        after ``LONG_FIRST`` seconds."""
         with self._changed:
             self._due = self._due or now
             if not self._compilers and not self._closed:
@@ -219,8 +220,8 @@ class Queue:
             elif now:
                 self._changed.notify_all()
 
-    def is_due(self) -> bool:
-        """Wait until an expected process is to start; False where that is no more."""
+    def wait_until_due(self) -> bool:
+        """Wait until an expected process should start. False if the queue was closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._due or self._waiting or self._closed, LONG_FIRST)
             self._due = False

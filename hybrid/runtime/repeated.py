@@ -28,7 +28,7 @@ _NO_STEP = frozenset({"input", "const", "data", "reshape", "expand", "detach"})
 _SEVERAL = frozenset("erf erfinv gamma gammaln digamma trigamma sigmoid softplus rsqrt round direction".split())
 
 
-def worth(program: Program) -> bool:
+def worth_compiling(program: Program) -> bool:
     """Whether a program takes several of NumPy's steps with many elements, and such programs are compiled."""
     steps = [n for n in program.order() if n.prim not in _NO_STEP]
     several = len(steps) > 1 or any(n.prim == "map" and n.attrs["fn"] in _SEVERAL for n in steps)
@@ -54,7 +54,7 @@ def compiled(program: Program) -> Callable[[Any], list[Any]] | None:
 def _asked_for(program: Program) -> Any:
     """The compiled form from the cache, a PendingProgram while it compiles, or None if compiling is not worth it or not
     possible."""
-    if program.updates or not worth(program):
+    if program.updates or not worth_compiling(program):
         return None
     with forking.IMPORTS:
         from . import cpu                                   # noqa: PLC0415  cffi loads when something is compiled

@@ -234,7 +234,8 @@ class StagedProgram:
 
 
 def _called(bound: Any, exe: Any, fixed: dict[int, Any], count: int) -> Callable[[Sequence[Any]], Any]:
-    """A bound executable as one of the arrays that are not fixed; all are given where one of them does not fit."""
+    """A function of the arrays that are not fixed, which calls the bound executable, or where that refuses the arrays
+    the unbound one with all arrays."""
     def call(given: Sequence[Any]) -> Any:
         found = bound(*given)
         if found is None:

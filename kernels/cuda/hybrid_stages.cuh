@@ -15,9 +15,10 @@ struct hy_place {
     unsigned x;
 };
 
-// The blocks of a launch, all resident, wait until each of them is here: what they wrote before is there behind it. state:
-// 0 before the first launch; block 0 turns its highest bit once the others were counted, and the rest is 0 again.
-// waits: false in blocks that end here, so that nobody counts on them later.
+// A barrier of all blocks of a launch, which must all be resident: what a block wrote before it is visible to all blocks
+// after it. state: one word, 0 before the first launch. Block 0 adds 0x80000000 - (blocks - 1), each other block adds 1, so
+// that the last arrival, whichever block it is, flips the highest bit and leaves 0 below it; the others spin until the bit
+// has flipped. waits: false in a block without work after the barrier, which is counted and does not wait.
 HY_FN void hy_grid_barrier(void *state, unsigned blocks, bool waits) {
     unsigned *word = (unsigned *)state;
     __syncthreads();

@@ -54,7 +54,7 @@ def _elementwise(k: Kernel, reduce: Node) -> bool:
 
 
 def _reduced(n: Node) -> tuple[Node, tuple[int, ...]]:
-    """What a reduction reduces, and over which of its axes, as they are before they become one."""
+    """The value that is reduced and the axes; of places in windows whose axes a reshape made one, those before it."""
     x, axes = n.args[0], n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
     if n.prim == "argreduce" and x.prim == "reshape" and axes == (x.ndim - 1,) and (
             x.args[0].ndim > axes[0] and x.args[0].shape[:axes[0]] == x.shape[:axes[0]]):

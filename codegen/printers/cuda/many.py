@@ -13,14 +13,15 @@ from .pieces import THREADS, PrintedCuda, index_type, launched
 MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
 
 
-def choose(parts: Sequence[tuple[int, list[str]]], first: int, blocks: str) -> list[str]:
-    """Statements that go to the part whose range of blocks this one is in, by halves; ``b`` is its number there."""
+def choose(parts: Sequence[tuple[int, list[str]]], first: int, block: str) -> list[str]:
+    """Statements that find, by binary search, the part whose range of block numbers holds ``block`` (a C expression),
+    and run it; there ``b`` is the number counted from the begin of the range."""
     if len(parts) == 1:
-        return [f"const unsigned b = {blocks} - {first}u;", *parts[0][1]]
+        return [f"const unsigned b = {block} - {first}u;", *parts[0][1]]
     half = len(parts) // 2
     middle = first + sum(count for count, _ in parts[:half])
-    return [f"if ({blocks} < {middle}u) {{", *("  " + s for s in choose(parts[:half], first, blocks)), "} else {",
-            *("  " + s for s in choose(parts[half:], middle, blocks)), "}"]
+    return [f"if ({block} < {middle}u) {{", *("  " + s for s in choose(parts[:half], first, block)), "} else {",
+            *("  " + s for s in choose(parts[half:], middle, block)), "}"]
 
 
 def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:

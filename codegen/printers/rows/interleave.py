@@ -54,7 +54,7 @@ class PairEmitter(VectorEmitter):
         return self.bind(block, "v", Op("HYV_ODD({0}, {1})" if odd else "HYV_EVEN({0}, {1})", self.pairs[key]))
 
     def _inside(self, guard: Guard, lane: Var, block: Block) -> Name:
-        """The mask of lanes within the loop and a border, where that cuts a vector in two."""
+        """The mask of lanes within the loop and the part without padding, where either ends inside a vector."""
         key = (id(block), guard)
         if key not in self.masks:
             ends: list[Expr] = [Op("HYV_RANGE(0, {0})", (var(lane) * -1 + lane.extent,))]
@@ -102,7 +102,8 @@ class PairEmitter(VectorEmitter):
 
 
 def _counted(n: Node) -> bool:
-    """Whether a value is a count or a function of one: nothing that a border might keep from being read."""
+    """Whether a value is computed from constants and positions alone: it reads no memory, and needs no check of
+    bounds."""
     return n.prim in ("iota", "const") or n.prim in ELEMENTWISE and all(map(_counted, n.args))
 
 

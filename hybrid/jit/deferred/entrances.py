@@ -241,8 +241,8 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
         return ordinary()
     if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()
         or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("the step is under record, leaves out parameters, draws random numbers, shares states out, or is for "
-                "several devices")
+        strange("trainer.step was called inside autograd.record, or has ignore_stale_grad, an optimizer that draws "
+                "random numbers, shard_states=True, or several devices in one process")
         STATE.broken = False
         return ordinary()
     trainer.size.value = batch_size

@@ -76,7 +76,7 @@ class Driver(ABC):
 
     @property
     def processors(self) -> int:
-        """Multiprocessors: so many blocks of a launch are resident at once. 0: launches are not merged."""
+        """The number of multiprocessors, so that as many blocks can be resident at once. 0: launches are not merged."""
         return 0
 
     @abstractmethod

@@ -25,7 +25,7 @@ from ..report import Report, make_report, note_forms, note_in_place
 from . import driver as current_driver
 from .bound import Bound, bind
 from .interface import Launch
-from .texts import shared
+from .texts import share_kernels
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention,
                   over_scores=printer.takes_over_scores)
@@ -89,10 +89,10 @@ class CudaProgram:
 
     def _few_launches(self, text: printer.CudaText) -> tuple[str, list[printer.Launch]]:
         """The module with equal kernels as one function, and neighbours of few blocks in one launch."""
-        code, launches = shared(parse(text.source), text.launches)
+        code, launches = share_kernels(parse(text.source), text.launches)
         if not config.cuda_sync():                             # which names the kernel that fails
-            code, launches = shared(*merge_launches(code, launches, self.driver.processors, self._span,
-                                                    printer.At(printer.SCRATCH, self._counter - self._arena)))
+            code, launches = share_kernels(*merge_launches(code, launches, self.driver.processors, self._span,
+                                                           printer.At(printer.SCRATCH, self._counter - self._arena)))
         self._counts = any(launch.cooperative for launch in launches)
         self._arena_bytes += COUNTER * self._counts
         return text_of(code), launches

@@ -38,8 +38,8 @@ def share_functions(code: Iterable[Stmt], names: Sequence[str]) -> tuple[list[St
     return out, [stands.get(name, name) for name in names]
 
 
-def shared(code: Iterable[Stmt], launches: Iterable[Launch]) -> tuple[list[Stmt], list[Launch]]:
-    """The same of launches, which get the names of the kernels that are left."""
+def share_kernels(code: Iterable[Stmt], launches: Iterable[Launch]) -> tuple[list[Stmt], list[Launch]]:
+    """The code with equal kernels once (``share_functions``), and its launches with the names that are left."""
     given = list(launches)
     out, names = share_functions(code, [launch.name for launch in given])
     return out, [replace(launch, name=name) for launch, name in zip(given, names)]
