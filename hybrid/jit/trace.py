@@ -90,7 +90,6 @@ class Hybridized:
             if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
                 and self.version() == version and entry.stamp == entry.guard.stamp()):
                 self._lay_way(entry, args, None)
-                entry.settle_captured(args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
@@ -262,6 +261,7 @@ class Hybridized:
         """Lay the fast path for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
+        entry.settle_captured(arguments)                     # before their buffers are looked at
         if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
             if entry.missed % RENEW == 0 and not self._ways.again(entry):
                 self._ways.add(entry, None)

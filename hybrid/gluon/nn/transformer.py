@@ -362,8 +362,9 @@ class TransformerEncoder(_Stack):
 
 class TransformerDecoder(_Stack):
     """``num_layers`` of TransformerDecoderLayer, with pre_norm one more normalisation at the end; its parameters are
-    for each of them. Call: decoder(x, memory, mask=None, memory_mask=None, cache=None), x and the result (batch,
-    length, units), memory (batch, other length, units) of an encoder, cache as for TransformerEncoder."""
+    for each of them, as TransformerEncoderLayer tells them. Call: decoder(x, memory, mask=None, memory_mask=None,
+    cache=None), x and the result (batch, length, units), memory (batch, other length, units) of an encoder, cache as
+    for TransformerEncoder."""
     layer = TransformerDecoderLayer
 
     def hybrid_forward(self, F: Any, x: Any, memory: Any, mask: Any = None,                   # type: ignore[override]
