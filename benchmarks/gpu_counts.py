@@ -102,7 +102,7 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
 
     def few_launches(self: program.CudaProgram, text: Any) -> Any:
         out = few(self, text)
-        code, single = program.shared(program.parse(text.source), text.launches)
+        code, single = program.share_kernels(program.parse(text.source), text.launches)
         texts[self] = program.text_of(code), single, [launch.name for launch in text.launches], *out
         return out
 
