@@ -39,7 +39,7 @@ def lower_of(x: Node, diagonal: float = 1.0) -> Node:
     return x * ir.cast(weight, x.dtype)
 
 
-def _behind(x: Node, size: int) -> Node:
+def _columns_from(x: Node, size: int) -> Node:
     """The columns from ``size`` on."""
     return ir.slice(x, (0,) * (x.ndim - 1) + (size,), (*x.shape[:-1], x.shape[-1] - size))
 
@@ -171,8 +171,8 @@ def trsm(a: Node, b: Node, at: Attrs) -> Node:
 
 # ---- inverse, determinant
 def _inverse_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
-    right = transposed(_behind(n, a.shape[-1]))
-    return (-product(product(right, _behind(g, a.shape[-1])), right),)
+    right = transposed(_columns_from(n, a.shape[-1]))
+    return (-product(product(right, _columns_from(g, a.shape[-1])), right),)
 
 
 def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
@@ -190,7 +190,7 @@ ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][
 
 def inverse_of(a: Node) -> Node:
     """The inverse of square matrices."""
-    return _behind(ir.rows("inverse", (a,)), a.shape[-1])
+    return _columns_from(ir.rows("inverse", (a,)), a.shape[-1])
 
 
 # ---- systems of equations
@@ -204,8 +204,8 @@ def _gesv_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 def _gesv_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
     size = a.shape[-1]
-    to_b = solution(transposed(a), _behind(g, size))
-    return -product(to_b, transposed(_behind(n, size))), to_b
+    to_b = solution(transposed(a), _columns_from(g, size))
+    return -product(to_b, transposed(_columns_from(n, size))), to_b
 
 
 ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0], s[0][1] + s[1][1]),
@@ -215,7 +215,7 @@ ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0
 def solution(a: Node, b: Node) -> Node:
     """x of a x = b for square a, leading axes alike; of the wider of both types."""
     wide = promote(a, b)
-    return _behind(ir.rows("gesv", (ir.cast(a, wide), ir.cast(b, wide))), a.shape[-1])
+    return _columns_from(ir.rows("gesv", (ir.cast(a, wide), ir.cast(b, wide))), a.shape[-1])
 
 
 @op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",),

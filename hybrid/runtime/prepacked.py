@@ -74,9 +74,10 @@ class Prepared:
     def _watch(self) -> None:
         """Note when a source is written from now on."""
         for s in self.sources:
+            record = None
             if not isinstance(s, np.ndarray):
                 evict.fulfil(s)                              # what a training loop put off
-            record = evict.of(s) if not isinstance(s, np.ndarray) else None
+                record = evict.of(s)
             if record is not None:
                 record.tokens.append(self.token)
             else:

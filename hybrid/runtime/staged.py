@@ -206,7 +206,7 @@ class StagedProgram:
         return self.run(arrays, self._plan)
 
     def run(self, arrays: Sequence[Any], plan: Sequence[Any]) -> list[Any]:
-        """Run by executables of a plan."""
+        """Run a plan: the program's own, or one of ``bound_plan``. Updated inputs are written in place."""
         value: list[Any] = [*arrays, *[None] * (self._count - len(arrays))]
         seen, xp, last = set(map(id, arrays)), self.xp, len(plan) - 1
         for k, (calls, stretch, reads, first) in enumerate(plan):

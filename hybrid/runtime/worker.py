@@ -30,7 +30,7 @@ def main() -> None:
     _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
     from . import build, cpu, plans  # noqa: F401, PLC0415
-    gc.freeze()                                              # none of that goes
+    gc.freeze()                                              # these live as long as the process: not to be scanned
     gc.enable()
     print(file=answers, flush=True)
     while True:
