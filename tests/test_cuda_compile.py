@@ -128,6 +128,7 @@ def test_a_folder_that_cannot_be_used_costs_a_warning_at_most(tmp_path, monkeypa
         assert emulator.EmulatorDriver().load(ADD_ONE, ["add_one"]).kernels == ("add_one",)
 
 
+@pytest.mark.unwatched                                      # the watcher would be a library more
 def test_two_processes_fill_one_folder(cache_folder):
     script = ("from hybrid.runtime.cuda import nvrtc, emulator\n"
               f"text = {ADD_ONE!r}\n"

@@ -51,13 +51,18 @@ typedef std::pair<void *, std::pair<unsigned, unsigned>> Turn;       // instruct
 
 const emu::Machine *machine;
 uintptr_t shared_from, shared_to, image_from, image_to;
-std::vector<Range> arrays, own;                 // arrays of the launch; memory of the emulator
+std::vector<Range> arrays;                      // of the launch
+uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;            // the emulator's memory, the threads' own variables
 bool on, whole, traffic;                        // whole: all arrays of the launch are known
 unsigned launch, now, atomics;
 std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
-uintptr_t last_page = ~(uintptr_t)0;
-Word *last_words;
+struct Seen {                                   // a page that was looked up lately
+    uintptr_t page;
+    Word *words;
+} seen[1024];
 std::unordered_map<unsigned, Clock> clocks;     // by block
+Clock *last_clock;
+unsigned last_clocked;
 std::unordered_map<const void *, std::pair<unsigned, std::vector<unsigned>>> barriers;       // mbarriers: block, clock
 std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block: all times
 std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
@@ -74,6 +79,7 @@ unsigned block_number() {
 }
 
 Clock &clock_of(unsigned block) {
+    if (last_clock && last_clocked == block) return *last_clock;
     auto it = clocks.find(block);
     if (it == clocks.end()) {
         it = clocks.emplace(block, Clock()).first;
@@ -81,7 +87,8 @@ Clock &clock_of(unsigned block) {
         std::fill(it->second.collective, it->second.collective + 32, now);
         std::fill(it->second.proxy, it->second.proxy + 1024, 0);
     }
-    return it->second;
+    last_clocked = block;
+    return *(last_clock = &it->second);
 }
 
 bool ordered(const Access &old, unsigned block, unsigned thread, const Clock &c) {
@@ -133,11 +140,12 @@ void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &
 }
 
 Word *words_of(uintptr_t page) {
-    if (page == last_page) return last_words;
+    Seen &s = seen[page % 1024];
+    if (s.words && s.page == page) return s.words;
     Word *&p = pages[page];
     if (!p) p = (Word *)calloc(1024, sizeof(Word));
-    last_page = page;
-    return last_words = p;
+    s = {page, p};
+    return p;
 }
 
 // ---- what the requests of a warp cost
@@ -188,15 +196,17 @@ bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
     return false;
 }
 
-void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
-    if (!on || !machine->current) return;
-    if (at - (uintptr_t)machine->stacks < machine->stack_bytes) return;
+// Most accesses are to variables of a thread, which nobody else can see.
+inline bool unseen(uintptr_t at) { return !on || at - stacks_from < stacks_bytes || at - own_from < own_bytes; }
+
+__attribute__((noinline)) void look_at(uintptr_t at, int size, bool write, void *pc, bool async) {
+    if (!machine->current) return;
     emu::Block *b = machine->current_block;
     bool shared = (at >= shared_from && at < shared_to) || at - (uintptr_t)b->dynamic_shared < machine->dynamic_bytes;
     if (!shared) {
         if (at >= image_from && at < image_to) return;
         if (!within(arrays, at, at + size)) {
-            if (within(own, at, at + 1) || at - (uintptr_t)machine->main_stack < 65536) return;
+            if (at - (uintptr_t)machine->main_stack < 65536) return;
             if (whole) return say(write ? "outside write" : "outside read", pc, pc);
         }
     }
@@ -212,6 +222,10 @@ void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
         word.block = block;
         check_word(word, a, write, shared, c);
     }
+}
+
+inline void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
+    if (!unseen(at)) look_at(at, size, write, pc, async);
 }
 
 }  // namespace
@@ -253,22 +267,23 @@ API void emu_watch_sync(int what, const void *at) {
         break;
     }
     case emu::PROXY_FENCE: c.proxy[machine->current->tid] = now; break;
-    case emu::BLOCK_END: clocks.erase(block); return;
+    case emu::BLOCK_END: clocks.erase(block), last_clock = nullptr; return;
     }
     now++;
 }
 API void emu_watch_access(const void *at, int size, int came, void *pc) {
     touch((uintptr_t)at, size, came == emu::WRITE || came == emu::ASYNC_WRITE, pc, came >= emu::ASYNC_READ);
 }
-API void emu_watch_own(const void *at, unsigned long bytes) { own.push_back({(uintptr_t)at, (uintptr_t)at + bytes}); }
+API void emu_watch_own(const void *at, unsigned long bytes) { own_from = (uintptr_t)at, own_bytes = bytes; }
 API void emu_watch_begin(const void *m, const void *from, const void *to, const void *image, const void *end) {
     machine = (const emu::Machine *)m;
     shared_from = (uintptr_t)from, shared_to = (uintptr_t)to, image_from = (uintptr_t)image, image_to = (uintptr_t)end;
-    own.clear(), clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear();
+    stacks_from = (uintptr_t)machine->stacks, stacks_bytes = machine->stack_bytes;
+    clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear(), last_clock = nullptr;
     launch++, all_ordered = now++, atomics = 0, on = true;
     if (pages.size() > 4096) {                  // 512 MB
         for (auto &p : pages) free(p.second);
-        pages.clear(), last_page = ~(uintptr_t)0;
+        pages.clear(), std::fill(seen, seen + 1024, Seen());
     }
 }
 API void emu_watch_end() { on = false, close_requests(); }
