@@ -8,8 +8,8 @@
 // first and an atomic or volatile access before the second. Order is known for warps, by the time of the last event of
 // each warp that another one knows of (vector clocks, L. Lamport 1978), and for lanes by their warp's last collective.
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,16 +38,15 @@ struct Clock {                                  // of a block that is alive
 };
 struct Request {                                // of a warp: one instruction, one time
     uintptr_t at[32];
-    unsigned lanes;
-    int size;
-    bool write, shared;
+    unsigned lanes, turn;
 };
-struct Traffic {
+struct Traffic {                                // of one instruction
     unsigned long requests, cost, least;        // bank passes of shared memory, sectors of global memory
     int size;
     bool write, shared;
+    unsigned turns[1024];                       // how often each thread came to it
+    std::deque<Request> open[32];               // by warp: requests that not all lanes came to yet, in order of turns
 };
-typedef std::pair<void *, std::pair<unsigned, unsigned>> Turn;       // instruction, warp, how manieth time
 
 const emu::Machine *machine;
 uintptr_t shared_from, shared_to, image_from, image_to;
@@ -68,9 +67,7 @@ std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block
 std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
 unsigned all_ordered;                           // the last barrier of the grid
 std::map<std::string, unsigned long> found;
-std::map<Turn, Request> requests;
-std::map<std::pair<void *, unsigned>, unsigned> turns;
-std::map<void *, Traffic> flows;
+std::unordered_map<void *, Traffic> flows;
 std::string text;
 
 unsigned block_number() {
@@ -149,45 +146,67 @@ Word *words_of(uintptr_t page) {
 }
 
 // ---- what the requests of a warp cost
-void close_request(void *pc, const Request &r) {
-    Traffic &t = flows[pc];
-    t.requests++, t.write = r.write, t.shared = r.shared, t.size = r.size;
-    std::set<uintptr_t> units;
-    if (!r.shared) {                            // sectors of 32 bytes
-        std::set<uintptr_t> bytes;
-        for (int l = 0; l < 32; l++)
-            for (int k = 0; k < r.size && r.lanes >> l & 1; k++)
-                units.insert((r.at[l] + k) / 32), bytes.insert(r.at[l] + k);
-        t.cost += units.size(), t.least += (bytes.size() + 31) / 32;
-        return;
-    }
-    // 32 banks of 4 bytes; 8 bytes a lane go by half warps, 16 by quarters
-    int together = r.size <= 4 ? 32 : r.size == 8 ? 16 : 8;
+unsigned distinct(uintptr_t *from, uintptr_t *to) {
+    std::sort(from, to);
+    return std::unique(from, to) - from;
+}
+
+// 32 banks of 4 bytes; 8 bytes a lane go by half warps, 16 by quarters.
+void pass_banks(Traffic &t, const Request &r) {
+    int together = t.size <= 4 ? 32 : t.size == 8 ? 16 : 8;
     for (int first = 0; first < 32; first += together) {
-        std::map<uintptr_t, std::set<uintptr_t>> bank;
+        uintptr_t words[128];
+        unsigned n = 0, bank[32] = {0}, most = 0;
         for (int l = first; l < first + together; l++)
-            for (int k = 0; k < std::max(4, r.size) && r.lanes >> l & 1; k += 4) {
-                uintptr_t word = (r.at[l] + k) / 4;
-                bank[word % 32].insert(word);
-            }
-        size_t most = 0;
-        for (auto &b : bank) most = std::max(most, b.second.size());
+            for (int k = 0; k < std::max(4, t.size) && r.lanes >> l & 1; k += 4) words[n++] = (r.at[l] + k) / 4;
+        n = distinct(words, words + n);
+        for (unsigned i = 0; i < n; i++) most = std::max(most, ++bank[words[i] % 32]);
         t.cost += most, t.least += most > 0;
     }
 }
 
+// Sectors of 32 bytes.
+void pass_sectors(Traffic &t, const Request &r) {
+    uintptr_t starts[32], sectors[96];
+    unsigned lanes = 0, n = 0;
+    unsigned long bytes = 0;
+    for (int l = 0; l < 32; l++) {
+        if (!(r.lanes >> l & 1)) continue;
+        starts[lanes++] = r.at[l];
+        for (uintptr_t s = r.at[l] / 32; s <= (r.at[l] + t.size - 1) / 32; s++) sectors[n++] = s;
+    }
+    std::sort(starts, starts + lanes);
+    for (unsigned i = 0; i < lanes; i++)        // each byte once, however many lanes want it
+        bytes += i + 1 < lanes ? std::min<uintptr_t>(t.size, starts[i + 1] - starts[i]) : t.size;
+    t.cost += distinct(sectors, sectors + n), t.least += (bytes + 31) / 32;
+}
+
+void close_request(Traffic &t, const Request &r) {
+    t.requests++;
+    if (t.shared) pass_banks(t, r);
+    else pass_sectors(t, r);
+}
+
 void note_request(uintptr_t at, int size, bool write, bool shared, void *pc, unsigned thread) {
     if (thread >= 64 && thread + 32 < machine->current_block->threads) return;       // first and last warps are enough
-    Turn turn{pc, {thread / 32, turns[{pc, thread}]++}};
-    Request &r = requests[turn];
-    r.at[thread % 32] = at, r.lanes |= 1u << thread % 32, r.size = size, r.write = write, r.shared = shared;
-    if (r.lanes == ~0u) close_request(pc, r), requests.erase(turn);
+    Traffic &t = flows[pc];
+    t.write = write, t.shared = shared, t.size = size;
+    unsigned turn = t.turns[thread]++;
+    std::deque<Request> &open = t.open[thread / 32];
+    auto r = std::lower_bound(open.begin(), open.end(), turn, [](const Request &o, unsigned n) { return o.turn < n; });
+    if (r == open.end() || r->turn != turn) r = open.insert(r, Request{{0}, 0, turn});
+    r->at[thread % 32] = at, r->lanes |= 1u << thread % 32;
+    if (r->lanes == ~0u) close_request(t, *r), open.erase(r);
 }
 
 void close_requests() {
-    for (auto &r : requests) close_request(r.first.first, r.second);
-    requests.clear();
-    turns.clear();
+    for (auto &f : flows) {
+        for (auto &open : f.second.open) {
+            for (const Request &r : open) close_request(f.second, r);
+            open.clear();
+        }
+        std::fill(f.second.turns, f.second.turns + 1024, 0);
+    }
 }
 
 bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
