@@ -19,7 +19,7 @@ RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
 ORDERS = (("HYBRID_EMU_ORDER=reverse",),
           ("HYBRID_EMU_ORDER=random:3", "HYBRID_EMU_BLOCKS=3", "HYBRID_EMU_SUMS=truncated"))
-WATCHED = ("HYBRID_EMU_WATCH=races", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
+WATCHED = ("HYBRID_EMU_WATCH=traffic", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
 
 
 def results_of(path: Path) -> list[tuple[str, str, str, str]]:
@@ -69,8 +69,7 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
              False),
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
-            ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, *cuda],
-             True),
+            ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, "-p", "tests.watch_summary", *cuda], True),
             *((f"CUDA tests with {' '.join(order)}", ["env", *order, *pytest, *cuda], True) for order in ORDERS),
             ("CUDA tests with the interpreter of PTX beside the emulator", [*pytest, "-p", "tests.ptx_beside", *files],
              True),

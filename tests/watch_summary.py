@@ -1,5 +1,5 @@
-"""As a plugin of pytest (``-p tests.watch_summary``, with HYBRID_EMU_WATCH=traffic): which lines of kernels meet banks of
-shared memory more than twice as often as their bytes need, at the end of the run."""
+"""As a plugin of pytest (``-p tests.watch_summary``, with HYBRID_EMU_WATCH=traffic): which lines of kernels meet banks
+of shared memory more than twice as often as their bytes need, at the end of the run."""
 from __future__ import annotations
 
 from collections import Counter

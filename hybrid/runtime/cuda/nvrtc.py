@@ -255,7 +255,7 @@ def _check(code: int, path: str, log: str) -> None:
 
 
 def resources(log: str) -> dict[str, Resources]:
-    """Each kernel's resources, from what ``--ptxas-options=-v`` prints; functions that it calls are listed behind it."""
+    """Each kernel's resources, from what ``--ptxas-options=-v`` prints; it lists functions behind what calls them."""
     parts = re.split(r"Compiling entry function '([^']+)'", log)
     return {name: Resources(_number(r"Used (\d+) registers", text), _number(r"(\d+) bytes spill stores", text),
                             _number(r"(\d+) bytes spill loads", text), _number(r"(\d+) bytes stack frame", text),
