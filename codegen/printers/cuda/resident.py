@@ -4,7 +4,8 @@ other once a step.
 A block owns some rows (of the batch) and *units* of all values that the loop carries, and the columns of each product
 that these units are computed from (of an LSTM four a unit, one a gate). Its warps share the depth of a product, each
 with its part of the matrix in registers; their sums meet in shared memory, and a thread computes a unit of a row from
-them. So only the operand of the next product is read by other blocks.
+them. So only the operand of the next product is read by other blocks, and by none where a block owns all units of its
+rows.
 """
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from hybrid.codegen.printers.rows.scan import Loop
 
 REGISTERS = 160                 # of a thread for its part of the matrices and its sums
 WAIT, ARRIVAL = 1000, 2         # clocks of a barrier of the grid, and of each block's arrival there
-SIDES = (1, 2, 4, 8, 16, 32)
+SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class _Cell(CudaEmitter):
@@ -250,7 +251,8 @@ class _Resident(Loop):
         blocks = tiles * units
         step = [*inside, *targets, *own, *self.before, *when("mine", self.load_lines)]
         for level in levels:
-            step += [*when("mine", computed[level]), *self._barrier(level, blocks, bool(computed[level]))]
+            step += [*when("mine", computed[level]),
+                     *self._barrier(level, blocks if units > 1 else 1, bool(computed[level]))]
             for m in self.matrices:
                 memory = m.product.operand("a").memory
                 assert memory is not None
@@ -263,7 +265,7 @@ class _Resident(Loop):
                 *(s for m in self.matrices for s in m.held(self.names, shares[m.number], self.units)),
                 "#pragma unroll 1", f"for (int s = 0; s < {self.length}; s++) {{", f"  {order}",
                 *("  " + s for s in step), "}", *when("mine", self._finals())]
-        return self._launched(body, blocks, shared)
+        return self._launched(body, blocks, units > 1, shared)
 
     def _computed(self, targets: Sequence[tuple[str, Node]]) -> list[str]:
         return self._stores(targets) if targets else []
@@ -310,7 +312,7 @@ class _Resident(Loop):
                 if end > most:
                     continue
                 clocks = sum(s.clocks(r, m.product.depth) for s, m in zip(shares, self.matrices))
-                clocks += WAIT + ARRIVAL * blocks if blocks > 1 else 0
+                clocks += WAIT + ARRIVAL * blocks if self.units > u else 0
                 if best is None or clocks < best[0]:
                     best = clocks, (r, u, shares, [*memory, (end, 0)])
         if best is None:
@@ -334,14 +336,15 @@ class _Resident(Loop):
                 f"const bool mine = threadIdx.x < {r * u} && {self.b.name} < {self.rows} && {self.j.name} < "
                 f"{self.units};"]
 
-    def _launched(self, body: Sequence[str], blocks: int, shared: Sequence[tuple[int, int]]) -> PrintedCuda:
+    def _launched(self, body: Sequence[str], blocks: int, waits: bool,
+                  shared: Sequence[tuple[int, int]]) -> PrintedCuda:
         given = dict(self.given)
         parameters = ", ".join(f"{'char' if key is SCRATCH else 'void'} *{name}" for key, name in given.items())
         source = "\n".join([f'extern "C" __global__ void __launch_bounds__({THREADS}) {self.name}({parameters}) {{',
                             *("  " + line for line in body), "}"])
         args = list(given)
         return PrintedCuda(source, [Launch(self.name, blocks, THREADS, args, shared[-1][0], alone=True,     # type: ignore[arg-type]
-                                           cooperative=blocks > 1)], self.scratch)
+                                           cooperative=waits)], self.scratch)
 
 
 def _below(top: Node, stop: set[Node]) -> list[Node]:
