@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections import Counter, OrderedDict
 from itertools import count
+from operator import is_
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
@@ -111,8 +112,9 @@ class Family:
         last = self.newest()
         if last is not None:
             entry.bound = last.bound                     # of which prepared values may be taken
-            if not any(type(h) is Computed for h in self.entry.captured):
-                entry.share(last)
+            collected = last.collected                   # first: another thread may collect arrays anew
+            if entry.frozen and collected >= 0 and all(map(is_, entry.captured, last.captured)):
+                entry.slots, entry.arrays, entry.collected = last.slots, last.arrays, collected
         return entry
 
 

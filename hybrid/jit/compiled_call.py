@@ -160,12 +160,6 @@ class Entry:
             self.arrays, self.collected = arrays, now
         return self.arrays
 
-    def share(self, other: "Entry") -> None:
-        """Take the arrays of the captured inputs from an entry that has the same ones."""
-        collected = other.collected                      # first: another thread may collect them anew
-        if self.frozen and collected >= 0:
-            self.slots, self.arrays, self.collected = other.slots, other.arrays, collected
-
     def takes(self, arguments: Sequence[Any]) -> bool:
         """Whether this is the entry for some arguments that are all there is: plain arrays, none of them twice."""
         if len(arguments) != self.arguments:
