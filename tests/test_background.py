@@ -248,9 +248,6 @@ def test_an_interrupt_of_the_terminal_does_not_end_the_worker(in_background: Non
     until(lambda: f.programs[0].state == "compiled")
     if config.usable_cores() > 1:
         assert os.getpriority(os.PRIO_PROCESS, worker.pid) > os.getpriority(os.PRIO_PROCESS, 0)
-        group = Path(f"/proc/{worker.pid}/autogroup")        # Linux: sessions share processors before processes do
-        if group.exists() and group.read_text().strip():
-            assert int(group.read_text().split()[-1]) > 0
     os.killpg(worker.pid, signal.SIGINT)
     time.sleep(0.2)
     assert worker.poll() is None

@@ -1,7 +1,6 @@
 """What traced code assigns happens at every call, as eagerly: each case eager against hybridized over several calls."""
 from __future__ import annotations
 
-import functools
 import warnings
 from collections import deque
 from typing import Any, Callable
@@ -363,28 +362,6 @@ def test_what_is_made_once_is_compiled(recwarn: Any) -> None:
         for n in (1, 2, 3):
             assert numbers(g(nd.ones((n,)))) == [float(n)] * n
     assert not [w for w in recwarn if "plain Python" in str(w.message)] and g.report() is not None
-
-
-def test_code_with_functions_that_are_chosen_by_class_is_compiled() -> None:
-    """``functools.singledispatch`` keeps weak references to classes, which live as long as their modules."""
-    @functools.singledispatch
-    def scale(v: Any, x: Any) -> Any:
-        return x
-
-    @scale.register
-    def _(v: int, x: Any) -> Any:
-        return x * v
-
-    class Scaled(gluon.HybridBlock):
-        def hybrid_forward(self, F: Any, x: Any) -> Any:
-            return scale(3, x) + scale("", x)
-    net = Scaled()
-    net.hybridize()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for _ in range(3):
-            assert net(nd.ones(2)).asnumpy().tolist() == [4, 4]
-    assert len(net.programs) == 1
 
 
 def test_layers_made_in_forward_stay() -> None:
