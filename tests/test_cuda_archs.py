@@ -113,7 +113,7 @@ def test_kernels_compile_for_every_gpu() -> None:
     assert "hy_mma_half" in text
     for arch in (75, 86, 89, 100, 120):
         if arch in nvrtc.supported():
-            compiled = nvrtc.compile(text + "\n" + BF16, f"sm_{arch}")
+            compiled = nvrtc.compile(text + "\n" + BF16 + TF32, f"sm_{arch}")
             assert compiled.cubin[:4] == b"\x7fELF" and len(compiled.resources) >= 5
             own = gradients(f"sm_{arch}")
             assert own.count("tile_memory[]") == 3 and "ra[" not in own and "rb[" not in own
@@ -148,6 +148,8 @@ def test_bfloat16_products_before_sm_80(monkeypatch: pytest.MonkeyPatch) -> None
         assert not any(r.spill_stores for r in nvrtc.compile(text, "sm_75").resources.values())
 
 
+TF32 = ('#include "hybrid_tiles.cuh"\nextern "C" __global__ void tf32(unsigned *x) {\n'
+        '  x[threadIdx.x] = hy_one_tf32(x[threadIdx.x]);\n}\n')
 BF16 = ('#include "hybrid_async.cuh"\nextern "C" __global__ void bf16(float *to, const unsigned *a, const unsigned *b) '
         '{\n  float d[4] = {};\n  FUNCTION(d, a + 4 * threadIdx.x, b + 2 * threadIdx.x);\n'
         '  for (int i = 0; i < 4; i++) to[4 * threadIdx.x + i] = d[i];\n}\n').replace("FUNCTION", "hy_mma_bf16")

@@ -91,9 +91,9 @@ HY_FN unsigned hy_two_bf16(float low, float high) {
     return hy_store_bf16(low) | (unsigned)hy_store_bf16(high) << 16;
 }
 // The nearest number that tensor cores take whole.
-#ifdef CUDA_ON_CPU
+#if defined(CUDA_ON_CPU) || __CUDA_ARCH__ < 800
 HY_FN unsigned hy_one_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & 0xffffe000u; }
-#elif __CUDA_ARCH__ >= 800
+#else
 HY_FN unsigned hy_one_tf32(unsigned x) {
     unsigned y;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(__uint_as_float(x)));
