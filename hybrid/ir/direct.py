@@ -85,7 +85,7 @@ def _holders(value: Any) -> int:
 _NOBODY = _holders(np.empty(4).reshape(2, 2))
 
 
-def _alone(value: Any) -> bool:
+def alone(value: Any) -> bool:
     """Whether a view is all of a NumPy array that nobody else holds: a copy in another shape, for one."""
     if type(value.base) is not np.ndarray or _holders(value) != _NOBODY:
         return False
@@ -104,7 +104,7 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     if xp is np and not value.flags.writeable:
         return xp.array(value, order="C")
     if value.base is not None:                              # of which parts and other shapes can be views
-        return value if xp is np and _alone(value) else xp.array(value, order="C")
+        return value if xp is np and alone(value) else xp.array(value, order="C")
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
 
 

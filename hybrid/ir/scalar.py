@@ -230,7 +230,7 @@ _row("logical_and", 2, "logical_and", "(({0} != 0) & ({1} != 0))", lambda g, y, 
      exact=True, vector="(hy_m)({0} & {1})", of_masks=True)
 _row("logical_or", 2, "logical_or", "(({0} != 0) | ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
      exact=True, vector="(hy_m)({0} | {1})", of_masks=True)
-_row("logical_xor", 2, "logical_xor", "(({0} != 0) ^ ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
+_row("logical_xor", 2, special.logical_xor, "(({0} != 0) ^ ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
      exact=True, vector="(hy_m)({0} ^ {1})", of_masks=True)
 _row("logical_not", 1, "logical_not", "({0} == 0)", lambda g, y, a: (None,), "bool", exact=True,
      vector="HYV_NOT({0})", of_masks=True)

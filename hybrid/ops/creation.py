@@ -115,7 +115,9 @@ def identity(a: Attrs) -> Node:
     return eye(N=n, M=m, dtype=a.dtype)
 
 
-@op("_npi_indices", "", np=("indices",), dimensions=Shape(), dtype=DType("int32"), ctx=Str(""))
+@op("_npi_indices", "", np=("indices",),
+    eager=lambda xp, arrays, a: [xp.indices(a.dimensions, dt.as_dtype(a.dtype))],
+    dimensions=Shape(), dtype=DType("int32"), ctx=Str(""))
 def indices(a: Attrs) -> Node:
     """The coordinates of every place of a grid, one grid for each axis."""
     shape = _checked(a.dimensions)

@@ -22,15 +22,12 @@ UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)),
     "rcbrt": ("rcbrt", (), ()),
     "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)),
-    "log1p": ("log1p", (), ("log1p",)),
-    "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)),
-    "cos": ("cos", (), ("cos",)),
-    "tan": ("tan", (), ("tan",)), "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)),
+    "log1p": ("log1p", (), ("log1p",)), "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)),
+    "cos": ("cos", (), ("cos",)), "tan": ("tan", (), ("tan",)), "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)),
     "arctan": ("arctan", (), ("arctan",)), "sinh": ("sinh", (), ("sinh",)), "cosh": ("cosh", (), ("cosh",)),
     "tanh": ("tanh", (), ("tanh",)), "arcsinh": ("arcsinh", (), ("arcsinh",)), "arccosh": ("arccosh", (), ("arccosh",)),
     "arctanh": ("arctanh", (), ("arctanh",)), "erf": ("erf", (), ()), "erfinv": ("erfinv", (), ()),
-    "gamma": ("gamma", (), ()),
-    "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)),
+    "gamma": ("gamma", (), ()), "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)),
     "negative": ("neg", (), ("negative",)),
     "sigmoid": ("sigmoid", (), ()), "relu": ("relu", (), ()),
 }
@@ -148,6 +145,15 @@ def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
     return _quotient(lhs, rhs) if fn == "div" else ir.cast(ir.map(fn, lhs, rhs), data.dtype)
 
 
+def _with_number(fn: str, data: Node, number: float) -> Node:
+    """A function of an array and a number; whether just one of them is not 0 is a comparison."""
+    if fn != "logical_xor":
+        return ir.map(fn, data, number)
+    if number and data.dtype == dt.bool_:
+        return ir.map("logical_not", data)
+    return ir.map("eq" if number else "ne", data, ir.const(0, data.dtype))
+
+
 def _scalar(name: str, fn: str, swap: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         value = a.scalar
@@ -158,7 +164,7 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
         if fn == "mod" and (swap or not value):
             number = ir.full(value, (), data.dtype)
             return _modulo(number, data) if swap else _modulo(data, number)
-        out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
+        out = ir.map(fn, value, data) if swap else _with_number(fn, data, value)
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."
     old = f"_r_{name[2:]}" if swap else name                       # files of early MXNet: _PlusScalar, _RMinusScalar
@@ -207,7 +213,7 @@ def _np_binary(name: str, fn: str) -> None:
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:
-        return ir.map(fn, data, a.scalar)
+        return _with_number(fn, data, a.scalar)
 
     def lower_reversed(data: Node, a: Attrs) -> Node:
         return ir.map(fn, a.scalar, data)
