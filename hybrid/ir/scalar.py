@@ -111,6 +111,8 @@ _row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", _remainder("floor"),
      c_int="hy_imod({0}, {1})", cost=12)
 _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", _remainder("trunc"),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
+_row("quotient", 2, special.quotient, "__builtin_trunc{f}({0} / {1})", lambda g, y, a, b: (None, None),
+     c_int="hy_iquot({0}, {1})", cuda="trunc{f}({0} / {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})", vector="(-{0})",
      exact=True, zero=True)
 _row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("direction", a),),

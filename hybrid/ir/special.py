@@ -184,6 +184,22 @@ def logical_xor(xp: Any, a: Any, b: Any) -> Any:
     return xp.not_equal(*(x if x.dtype == bool else xp.not_equal(x, x.dtype.type(0)) for x in (a, b)))
 
 
+_EXACT = 1 << 52                     # integers up to there have a quotient in float64 that is cut off rightly
+
+
+def quotient(xp: Any, a: Any, b: Any) -> Any:
+    """The quotient, cut off towards zero; of a division of an integer by zero 0. NumPy divides integers of both signs
+    many times slower than floats."""
+    with np.errstate(all="ignore"):
+        if a.dtype.kind not in "iu":
+            return xp.trunc(xp.true_divide(a, b))
+        small = a.dtype.itemsize < 8 or a.size and -_EXACT <= min(a.min(), b.min()) <= max(a.max(), b.max()) <= _EXACT
+        if not small:
+            return xp.floor_divide(a - xp.fmod(a, b), b)
+        out = xp.true_divide(a, b, dtype=np.float64).astype(a.dtype)
+        return out if b.all() else xp.where(b == 0, a.dtype.type(0), out)
+
+
 def mod(xp: Any, a: Any, b: Any) -> Any:
     """Remainder with the sign of the divisor; an integer zero divisor gives zero (as MXNet), without a warning."""
     with np.errstate(all="ignore"):
@@ -227,7 +243,12 @@ def round_half_away(xp: Any, a: Any) -> Any:
     half: its sum with one half is rounded up to 1, and that with any smaller fraction stays below."""
     if a.dtype.kind in "iub":
         return a
-    half = xp.copysign(np.nextafter(a.dtype.type(0.5), a.dtype.type(0)), a)
+    below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
+    if xp is np and a.ndim and a.dtype.itemsize in _WORDS:
+        word = _WORDS[a.dtype.itemsize]
+        half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)       # of the sign of a
+    else:
+        half = xp.copysign(below, a)
     half += a
     return xp.trunc(half, out=half)
 

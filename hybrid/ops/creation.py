@@ -21,7 +21,8 @@ def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-@op("_zeros", "", json=("_npi_zeros",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+@op("_zeros", "", eager=lambda xp, arrays, a: [xp.zeros(a.shape, dt.as_dtype(a.dtype))], json=("_npi_zeros",),
+    shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
 def zeros(a: Attrs) -> Node:
     """Zeros."""
     return ir.full(0, _checked(a.shape), dt.as_dtype(a.dtype))

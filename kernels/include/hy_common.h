@@ -16,6 +16,7 @@ HY_FN hy_long hy_imod(hy_long a, hy_long b) {
     return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0);
 }
 HY_FN hy_long hy_irem(hy_long a, hy_long b) { return b == 0 || b == -1 ? 0 : a % b; }
+HY_FN hy_long hy_iquot(hy_long a, hy_long b) { return b == 0 ? 0 : b == -1 ? (hy_long)(0 - (hy_ulong)a) : a / b; }
 HY_FN hy_long hy_ipow(hy_long a, hy_long n) {
     if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0;
     hy_ulong r = 1, x = (hy_ulong)a;
