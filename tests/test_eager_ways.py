@@ -134,7 +134,8 @@ def test_truth_values_are_counted_in_bytes(space: Any) -> None:
     a, b = B.astype("int64"), C.astype("int64")
     for _ in range(2):
         found = {"add": (x + y, a + b if space is nd else a | b), "sub": (x - y, a - b),
-                 "mul": (x * y, a * b), "row": (x - y[0], a - b[0]), "shl": (np.left_shift(x, y), a << b), "shr": (np.right_shift(x, y), a >> b)}
+                 "mul": (x * y, a * b), "row": (x - y[0], a - b[0]),
+                 "shl": (np.left_shift(x, y), a << b), "shr": (np.right_shift(x, y), a >> b)}
         for name, (got, wanted) in found.items():
             assert got.dtype == onp.int64 or space is np and name in ("add", "mul")
             onp.testing.assert_array_equal(got.asnumpy(), wanted, name)
