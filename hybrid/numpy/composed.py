@@ -122,9 +122,10 @@ def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     if not needs_operators(x1, x2) and (both := _alike(x1, x2)) is not None:
         with _np.errstate(all="ignore"):                     # in one pass
             return fallback.numpy_function("divmod", ndarray)(*both)
-    found = _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
-    truths = all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2))
-    return tuple(v.astype("int8") for v in found) if truths else found
+    if all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2)):
+        x1, x2 = (v.astype("int8") if is_value(v) else v for v in (x1, x2))
+        return tuple(v.astype("int8") for v in (_f("floor_divide")(x1, x2), _f("mod")(x1, x2)))
+    return _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
 
 
 COMPOSED["divmod"] = divmod                                   # also eagerly: its dtype is that of both operators

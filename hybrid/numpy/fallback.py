@@ -54,7 +54,7 @@ def _argwhere(a: Any) -> np.ndarray:
 def _imag(val: Any) -> np.ndarray:
     """The imaginary part: zeros of real numbers."""
     val = np.asarray(val)
-    return np.imag(val) if val.dtype.kind == "c" else np.zeros_like(val)          # type: ignore[no-any-return]
+    return np.imag(val) if val.dtype.kind == "c" else np.zeros(val.shape, val.dtype)
 
 
 def _resize(a: Any, new_shape: Any) -> np.ndarray:

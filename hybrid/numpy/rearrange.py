@@ -316,13 +316,17 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
         raise NotImplementedError(f"np.unravel_index: order must be 'C', got {order!r}")
     indices = as_value(_np.asarray(indices) if isinstance(indices, (int, list, tuple)) else indices)
     found, rest, shape = [], indices, shape_tuple(shape)
+    if _plain(indices) and _np.dtype(indices.dtype).kind in "iu":
+        try:
+            whole = fallback.numpy_function("unravel_index", ndarray)(indices, shape)
+        except ValueError:                                       # below it is told
+            whole = None
+        if whole is not None:
+            return tuple(v.astype(indices.dtype, copy=False) for v in whole)
     if (isinstance(indices, NDArray) and indices.size
         and not 0 <= int(indices.asnumpy().min()) <= int(indices.asnumpy().max()) < math.prod(shape)):
         raise ValueError(f"np.unravel_index: an index is not within an array of shape {shape}, which has "
                          f"{math.prod(shape)} elements")
-    if _plain(indices) and _np.dtype(indices.dtype).kind in "iu":
-        return tuple(v.astype(indices.dtype, copy=False) for v in fallback.numpy_function("unravel_index", ndarray)(
-            indices, shape))
     for n in reversed(shape):
         found.append(rest % n)
         rest = rest // n
