@@ -49,3 +49,22 @@ def test_numbers_of_an_update_are_read_outside_of_the_loops() -> None:
         np.testing.assert_allclose(program(given)[0], exact, atol=1e-4)
     reads = re.findall(r"^( *)double \w+ = \w+\[2\];$", program.report.source, re.MULTILINE)
     assert reads == ["  ", "  "]
+
+
+def test_rows_without_zeros_fetch_a_later_row_with_each_vector() -> None:
+    """Where zeros are left out, each vector of a row asks the second cache for that of a row to come, of all large
+    arrays that the update reads or writes."""
+    leaves = a, b, w = operands()
+    positive = ir.map("relu", a)
+    gradient = ir.dot(positive, b, ((0,), (0,)))
+    program = CpuProgram(plan(Program(leaves, (gradient, w - gradient * ir.full(0.5, gradient.shape, np.float32),
+                                               positive))))
+    rng = np.random.default_rng(3)
+    for zeros in (0.0, 0.9):
+        given = [rng.standard_normal(n.shape).astype("float32") for n in leaves]
+        given[0] = np.where(rng.random(given[0].shape) < zeros, -1, np.abs(given[0])).astype("float32")
+        exact = np.maximum(given[0], 0).astype("float64").T @ given[1]
+        for got, want in zip(program(given), (exact, given[2] - 0.5 * exact), strict=False):
+            np.testing.assert_allclose(got, want, atol=2e-4)
+    rows = re.findall(r"__builtin_prefetch\((p\d+) \+ [^;]* \+ 784 \* \d+, 0, 2\);", program.report.source)
+    assert len(rows) == len(set(rows)) == 2                              # w, and the gradient, which is only written

@@ -10,7 +10,10 @@ import hybrid as mx
 from hybrid import autograd, nd
 from hybrid.contrib import amp
 from hybrid.gluon import nn
-from hybrid.runtime import toolchain
+from hybrid.passes.low_precision import in_bfloat16
+from hybrid.runtime import cpu, reference, toolchain
+
+from .test_packed_convolutions import program
 
 pytest.importorskip("ml_dtypes")
 needs_words = pytest.mark.skipif("bfloat16" not in toolchain.words(),
@@ -20,14 +23,14 @@ LAYERS = {
     "dense": (lambda: nn.Dense(65, in_units=129), (33, 129)),
     "row": (lambda: nn.Dense(600, in_units=700), (1, 700)),
     "columns first": (lambda: nn.Dense(64, in_units=96, flatten=False), (2, 17, 96)),
-    "conv": (lambda: nn.Conv2D(33, 3, padding=1, in_channels=17), (2, 17, 15, 13)),
+    "conv": (lambda: nn.Conv2D(33, (3, 2), padding=1, in_channels=17), (2, 17, 15, 13)),
     "strided": (lambda: nn.Conv2D(32, 5, 2, 2, in_channels=16), (1, 16, 21, 19)),
-    "dilated": (lambda: nn.Conv2D(32, 3, 1, 2, 2, in_channels=16), (1, 16, 21, 19)),
+    "dilated": (lambda: nn.Conv2D(32, 5, 1, 4, 2, in_channels=16), (1, 16, 21, 19)),
     "pointwise": (lambda: nn.Conv2D(48, 1, in_channels=40, use_bias=False), (2, 40, 9, 9)),
     "wide": (lambda: nn.Conv2D(64, 1, in_channels=1024), (1, 1024, 14, 14)),
     "stem": (lambda: nn.Conv2D(64, 7, 2, 3, in_channels=3), (1, 3, 40, 40)),
     "grouped": (lambda: nn.Conv2D(64, 3, padding=1, groups=4, in_channels=32), (1, 32, 17, 17)),
-    "small pictures": (lambda: nn.Conv2D(64, 3, padding=1, in_channels=64), (5, 64, 4, 4)),
+    "small pictures": (lambda: nn.Conv2D(64, 3, padding=1, in_channels=64), (5, 64, 3, 3)),
     "line": (lambda: nn.Conv1D(32, 3, padding=1, in_channels=24), (2, 24, 201)),
     "volume": (lambda: nn.Conv3D(16, 3, padding=1, in_channels=8), (1, 8, 6, 9, 10)),
     "transposed": (lambda: nn.Conv2DTranspose(24, 4, 2, 1, in_channels=32), (1, 32, 11, 12)),
@@ -166,12 +169,12 @@ def test_values_between_are_stored_as_bfloat16_once() -> None:
 
     def part() -> Any:
         inner = Residual()
-        inner.add(nn.Conv2D(32, 3, padding=1, in_channels=32, activation="relu"), nn.Conv2D(32, 1, in_channels=32))
+        inner.add(nn.Conv2D(32, 5, padding=2, in_channels=32, activation="relu"), nn.Conv2D(32, 1, in_channels=32))
         return inner
 
     def make() -> Any:
         net = nn.HybridSequential()
-        net.add(nn.Conv2D(32, 3, padding=1, in_channels=16), nn.MaxPool2D(3, 2, 1), part(), part(),
+        net.add(nn.Conv2D(32, 5, padding=2, in_channels=16), nn.MaxPool2D(3, 2, 1), part(), part(),
                 nn.Conv2D(16, 1, in_channels=32))
         return net
     net, x = layer(make), rounded(np.random.default_rng(1).standard_normal((1, 16, 32, 32)))
@@ -194,3 +197,102 @@ def test_few_channels_become_the_last_axis(channels: int) -> None:
     y = turned(x).asnumpy()
     np.testing.assert_array_equal(y[..., :channels], np.moveaxis(x.asnumpy() * 2, 1, -1))
     assert (y[..., channels:] == 3).all()
+
+
+# ---- Winograd's form: what is transformed is rounded
+WINOGRAD: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "even": ((1, 32, 12, 14), {"channels": 64, "padding": 1}),
+    "odd": ((2, 17, 15, 13), {"channels": 33, "padding": 1}),
+    "inside": ((1, 48, 9, 11), {"channels": 80, "padding": 0}),
+    "dilated": ((1, 16, 21, 19), {"channels": 32, "padding": 2, "dilation": 2}),
+    "several small": ((5, 64, 7, 7), {"channels": 64, "padding": 1}),
+    "strips": ((1, 40, 60, 61), {"channels": 24, "padding": 1}),
+}
+
+
+def whole(rng: Any, shape: tuple[int, ...], most: int, step: int = 1) -> Any:
+    return nd.array(rng.integers(-most, most + 1, shape) * step)
+
+
+def winograd(name: str) -> tuple[Any, Any]:
+    """A network of one layer, and data: of whole numbers that stay such of 8 bits where they are transformed."""
+    shape, how = WINOGRAD[name]
+    net, rng = nn.Conv2D(kernel_size=3, in_channels=shape[1], activation="relu", **how), np.random.default_rng(1)
+    net.initialize()
+    net.weight.set_data(whole(rng, net.weight.shape, 3, 4))
+    net.bias.set_data(whole(rng, net.bias.shape, 9))
+    return net, whole(rng, shape, 8)
+
+
+@needs_words
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("name", WINOGRAD)
+def test_winograd_of_whole_numbers(name: str, threads: str, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
+    net, x = winograd(name)
+    exact = net(x).asnumpy()
+    net.hybridize(precision="bf16")
+    np.testing.assert_array_equal(net(x).asnumpy(), exact)
+    assert "winograd_words" in str(net.report())
+
+
+@needs_words
+def test_winograd_rounds_little_more() -> None:
+    """About as much as products of rounded operands."""
+    net = nn.Conv2D(64, 3, padding=1, in_channels=128, use_bias=False)
+    net.initialize(mx.init.Normal(0.1))
+    x = nd.relu(nd.random.normal(shape=(1, 128, 14, 14)))
+    exact = net(x).asnumpy()
+    near = nd.Convolution(rounded(x.asnumpy()), rounded(net.weight.data().asnumpy()), None, kernel=(3, 3), pad=(1, 1),
+                          num_filter=64, no_bias=True).asnumpy()
+    net.hybridize(precision="bf16")
+    y = net(x).asnumpy()
+    assert "winograd_words" in str(net.report())
+    assert 0 < np.sqrt(((y - exact) ** 2).mean()) < 2.5 * np.sqrt(((near - exact) ** 2).mean())
+
+
+@needs_words
+def test_winograd_of_data_that_is_stored_as_bfloat16() -> None:
+    class Two(nn.HybridSequential):
+        def forward(self, x: Any) -> Any:
+            y = self[0](x)
+            return self[1](y) + self[2](y)
+    net, rng = Two(), np.random.default_rng(2)
+    net.add(nn.Conv2D(32, 1, in_channels=64), nn.Conv2D(64, 3, padding=1, in_channels=32),
+            nn.Conv2D(64, 1, in_channels=32))
+    net.initialize()
+    for layer, most, step in zip(net, (1, 3, 8), (1, 4, 1)):
+        layer.weight.set_data(whole(rng, layer.weight.shape, most, step))
+    x = whole(rng, (1, 64, 17, 16), 1)
+    exact = net(x).asnumpy()
+    net.hybridize(precision="bf16")
+    np.testing.assert_array_equal(net(x).asnumpy(), exact)
+    assert "winograd_words" in str(net.report()) and stored(net).count("cast") == 1
+
+
+@needs_words
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+def test_winograd_keeps_infinities_where_they_are_read(wrong: float) -> None:
+    net, x = winograd("odd")
+    net.weight.set_data(net.weight.data() + 4 * (net.weight.data() == 0))
+    x[1, 3, 6, 7] = wrong
+    exact = net(x).asnumpy()
+    net.hybridize(precision="bf16")
+    y = net(x).asnumpy()
+    np.testing.assert_array_equal(y, exact)
+    assert not np.isfinite(exact).all() and np.isfinite(exact[0]).all()
+
+
+@needs_words
+@pytest.mark.parametrize("name", ["3x3", "3x3_odd", "3x3_dilated", "3x3_deep"])
+def test_winograd_in_numpy(name: str) -> None:
+    """The primitive's NumPy row gives what its C gives."""
+    p, arrays = program(name)
+    p = in_bfloat16(p, p.memo["frozen"], frozenset({"bfloat16"}))
+    exe = cpu.compiled(p)
+    prepared = reference.run(exe.planned.prepare, [arrays[s] for s in exe.planned.slots], np)[0]
+    assert any(n.attrs.get("form") == "winograd_words" for n in exe.planned.fused.program.order())
+    for y, near, exact in zip(exe(arrays), reference.run(exe.planned.fused.program, [*arrays, *prepared], np)[0],
+                              reference.run(p, arrays, np)[0]):
+        assert np.abs(y - near).max() < 1e-3 * np.abs(near).max()
+        assert np.abs(y - exact).max() < 0.03 * np.abs(exact).max()

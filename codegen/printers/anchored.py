@@ -55,11 +55,13 @@ class Anchored:
         block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
 
     def results(self, at: Index, levels: Sequence[Level], lane: Var, sums: str,
-                known: Iterable[Var | Val]) -> list[Stmt]:
+                known: Iterable[Var | Val], fetches: Sequence[Stmt] = ()) -> list[Stmt]:
         """Loops that compute the root at an index from vectors of sums and store it. levels, known: as of
-        ``within_levels``, for the loops around those of the lane variable; sums: the C expression of a vector."""
+        ``within_levels``, for the loops around those of the lane variable; sums: the C expression of a vector;
+        fetches: statements before each vector."""
         e = self.emitter(lane)
-        vectors: Level = [lane], lambda body: iterations(lane, [f"const hy_v sum@ = {sums};", *body], self.lanes, 1)
+        first = [*fetches, f"const hy_v sum@ = {sums};"]
+        vectors: Level = [lane], lambda body: iterations(lane, [*first, *body], self.lanes, 1)
         return within_levels(known, [*levels, vectors], lambda block: self.store_root(e, at, block), self.outside)
 
     def printed(self, code: Sequence[Stmt], kind: str = "convolution") -> Printed:

@@ -10,6 +10,8 @@ filters:
   Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8
   or 4 times as large, and longer to read. Planes of volumes are transformed and summed over the depth: weights (panels,
   kd C, 3, 3, P)
+- ``winograd_words``: F(2x2, 3x3) whose products are of transformed data and weights rounded to bfloat16, two to a word:
+  weights (panels, 16, half of C rounded up, P, 2), transformed beforehand: less memory than plain ones of float32
 - ``depthwise``: weights (*kernel, C rounded up to L)
 - ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
   numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
@@ -24,12 +26,13 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..base.errors import ShapeError
+from ..base import dtype as dt
 from . import batch_in_lanes, low_precision
-from .build import data, make, map_, pad, permute, reshape
+from .build import cast, data, dot, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
 from .primitives import PRIMS, Prim
-from .winograd import TILES, array, square, tiles
+from .winograd import IN_WORDS, TILES, array, square, tiles
 
 WORDS = ("words", "tiles")                     # forms that multiply words of 32 bits
 
@@ -40,9 +43,15 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
-    if form not in ("direct", "depthwise", *WORDS, *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
+    if (form not in ("direct", "depthwise", IN_WORDS, *WORDS, *TILES) or x.ndim not in (4, 5)
+            or x.ndim != len(kernel) + 2):
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
     channels, rank = x.shape[-1], len(kernel)
+    if form == IN_WORDS:
+        if (w.dtype.name != "bfloat16" or w.ndim != 5 or w.shape[1:3] + w.shape[4:] != (16, -(-channels // 2), 2)
+                or w.shape[0] * w.shape[3] < filters or rank != 2):
+            raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, {filters} filters")
+        return (x.shape[0], *out, filters), np.dtype(np.float32)
     if form in WORDS:
         if low_precision.word_of(x.dtype, w.dtype) != w.shape[-1]:
             raise ShapeError(f"a packed convolution of words of {w.shape[-1]} from {x.dtype} and {w.dtype}")
@@ -86,7 +95,7 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
     if a["form"] in batch_in_lanes.FORMS:
         return batch_in_lanes.eager(n, x, w)
-    if a["form"] in TILES:
+    if a["form"] in (IN_WORDS, *TILES):
         return _winograd(n, x, w)
     if a["form"] in WORDS:
         x, w = low_precision.exact(x), low_precision.unpacked(low_precision.exact(w))
@@ -117,18 +126,28 @@ def _winograd(n: Node, x: Any, w: Any) -> Any:
 
 
 def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> Any:
-    m = TILES[n.attrs["form"]]
+    m, in_words = TILES.get(n.attrs["form"], 2), n.attrs["form"] == IN_WORDS
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
+    x = low_precision.exact(x) if in_words and dt.is_half(x.dtype) else x
     ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size,
               d in zip(out, dilate))
     room = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(pads, (ys, xs), x.shape[1:3])]
     parts = np.pad(x, [(0, 0), *room, (0, 0)])[:, ys][:, :, :, xs]
     v = np.einsum("ai,nhiwjc,bj->abnhwc", bt, parts, bt, optimize=True)
-    flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :n.attrs["filters"]]
-    p = np.einsum("abnhwc,abco->abnhwo", v, np.einsum("ai,cijo,bj->abco", g, flat, g, optimize=True), optimize=True)
-    y = np.empty((x.shape[0], int(ys.max()) + 1, int(xs.max()) + 1, n.attrs["filters"]), x.dtype)
+    if in_words:
+        u = low_precision.unpacked(low_precision.exact(w)).transpose(1, 2, 0, 3)[:, :x.shape[-1]]
+        u, v = u.reshape(4, 4, x.shape[-1], -1)[..., :n.attrs["filters"]], _rounded(v)
+    else:
+        flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :n.attrs["filters"]]
+        u = np.einsum("ai,cijo,bj->abco", g, flat, g, optimize=True)
+    p = np.einsum("abnhwc,abco->abnhwo", v, u, optimize=True)
+    y = np.empty((x.shape[0], int(ys.max()) + 1, int(xs.max()) + 1, n.attrs["filters"]), n.dtype)
     y[:, ys[:, :m, None, None], xs[:, :m]] = np.einsum("pa,abnhwo,qb->nhpwqo", at, p, at, optimize=True)
     return y[:, :out[0], :out[1]]
+
+
+def _rounded(x: Any) -> Any:
+    return x.astype(dt.as_dtype("bfloat16")).astype(np.float32)
 
 
 PRIMS["conv"] = Prim("conv", _infer, _eager)
@@ -187,6 +206,11 @@ def pack(w: Node, form: str, width: int, groups: int = 1) -> Node:
     panels, taps = -(-filters // width), len(kernel)
     if panels * width > filters:
         w = pad(w, (0, *zeros), (panels * width - filters, *zeros))
+    if form == IN_WORDS:
+        g = data(array(square(form)[1]))
+        w = dot(dot(pad(w, (0,) * 4, (0, channels % 2, 0, 0)), g, ((2,), (1,))), g, ((2,), (1,)))
+        w = reshape(cast(w, dt.as_dtype("bfloat16")), (panels, width, -(-channels // 2), 2, 16))
+        return permute(w, (0, 4, 2, 1, 3))
     if form == "depthwise":
         return reshape(permute(w, (*range(2, w.ndim), 0, 1)), (*kernel, panels * width))
     if form in TILES and taps == 3:                                      # the depth's taps are further channels

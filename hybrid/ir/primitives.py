@@ -261,7 +261,9 @@ def _free(shape: tuple[int, ...], used: tuple[int, ...]) -> list[int]:
     return [i for i in range(len(shape)) if i not in used]
 
 
-def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple[int, ...], np.dtype]:
+def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any,
+               rounded: bool = False) -> tuple[tuple[int, ...], np.dtype]:
+    # rounded: whether what is multiplied may be rounded to bfloat16
     a, b = args
     (ca, cb), (ba, bb) = contract, batch
     if [a.shape[i] for i in ca] != [b.shape[i] for i in cb] or [a.shape[i] for i in ba] != [b.shape[i] for i in bb]:

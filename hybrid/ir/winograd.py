@@ -15,6 +15,8 @@ POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1,
 # a third of the rounding errors of 2, -2 where both axes are transformed
 MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))
 TILES = {"winograd": 2, "winograd4": 4}                  # m of the forms F(m x m, 3x3)
+IN_WORDS = "winograd_words"                              # F(2x2, 3x3) whose products are of pairs of bfloat16
+TAPS = ((-1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))     # g from G g of F(2, 3)
 FILTER = {"winograd": 60, "winograd4": 110}              # a filter's transform, counted in products with a number
 Rows = tuple[tuple[Fraction, ...], ...]
 
@@ -43,7 +45,7 @@ def matrices(results: int, taps: int, points: tuple[Fraction, ...] = POINTS) -> 
 
 def square(form: str) -> tuple[Rows, Rows, Rows]:
     """The matrices of a form F(m x m, 3x3)."""
-    return matrices(TILES[form], 3, MIXED)
+    return matrices(TILES.get(form, 2), 3, MIXED)
 
 
 def _polynomial(roots: list[Fraction]) -> tuple[Fraction, ...]:

@@ -40,7 +40,8 @@ class ChannelsLast(Conversion):
         """Products with matrices stay as they are."""
         return None
 
-    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
+    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
+                rounded: bool) -> Node | None:
         """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for
         each channel, neighbouring threads have neighbouring channels."""
         work = math.prod(shape) * math.prod(w.shape[1:])

@@ -22,11 +22,13 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.contraction import convolution
 from ..ir.size import Specialised, fixed, hint
+from ..ir.low_precision import narrow
 from ..ir.packed import conv, joined, met, pack
 from ..ir.pattern import matched
-from ..ir.winograd import TILES, by_rule, possible
+from ..ir.winograd import IN_WORDS, TILES, by_rule, possible
 from .frozen import Frozen, Layout, apart
-from .low_precision import in_words, words
+from .low_precision import Words, words
+from .low_precision import form as low_form
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line, unbordered
 from .rewrite import rebuild, relaid
 
@@ -85,7 +87,7 @@ class Conversion:
         if rank == 1:
             w, out = ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), [1, *out]
         y = windows and self._packed(w, windows, (batch, filters, *out), c.groups,
-                                     self._permuted(c.windows) is not None)
+                                     self._permuted(c.windows) is not None, c.rounded)
         if y is None:
             return self._unpacked(n) if c.groups == 1 and rank > 1 else None
         order = tuple((1 + rank, *range(1 + rank))[a] for a in c.order)
@@ -117,9 +119,11 @@ class Conversion:
         back = next((o for o in (FIRST, DEEP) if axes == (*o, *range(len(o), n.ndim))), None)
         return (n.args[0], back) if back is not None else None
 
-    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
+    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
+                rounded: bool) -> Node | None:
         """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out).
         between: the data is channels last already, so that half a vector of filters costs less than another order.
+        rounded: whether data and weights may be.
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
@@ -140,13 +144,9 @@ class Conversion:
             return None
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = hint(math.prod(shape)) // filters
-        low = None if depthwise or together > 1 else words(c.x, c.w, groups, c.dilate, pixels, self.blocking.words)
-        if low is not None and low.word == 2 and not self._in_words(c):
-            low = None
-        if low is not None:
-            c = replace(c, x=low.x, w=low.w)
-        form, why = (("depthwise", "") if depthwise else (low.form, "") if low else self._form(c, work)
-                     if groups == together else ("direct", ""))
+        c, low, form = (c, None, "depthwise" if depthwise else "") if depthwise or together > 1 else self._narrow(
+            c, groups, pixels, rounded)
+        form, why = (form, "") if form else self._form(c, work) if groups == together else ("direct", "")
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
@@ -166,11 +166,23 @@ class Conversion:
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
                      if t * each >= min(least, filters)), 0)
 
-    def _in_words(self, c: Window) -> bool:
-        """Whether words are faster than Winograd's form of float32."""
+    def _narrow(self, c: Window, groups: int, pixels: int, rounded: bool) -> tuple[Window, Words | None, str]:
+        """A convolution of narrower numbers, how words multiply them, and its form; itself, None and "" where it is
+        one of float32."""
         kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
-        return in_words(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
-                        self.blocking.words)
+
+        def form(rounded: bool) -> str:
+            return low_form(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
+                            self.blocking.words, rounded)
+        may = rounded and groups == 1 and len(c.kernel) == 2 and "bfloat16" in self.blocking.words
+        if may and form(True) == IN_WORDS:
+            found = narrow(c.x)
+            half = found is not None and found[0].dtype.name == "bfloat16"
+            return replace(c, x=found[0]) if found is not None and half else c, None, IN_WORDS
+        low = words(c.x, c.w, groups, c.dilate, pixels, self.blocking.words)
+        if low is None or low.word == 2 and form(False) != "words":
+            return c, None, ""
+        return replace(c, x=low.x, w=low.w), low, low.form
 
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""

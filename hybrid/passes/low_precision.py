@@ -17,9 +17,10 @@ from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT, depth_of
+from ..ir.build import make
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
 from ..ir.size import fixed
-from ..ir.winograd import by_rule, tiles
+from ..ir.winograd import IN_WORDS, by_rule, possible, tiles
 from .frozen import Frozen
 from .rewrite import rebuild, rewrite
 
@@ -27,42 +28,53 @@ LEAST_WORK = 1 << 14            # products below which nothing is rounded: they 
 LEAST_FILTERS, LEAST_DEPTH = 16, 16
 
 
-# what Winograd's form does beside its products, counted in float32 products that take as long (measured on Zen 4): for
-# each weight; for each tile and channel
+# what Winograd's forms do beside their products, counted in float32 products that take as long (measured on Zen 4): of
+# F(4x4, 3x3) for each weight, and for each tile and channel; of F(2x2, 3x3) for each weight that comes from memory, and
+# for each tile and channel
 WEIGHT, TILE = 200, 630
+WORDS_WEIGHT, WORDS_TILE = 20, 80
 
 
-def in_words(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
-             filters: int, batch: int, known: frozenset[str]) -> bool:
-    """Whether a bfloat16 convolution is estimated to be faster with dot-product instructions, two products each, than
-    as float32 with Winograd's F(4x4, 3x3), which has a quarter of the products. With tiles it is."""
-    if "tiles" in known or by_rule(kernel, stride, dilate, out, channels, batch) != "winograd4":
-        return True
-    places = batch * math.prod(tiles(size, d, 4) for size, d in zip(out, dilate))
-    winograd = (36 * places + WEIGHT) * channels * filters + TILE * places * (channels + filters)
-    return 4.9 * batch * math.prod(out) * channels * filters < winograd
+def form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
+         filters: int, batch: int, known: frozenset[str], rounded: bool) -> str:
+    """How a bfloat16 convolution is estimated to be fastest: with dot-product instructions, two products each
+    ("words"), by Winograd's F(2x2, 3x3) with them, if what that transforms may be rounded, or as float32 ("") with
+    Winograd's F(4x4, 3x3), which has a quarter of the products. With tiles it is by words."""
+    if "tiles" in known or not possible(kernel, stride, dilate, out):
+        return "words"
+    each, pixels = channels * filters, batch * math.prod(out)
+    places = {m: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) for m in (2, 4)}
+    costs = {"words": 4.9 * pixels * each}
+    if rounded and fixed(batch):
+        costs[IN_WORDS] = (8.3 * places[2] + WORDS_WEIGHT) * each + WORDS_TILE * places[2] * (channels + filters)
+    if by_rule(kernel, stride, dilate, out, channels, batch) == "winograd4":
+        costs[""] = (36 * places[4] + WEIGHT) * each + TILE * places[4] * (channels + filters)
+    return min(costs, key=lambda f: costs[f])
 
 
-def _window_pays(n: Node, known: frozenset[str]) -> bool:
-    """``in_words`` of a product with windows; True for other products."""
+def _form(n: Node, known: frozenset[str]) -> str:
+    """``form`` of a product with windows; "words" for other products."""
     w, win = n.args
     if win.prim != "window" or len(win.attrs["size"]) != 2 or n.ndim != 4:
-        return True
+        return "words"
     a = win.attrs
-    return in_words(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1],
-                    known)
+    return form(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1], known,
+                True)
 
 
 def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str]) -> Program:
     """Rounds to bfloat16 both operands of large products with parameters; sums stay float32. A value that is rounded is
-    rounded for all its uses, so that it is stored once; results of the program are not rounded. known: what the
-    processor multiplies by words (``Blocking.words``)."""
+    rounded for all its uses, so that it is stored once; results of the program are not rounded. Convolutions of
+    Winograd's form are marked: they round what they transformed. known: what the processor multiplies by words
+    (``Blocking.words``)."""
     lasts = Frozen(program, frozen)
-    rounded = {s for n in program.order() if _pays(n, lasts, known) for a in n.args for s in _sources(a)}
+    forms = {n: _form(n, known) for n in program.order() if _pays(n, lasts)}
+    rounded = {s for n, f in forms.items() if f == "words" for a in n.args for s in _sources(a)}
     exact: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
     for n in program.order():
-        exact[n] = m = rebuild(n, [new[a] for a in n.args])
+        m = rebuild(n, [new[a] for a in n.args])
+        exact[n] = m = make("dot", m.args, **m.attrs, rounded=True) if forms.get(n) == IN_WORDS else m
         new[n] = _rounded(m) if n in rounded else m
     changed = program.with_roots([exact[r] for r in program.roots])
     changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))
@@ -83,7 +95,7 @@ def _sources(x: Node) -> list[Node]:
     return [x, *(_sources(value.args[0]) if greatest else [])]
 
 
-def _pays(n: Node, lasts: Frozen, known: frozenset[str]) -> bool:
+def _pays(n: Node, lasts: Frozen) -> bool:
     """Whether a product is one with a parameter that will be packed."""
     if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
         return False
@@ -93,8 +105,7 @@ def _pays(n: Node, lasts: Frozen, known: frozenset[str]) -> bool:
     w = n.args[last.index(True)]
     depth = depth_of(n)
     filters = w.size // max(depth, 1)
-    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH and _window_pays(
-        n, known)
+    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,17 @@ from hybrid.codegen.printers.products.sparsity import often_zero
 if TYPE_CHECKING:
     from . import (
         packed_batch_in_lanes, packed_depthwise, packed_small_images, packed_sparsity, packed_tiles, packed_winograd,
-        packed_words,
+        packed_winograd_words, packed_words,
     )
 else:
     (packed_depthwise, packed_small_images, packed_batch_in_lanes, packed_winograd, packed_sparsity, packed_words,
-     packed_tiles) = (Later(f"printers.convolutions.packed_{n}") for n in (
-         "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity", "words", "tiles"))
+     packed_tiles, packed_winograd_words) = (Later(f"printers.convolutions.packed_{n}") for n in (
+         "depthwise", "small_images", "batch_in_lanes", "winograd", "sparsity", "words", "tiles", "winograd_words"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
     "winograd4": lambda: packed_winograd.Winograd,
+    "winograd_words": lambda: packed_winograd_words.WinogradWords,
     "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
     "batch_in_lanes": lambda: packed_batch_in_lanes.BatchInLanes,

@@ -94,16 +94,16 @@ class Packed(Anchored):
                       *form(self.of_filters), *pixels))
 
     # ---- loops
-    def over_channels(self, block: Callable[[str, int], Sequence[Stmt]]) -> list[Stmt]:
+    def over_channels(self, block: Callable[[str, int], Sequence[Stmt]], kind: str = "") -> list[Stmt]:
         """Loops over channels as vectors, from lines ``s`` of them. block(load, partial): the statements of one
-        vector."""
+        vector. kind: the ending of what loads numbers of a half type."""
         whole, rest = self.c // self.lanes * self.lanes, self.c % self.lanes
         out: list[Stmt] = []
         if whole:
-            out.append(count("c0_", whole, block("HYV_LOAD(s[{}] + c0_)", 0), self.lanes))
+            out.append(count("c0_", whole, block(f"HYV_LOAD{kind}(s[{{}}] + c0_)", 0), self.lanes))
         if rest:
             out.append(Scope((Let("long", Name("c0_"), Ix(whole), True),
-                              *block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest))))
+                              *block(f"HYV_LOADM{kind}(HYV_FIRST({rest}), s[{{}}] + c0_)", rest))))
         return out
 
     def inside(self, y: str = "y", x: str = "x") -> str:

@@ -51,7 +51,7 @@ class Skipped(Direct):
         rows, depth, width = self.batch * self.oh * self.ow, self.deep, self.width
         panel, whole = math.prod(self.weights[1:]), together * width
         at = [p * panel + j * self.lanes for p in range(together) for j in range(self.nv)]
-        text = sums(self.name, self.lanes, at, list(range(0, whole, self.lanes)), width, depth > STEPS, [])
+        text = sums(self.name, self.lanes, at, list(range(0, whole, self.lanes)), width, depth > STEPS)
         least = -(-rows // max(1, VALUES // 4 // whole))
         block, words = -(-rows // least), -(-depth // STEPS)
         more = ", kb" if words > 1 else ""

@@ -12,7 +12,7 @@ from hybrid.ir.stmt import Scope, Stmt, When
 from hybrid.ir.winograd import TILES, tiles
 
 from hybrid.codegen.loops import Printed
-from hybrid.codegen.nest import Cut, Sums, count, function, unless_finite, within
+from hybrid.codegen.nest import FLOATS, Cut, Sums, count, function, unless_finite, within
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from .blocked import BUSY, PIXELS
@@ -27,14 +27,21 @@ FEWEST = 56                      # tiles of a strip: fewer do not pay for weight
 
 class Winograd(Packed):
     """Prints one convolution."""
+    how = FLOATS
+    data = ("float", "")             # numbers of the data in C, and the ending of what loads vectors of them
+
+    def packing(self) -> None:
+        """Panels of filters, filters of a panel, and numbers of transformed data that a filter reads at each point."""
+        self.panels, *_, self.width = self.weights
+        self.depth = self.c
 
     def print(self) -> Printed:
         """The kernel."""
         self.prepare()
-        self.panels, *_, self.width = self.weights
+        self.packing()
         L = self.lanes
         self.nv = self.width // L
-        self.m = TILES[self.dot.attrs["form"]]
+        self.m = TILES.get(self.dot.attrs["form"], 2)
         self.at, self.g, self.bt = winograd.square(self.dot.attrs["form"])
         self.side = self.m + 2
         self.points = self.side ** 2
@@ -42,17 +49,14 @@ class Winograd(Packed):
         self.tiles = self.th * self.tw * (1 if self.volume else self.batch)
         self.deep_planes = self.planes + (self.kd - 1) * self.dz         # that a strip has transformed
         # numbers from tile to tile: never a power of two
-        self.vs = -(-self.c // L) * L + L
+        self.vs = -(-self.depth // L) * L + L
         most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
         # with a symbolic number of images strips are counted at run time, and a strip may have any number of tiles up
         # to most
         self.counted = not fixed(self.tiles)
         self.strips = Cut.even(most if self.counted else self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
-        chunks = Cut.even(self.c, max(PANEL // (4 * self.points * self.width), 8))
-        self.chunk, self.chunks = chunks.largest, chunks.count * self.kd             # channels at a time
-        # numbers from point to point of transformed weights
-        self.us = self.chunk * self.width + L
+        self.chunk, self.chunks, self.us = self.pieces()
         room = self.strips.largest
         self.skips = self.volume and self._skips()
         # parts of a strip that no run of tiles goes across: planes that leave taps out
@@ -66,15 +70,24 @@ class Winograd(Packed):
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
         self.ms = self.several * self.sizes[-1] * self.width + L
-        # bytes of the next channels' weights that a step of products asks for
-        self.slice = -(-36 * self.width // (self.points * self.several))
+        self.slice = self.asked()
         self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
         self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
-        return self.printed([*map(self.micro, self.sizes), self.forward(), self.filters_forward(), *self.plain(),
+        return self.printed([*map(self.micro, self.sizes), self.forward(), *self.filters_forward(), *self.plain(),
                              self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
                              *([self.backward("_last", self.rest)] if self.rest and self.panels > 1 else []),
                              self.head(), *self.body(), "}"])
+
+    def pieces(self) -> tuple[int, int, int]:
+        """Channels that are multiplied at a time, of how many such parts the sums are, and numbers from point to point
+        of transformed weights."""
+        chunks = Cut.even(self.c, max(PANEL // (4 * self.points * self.width), 8))
+        return chunks.largest, chunks.count * self.kd, chunks.largest * self.width + self.lanes
+
+    def asked(self) -> int:
+        """Bytes of the next channels' weights that a step of products asks for."""
+        return -(-36 * self.width // (self.points * self.several))
 
     def _skips(self) -> bool:
         """Whether planes are multiplied one by one, without those taps that meet no data: where that is less work, and
@@ -89,32 +102,39 @@ class Winograd(Packed):
 
     def micro(self, pixels: int) -> Stmt:
         """Some tiles times a panel, in registers; added to earlier channels' sums."""
-        sums = Sums([f"HYV_B(x[q + {i * self.vs}])" for i in range(pixels)],
-                    [f"HYV_LOAD(W + {j * self.lanes})" for j in range(self.nv)])
+        sums, T = Sums([self.how.spread.format(f"x[q + {i * self.vs}]") for i in range(pixels)],
+                       [self.how.load.format(f"W + {j * self.lanes}") for j in range(self.nv)],
+                       self.how), self.how.number
 
         def at(i: int, j: int) -> int:
             return i * self.width + j * self.lanes
         return function(f"{self.name}_{pixels}",
-                        "const float *x, const float *W, float *to, long depth, long add, const char *soon",
+                        f"const {T} *x, const {T} *W, float *to, long depth, long add, const char *soon",
                         [*sums.zero(), *([When("add", tuple(sums.again("to", at)))] if self.chunks > 1 else []),
                          *within([f"for (long q = 0; q < depth; q++, W += {self.width}) {{"],
                                  [f"__builtin_prefetch(soon + q * {self.slice}, 0, 2);", *sums.step()]),
                          *sums.write("to", at)])
 
-    def filters_forward(self) -> Stmt:
+    def filters_forward(self) -> list[Stmt]:
         """G g Gᵀ of some channels of a panel."""
         body = square(forward(self.g), 3, self.side, "t", lambda i, j: f"HYV_LOAD(g + {(i * 3 + j) * self.width} + j)",
                       lambda i, j, v: f"HYV_STORE(to + {(i * self.side + j) * self.us} + j, {v});")
         head = f"for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) {{"
-        return function(f"{self.name}_filters", "const float *g, float *to, long depth",
-                        within([head], [count("j", self.width, body, self.lanes)]))
+        return [function(f"{self.name}_filters", "const float *g, float *to, long depth",
+                         within([head], [count("j", self.width, body, self.lanes)]))]
 
     def forward(self) -> Stmt:
         """Bᵀ d B of one tile, all channels."""
-        n = self.side
-        return function(f"{self.name}_in", "const float *const *s, float *to, long step", self.over_channels(
-            lambda load, partial: square(forward(self.bt), n, n, "t", lambda i, j: load.format(i * n + j),
-                                         lambda i, j, v: f"HYV_STORE(to + {i * n + j} * step + c0_, {v});")))
+        n, (number, kind) = self.side, self.data
+        return function(
+            f"{self.name}_in", f"const {number} *const *s, {self.how.number} *to, long step",
+            self.over_channels(lambda load, partial: square(
+                forward(self.bt), n, n, "t", lambda i, j: load.format(i * n + j),
+                lambda i, j, v: self.stored(f"to + {i * n + j} * step", v)), kind))
+
+    def stored(self, to: str, v: str) -> str:
+        """Stores a vector of transformed data, channels c0_ … of a tile's."""
+        return f"HYV_STORE({to} + c0_, {v});"
 
     def backward(self, suffix: str, partial: list[int]) -> Stmt:
         """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
@@ -191,14 +211,15 @@ class Winograd(Packed):
             self.strips.count, self.strips.first("strip"), f"{self.strips.size} + (strip < {self.strips.longer})"
         ) if not self.counted else (
             "strips", "strip * each_strip + (strip < longer ? strip : longer)", "each_strip + (strip < longer)")
-        return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
-                f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
+        T, number = self.how.number, self.data[0]
+        return [f"  {T} *V = ({T} *)scratch; {number} *zeros = ({number} *)((char *)scratch + {self.v_bytes});",
+                f"  for (long i = 0; i < {-(-self.c // self.lanes) * self.lanes}; i++) zeros[i] = 0;",
                 *([f"  const long strips = ({self.tiles} + {longest - 1}) / {longest}, each_strip = {self.tiles} / "
                    f"strips, longer = {self.tiles} % strips;"] if self.counted else []),
                 f"  {every}for (long strip = 0; strip < {strips}; strip++) {{",
                 f"    const long first = {first}, count = {size};",
                 *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{",
-                f"      {read} const float *s[{self.points}];",
+                f"      {read} const {number} *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
                 f"        const long y = oy + a / {n} * {self.dy} - {self.py}, x = ox + a % {n} * {self.dx} - "
                 f"{self.px};",
@@ -208,6 +229,13 @@ class Winograd(Packed):
                 *self._runs(),
                 *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
                 *self._panel(place, longest), "    }", "  }"]
+
+    def of_filters_at(self, q: str) -> tuple[str, str, str]:
+        """C of a panel's weights from number ``q`` on: what transforms them; where those of point p are; where those
+        that follow are, of which each step asks for some bytes."""
+        W = f"{self.w} + o * {9 * self.kd * self.c * self.width}l"
+        return (f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);", f"U + p * {self.us}",
+                f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.several} + r - r0)")
 
     def _first(self, tile: str, dilate: int) -> str:
         """The first line or column of a tile; with a dilation, of one of those that lie between each other."""
@@ -232,10 +260,10 @@ class Winograd(Packed):
     def _panel(self, place: str, longest: int) -> list[str]:
         """A panel of filters over a part of a strip's tiles. Where the runs do not divide, panels in turn have more of
         them in their first and in their last part."""
-        W, q, add = f"{self.w} + o * {9 * self.kd * self.c * self.width}l", "q", "q"
+        q, add = "q", "q"
         if self.volume:                                                  # taps of the depth, and channels of each
             q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
-        transformed = f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);"
+        transformed, of_point, following = self.of_filters_at(q)
         out = (f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - "
                f"ox, {self.oh} - oy, o * {self.width}, {self.passed}{more_passed()});")
         back = (out % "" if not self.rest or self.panels == 1
@@ -255,16 +283,15 @@ class Winograd(Packed):
                 f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
                 f"  const long low = {past('r0')}, high = {past('r1')};",
                 f"  {f'for (long tap = 0; tap < {self.kd}; tap++) ' if self.volume else ''}for (long q = 0; q < "
-                f"{self.c}; q += {self.chunk}) {{",
-                f"    const long deep = q + {self.chunk} < {self.c} ? {self.chunk} : {self.c} - q;",
-                f"    {transformed}" if self.chunks > 1 else f"    if (r0 == begin) {transformed}",
+                f"{self.depth}; q += {self.chunk}) {{",
+                f"    const long deep = q + {self.chunk} < {self.depth} ? {self.chunk} : {self.depth} - q;",
+                *([f"    {'' if self.chunks > 1 else 'if (r0 == begin) '}{transformed}"] if transformed else []),
                 f"    for (long p = 0; p < {self.points}; p++) for (long r = r0, at = low, run; r < r1; r++, at += "
                 f"run) {{",
                 f"      run = size + ({each} < more);", *beyond,
-                f"      const char *soon = (const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * "
-                f"{self.several} + r - r0) * deep * {self.slice};",
-                f"      const float *v = V + p * {longest * self.vs}l + {f'(at{further})' if further else 'at'} * "
-                f"{self.vs} + q, *w = U + p * {self.us};",
+                f"      const {self.how.number} *v = V + p * {longest * self.vs}l + "
+                f"{f'(at{further})' if further else 'at'} * {self.vs} + q, *w = {of_point};",
+                f"      const char *soon = {following} * deep * {self.slice};",
                 f"      float *to = M + p * {self.ms} + (at - low) * {self.width};", "      " + " else ".join(sizes),
                 "    }", "  }",
                 f"  for (long i = low; i < high; i++) {{ {place} {back} }}", "}"]

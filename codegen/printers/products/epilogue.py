@@ -1,7 +1,7 @@
 """The end of a contraction's tile: the kernel's results from the sums, element by element or as vectors."""
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
@@ -53,16 +53,18 @@ class Epilogue(Anchored):
                              lambda block: self.store_root(e, at, block),
                              None if same(self.dot.size, 1) else self.outside)    # it depends on no loop either
 
-    def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[Stmt]:
+    def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int,
+                         fetches: Sequence[Stmt] = ()) -> list[Stmt]:
         """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in
-        memory: then the tile is transposed first. Nothing where it is not of float32 neighbours."""
+        memory: then the tile is transposed first. Nothing where it is not of float32 neighbours. fetches: statements
+        that stand before each vector along the columns."""
         if not self._in_vectors():
             return []
         store, vectors = self._stored_at(m), self.vectors
         try:
             self.vectors = True
             if same(coefficient(store, x), 1):
-                return self._along_columns(m, t, x, y, width)
+                return self._along_columns(m, t, x, y, width, fetches)
             rows_are_neighbours = len(m.rows) == 1 and same(coefficient(store, m.rows[0]), 1)
             if y is None and 4 <= hint(t.mr) <= self.lanes and rows_are_neighbours:
                 return self._along_rows(m, t, x, width)
@@ -89,14 +91,17 @@ class Epilogue(Anchored):
         except Refused:
             return []
         most = t.mr * t.nv // 4 // -(-t.c * 4 // 64)
-        reads = [n for n, p in found if not p.written]
-        if hint(sum(n.nbytes for n, _ in found)) < FAR or len(reads) > most:
+        reads = [n for n, _, written in found if not written]
+        if hint(sum(n.nbytes for n, _, _ in found)) < FAR or len(reads) > most:
             return []
-        return [replace(p, start=f"{p.start} + m_first * {p.step}l") for _, p in found[:most]]
+        row, q = m.rows[0], self._of_columns(m, t, x)[2]
+        steps = [coefficient(at, row) for _, at, _ in found]
+        return [Prefetch(f"{self.names[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + m_first * {step}l", step,
+                         written) for (n, at, written), step in zip(found[:most], steps)]
 
-    def _touched(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, Prefetch]]:
-        """The arrays that the epilogue reads or writes along the columns of a tile, from the array's first row on. A
-        result that is computed from what is read at the same index is left out: it may be written over it.
+    def _touched(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, Ix, bool]]:
+        """The arrays that the epilogue reads or writes along the columns of a tile, where, and whether it only writes
+        there. A result that is computed from what is read at the same index is left out: it may be written over it.
         """
         at, known, q = self._of_columns(m, t, x)
         e, row = self.emitter(q), m.rows[0]
@@ -104,9 +109,8 @@ class Epilogue(Anchored):
         loads = list(dict.fromkeys(e.loads))
         new = [(n, at) for n, at in dict.fromkeys(e.stores)
                if hint(n.nbytes) >= FAR and not any(at == i and self.k.computed_from(n, source) for source, i in loads)]
-        return [(n, Prefetch(f"{self.names[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step, written))
-                for written, arrays in ((False, loads), (True, new)) for n, at in arrays
-                if (step := coefficient(at, row))]
+        return [(n, at, written) for written, arrays in ((False, loads), (True, new)) for n, at in arrays
+                if coefficient(at, row)]
 
     def _of_columns(self, m: Matmul, t: Tile, x: Var) -> tuple[Index, set[Var], Var]:
         """The results along a tile's columns: their index, the variables around the tile, the lane variable."""
@@ -114,12 +118,13 @@ class Epilogue(Anchored):
         at = root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index))
         return at, {*m.batch, *m.columns, first} - {x}, q
 
-    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[Stmt]:
+    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int,
+                       fetches: Sequence[Stmt]) -> list[Stmt]:
         at, known, q = self._of_columns(m, t, x)
         row, line = "i_m" if may_exceed(m.sizes[0], 1) else "0", f"{inner_name(y)} * {t.c} + " if y else ""
         lines = [self._span(y, {y: (t.r, "y0")})] if y else []
         return self.results(at, [self._rows(m, t.mr), *lines], q, f"HYV_LOAD@(acc + {row} * {width} + {line}q_)",
-                            known - {y})
+                            known - {y}, fetches)
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[Stmt]:
         L, row, q = self.lanes, m.rows[0], Var("q_", t.mr)             # type: ignore[arg-type]

@@ -19,20 +19,21 @@ from hybrid.ir.index import Ix, coefficient
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.pattern import constant
-from hybrid.ir.stmt import Stmt
+from hybrid.ir.stmt import Name, Prefetch, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
 from .epilogue import FAR
-from hybrid.codegen.lanes import F32
+from hybrid.codegen.lanes import F32, Refused
 from .operand import Matmul, matmul
 from .packing import Panels, threads, up
-from .tiles import Prefetch, places
+from .tiles import places
 from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
+LATER = 4                       # rows between one whose results are stored and one that is fetched for them
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
 VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
 LIKELY = 64                     # of a size that only the call tells
@@ -81,7 +82,6 @@ class Skipping:
     part: float
     after: list[Stmt]                  # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[Stmt]                # what of it no loop changes
-    prefetches: list[Prefetch]         # what this touches of large arrays, from row rb + i on
 
 
 def likely(n: Int) -> int:
@@ -119,17 +119,15 @@ def bits(rows: str, depth: Int, values: str, apart: Int, words: int = 0) -> list
 
 
 def sums(name: str, lanes: int, at: Sequence[int | str], to: Sequence[int | str], line: Int | str, more: bool,
-         prefetches: Sequence[Prefetch], longs: Sequence[str] = (), before: Sequence[str] = ()) -> str:
+         longs: Sequence[str] = (), before: Sequence[str] = ()) -> str:
     """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C:
-    where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. prefetches: rows
-    of vectors that are fetched into the caches meanwhile. longs: further parameters; before: lines that begin it.
+    where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. longs: further
+    parameters; before: lines that begin it.
     """
     V, U = f"vfloat{lanes}", f"ufloat{lanes}"
     arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *(f"long {n}" for n in longs),
-                 *["long more"] * more, *(f"const float *E{i}" for i in range(len(prefetches)))]
+                 *["long more"] * more]
     out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{", *before,
-           *("  " + " ".join(p.line(f"E{i} + {v}") for v in range(0, len(at) * lanes, 16))
-             for i, p in enumerate(prefetches)),
            "  " + " ".join(f"{V} c{j} = {{0}};" for j in range(len(at)))]
     if more:
         out.append(f"  if (more) {{ {' '.join(f'c{j} = *({U} *)(C + {v});' for j, v in enumerate(to))} }}")
@@ -201,10 +199,7 @@ class Zeros(Panels):
         self.lay(m, Tile(1, nv, 1, nv * self.lanes), STEPS)
         if not (after := self._after()):
             return None
-        most = replace(self.tile, c=min(nv * self.lanes, columns))
-        far = [replace(p, start=f"{p.start} + (rb + i) * {p.step}l") for n, p in self._touched(m, most, m.columns[0])
-               if fixed(n.size) and n.nbytes >= FAR]
-        return Skipping(m, nv, factors, packs(nv), part, after, self.outside, far)           # type: ignore[arg-type]
+        return Skipping(m, nv, factors, packs(nv), part, after, self.outside)           # type: ignore[arg-type]
 
     def _in_panels(self, m: Matmul, nv: int) -> bool:
         """Whether panels of so many vectors have a whole one at least."""
@@ -226,8 +221,8 @@ class Zeros(Panels):
                 *s.outside, *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
-        row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked,
-                   s.prefetches, longs, before)
+        row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked, longs,
+                   before)
         return [*full, row, self.head(), *body, "}"]
 
     def _line(self, s: Skipping) -> Int:
@@ -238,7 +233,17 @@ class Zeros(Panels):
         """What follows the sums of rows from m_first on, which are in acc: of one row, while the sums of the next one
         begin, or of m_rows where the depth goes by in blocks. Nothing where it cannot be vectors along the columns."""
         tile = replace(self.tile, mr=_own() if self.blocked else 1)
-        return self._vector_epilogue(self.m, tile, self.x, None, self.width)
+        return self._vector_epilogue(self.m, tile, self.x, None, self.width, self._fetches(tile))
+
+    def _fetches(self, tile: Tile) -> list[Stmt]:
+        """What is fetched before a vector of a row's results: the same vector of a later row, of all large arrays that
+        are read or written, into the second cache, since lines of the panel fill the first one."""
+        row = self.m.rows[0]
+        try:
+            return [Prefetch(Name(self.names[n]), at, coefficient(at, row), LATER, ", 0, 2")
+                    for n, at, _ in self._touched(self.m, tile, self.x) if fixed(n.size) and n.nbytes >= FAR]
+        except Refused:
+            return []
 
     def _blocks(self, s: Skipping) -> list[Stmt]:
         """Threads take blocks of rows: their bits, then one panel after another."""
@@ -271,8 +276,7 @@ class Zeros(Panels):
     def _panel(self, s: Skipping, apart: Int, words: int) -> list[Stmt]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
         n = self.steps_at_once
-        more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked,
-                *(p.start for p in s.prefetches)]
+        more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked]
         lines = [*self._columns(not s.packs), every_step(f"B, {n}, {self.columns}, ldb", n)]
         if self.blocked:
             call = ", ".join([f"values + i * {literal(apart)} + kb", f"some[i * {words} + kb / {STEPS}] | all", "B",

@@ -1,0 +1,77 @@
+"""Winograd's convolutions F(2x2, 3x3) of pairs of bfloat16 (hybrid/ir/packed.py): the loops of ``Winograd`` over words
+of 32 bits (packed_words.py). Data is rounded when it is transformed; weights were transformed and rounded beforehand,
+and are read in the order in which they lie.
+"""
+from __future__ import annotations
+
+from hybrid.ir import Node
+from hybrid.ir.stmt import Stmt
+from hybrid.ir.winograd import TAPS
+
+from hybrid.codegen.lanes import F32, HALVES
+from .packed_winograd import Winograd
+from .packed_words import ARITHMETIC
+
+
+class WinogradWords(Winograd):
+    """Sums over words: two channels of a pixel each."""
+    how = ARITHMETIC["bfloat16"]
+
+    def _shapes(self, x: Node, w: Node) -> None:
+        super()._shapes(x, w)
+        self.w = f"((const hy_word *){self.w})"
+        if x.dtype != F32:
+            self.data = "hy_bf16", HALVES[x.dtype.name]
+
+    def packing(self) -> None:
+        """Panels of filters, filters of a panel, and words that a filter reads at each point."""
+        self.panels, _, self.depth, self.width, _ = self.weights
+
+    def pieces(self) -> tuple[int, int, int]:
+        """All channels at once; no place for transformed weights."""
+        return self.depth, 1, 0
+
+    def asked(self) -> int:
+        """Bytes of the next point's weights that a step of products asks for."""
+        return -(-4 * self.width // self.several)
+
+    def filters_forward(self) -> list[Stmt]:
+        """Nothing."""
+        return []
+
+    def stored(self, to: str, v: str) -> str:
+        """Rounds a vector of transformed data and stores it."""
+        return f"HYV_STORE_BF16((hy_bf16 *)({to}) + c0_, {v});"
+
+    def of_filters_at(self, q: str) -> tuple[str, str, str]:
+        """C of a panel's weights: where those of point p are, and those of the next."""
+        return ("", f"{self.w} + (o * {self.points} + p) * {self.depth * self.width}l",
+                f"(const char *)(w + {self.depth * self.width}) + (r - r0)")
+
+    def plain(self) -> list[str]:
+        """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN: of
+        weights that are made of the transformed ones."""
+        rows = ", ".join(map(str, (c for row in TAPS for c in row)))
+        number, read = self.data[0], "hy_load_bf16(a[q])" if self.data[1] else "a[q]"
+        return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
+                f"{number} *x, const hy_word *W) {{",
+                f"  static const signed char taps[] = {{ {rows} }};",
+                f"  const hy_word *w = W + c0 / {self.width} * {16 * self.depth * self.width}l + c0 % {self.width};",
+                f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
+                f"  for (long p = 0; p < 4; p++, to += {self.lanes}) {{",
+                "    hy_v sum = {0};",
+                "    for (long k = 0; k < 9; k++) {",
+                f"      const long v = oy + (p / 2 + k / 3) * {self.dy} - {self.py}, u = ox + (p % 2 + k % 3) * "
+                f"{self.dx} - {self.px};",
+                f"      const int inside = {self.inside('v', 'u')};",
+                f"      const {number} *a = x + ((b * {self.h} + v) * {self.wide} + u) * {self.c};",
+                f"      for (long q = 0; q < {self.c}; q++) {{",
+                "        hy_v g = {0};",
+                "        for (long i = 0; i < 16; i++) {",
+                "          const int c = taps[k / 3 * 4 + i / 4] * taps[k % 3 * 4 + i % 4];",
+                f"          const hy_words pair = HYV_WORDS(w + (i * {self.depth} + q / 2) * {self.width});",
+                "          if (c) g += HYV_B((float)c) * (hy_v)(q % 2 ? pair & -65536 : pair << 16);",
+                "        }",
+                f"        sum += HYV_B(inside ? {read} : 0) * g;",
+                "      }",
+                "    }", "    HYV_STORE(to, sum);", "  }", "}"]
