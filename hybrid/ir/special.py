@@ -245,7 +245,7 @@ def round_half_away(xp: Any, a: Any) -> Any:
         return a
     below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
     if xp is np and a.ndim and a.dtype.itemsize in _WORDS:
-        word = _WORDS[a.dtype.itemsize]
+        word: Any = _WORDS[a.dtype.itemsize]
         half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)       # of the sign of a
     else:
         half = xp.copysign(below, a)
