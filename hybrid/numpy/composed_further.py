@@ -10,7 +10,7 @@ import numpy as _np
 from ..base.errors import ShapeError, TraceError, user_location
 from ..base.names import named
 from . import fallback
-from .composed_base import COMPOSED, _dtype, _f, _floating, _resolved, _whole, composed, needs_operators
+from .composed_base import _dtype, _f, _floating, _resolved, _whole, composed, needs_operators
 from .multiarray import is_value, ndarray
 
 
@@ -70,18 +70,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     except ValueError:
         return False
     return _f("all")(_f("equal")(a, b))
-
-
-def _nan_argument(name: str, other: str) -> None:
-    def function(a: Any, axis: Any = None, out: Any = None, **kwargs: Any) -> Any:
-        if is_value(a) and _dtype(a).kind in "iu" and out is None and not kwargs and not hasattr(a, "entries"):
-            return _f(other)(a, axis=axis)
-        return fallback.numpy_function(name, ndarray)(a, axis, out, **kwargs)
-    COMPOSED[name] = named(function, name, "hybrid.numpy", f"NumPy's own {name}; of integers {other}.")
-
-
-_nan_argument("nanargmax", "argmax")
-_nan_argument("nanargmin", "argmin")
 
 
 # ---- running sums and products
