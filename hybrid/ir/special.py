@@ -192,7 +192,8 @@ def quotient(xp: Any, a: Any, b: Any) -> Any:
     many times slower than floats."""
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
-            return xp.trunc(xp.true_divide(a, b))
+            wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
+            return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
         small = a.dtype.itemsize < 8 or a.size and -_EXACT <= min(a.min(), b.min()) <= max(a.max(), b.max()) <= _EXACT
         if not small:
             return xp.floor_divide(a - xp.fmod(a, b), b)
