@@ -325,7 +325,7 @@ def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
         return np.einsum("...k,...k", left.reshape(*left.shape[:-2], -1), right.reshape(*right.shape[:-2], -1),
                          dtype=n.dtype).reshape(n.shape)
     # of a column and a row NumPy's product is slow
-    out = left * right if left.shape[-1] == 1 and n.dtype.kind in "fiu" else xp.matmul(left, right)
+    out = left * right if left.shape[-1] == 1 and n.dtype.kind in "fiub" else xp.matmul(left, right)
     return out.reshape(n.shape).astype(n.dtype, copy=False)
 
 

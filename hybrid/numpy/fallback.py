@@ -57,6 +57,12 @@ def _imag(val: Any) -> np.ndarray:
     return np.imag(val) if val.dtype.kind == "c" else np.zeros(val.shape, val.dtype)
 
 
+def _iscomplex(x: Any) -> Any:
+    """Whether an element has an imaginary part."""
+    x = np.asarray(x)
+    return np.iscomplex(x) if x.dtype.kind == "c" or not x.ndim else np.zeros(x.shape, bool)
+
+
 def _resize(a: Any, new_shape: Any) -> np.ndarray:
     """The elements in order, again from the first where they do not suffice."""
     a = np.ravel(a)
@@ -68,7 +74,7 @@ def _resize(a: Any, new_shape: Any) -> np.ndarray:
 
 
 # in place of NumPy's: functions of the same results
-OURS = {"argwhere": _argwhere, "imag": _imag, "resize": _resize}
+OURS = {"argwhere": _argwhere, "imag": _imag, "iscomplex": _iscomplex, "resize": _resize}
 OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _financial)}            # names that NumPy had
 
 
