@@ -17,7 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
-WATCHED = ("HYBRID_EMU_WATCH=races", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
+ORDERS = (("HYBRID_EMU_ORDER=reverse",),
+          ("HYBRID_EMU_ORDER=random:3", "HYBRID_EMU_BLOCKS=3", "HYBRID_EMU_SUMS=truncated"))
+WATCHED = ("HYBRID_EMU_WATCH=traffic", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
 
 
 def results_of(path: Path) -> list[tuple[str, str, str, str]]:
@@ -59,14 +61,18 @@ def summary(steps: list[tuple[str, int, float, list[tuple[str, str, str, str]]]]
 def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
     """Titles, commands, and whether a command is pytest."""
     python, pytest = sys.executable, [sys.executable, "-m", "pytest", "-q"]
-    cuda = ["-n", "2", "--dist", "loadfile", "-m", "not thorough", *sorted(glob.glob("tests/test*_cuda*.py"))]
+    files = ["-m", "not thorough", *sorted(glob.glob("tests/test*_cuda*.py"))]
+    cuda = ["-n", "2", "--dist", "loadfile", *files]
     return [("documentation with the tutorials run", ["make", "docs", "NOTEBOOKS=1"], False),
             ("the site in a browser", [*pytest, "tests/test_site.py"], True),
             ("the compiler that pip brings is installed", [python, "-m", "pip", "install", "-q", "-e", ".[compiler]"],
              False),
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
-            ("CUDA tests with each access to memory watched, for all GPUs", ["env", *WATCHED, *pytest, *cuda],
+            ("CUDA tests with each access to memory watched, for all GPUs",
+             ["env", *WATCHED, *pytest, "-p", "tests.watch_summary", *cuda], True),
+            *((f"CUDA tests with {' '.join(order)}", ["env", *order, *pytest, *cuda], True) for order in ORDERS),
+            ("CUDA tests with the interpreter of PTX beside the emulator", [*pytest, "-p", "tests.ptx_beside", *files],
              True),
             ("benchmarks and tests of GPUs on real CuPy over the stand-in", ["make", "rehearse-gpu"], False),
             ("thorough tests", [*pytest, *(more or ["-n", "2", "--dist", "loadfile", "-m", "thorough"])], True)]

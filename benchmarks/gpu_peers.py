@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"], help="cpu: to see that it runs")
     parser.add_argument("--out", type=Path, default=Path("build/gpu_peers.md"))
     given = parser.parse_args()
-    rows, gpu = [], "none (the CPU: no measurement of a GPU)" if given.device == "cpu" else "see gpu.md"
+    rows, gpu = [], "none (the CPU: no measurement of a GPU)" if given.device == "cpu" else gpu_timing.gpu_name()
     for library in (torch_work, jax_work, cupy_work):
         name = library.__name__.split("_")[0]
         try:
@@ -129,7 +129,7 @@ def main() -> None:
             print(f"{name} is left out: {err}")
             continue
         for program, by, make, wait in work:
-            rows.append(gpu_timing.measure(program, by, make, wait, 3 if given.quick else 50))
+            rows.append(gpu_timing.measure(program, by, make, wait, given.quick))
             print(rows[-1], flush=True)
     print(gpu_timing.report("The same programs in other libraries", gpu, rows, given.out))
 

@@ -29,12 +29,26 @@ def stand_in() -> bool:
     return bool(os.environ.get("HYBRID_STAND_IN"))
 
 
-def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: Callable[[], Any], repeats: int,
+def gpu_name() -> str:
+    """The GPU's name, or that it is none."""
+    if stand_in():
+        return "none (a stand-in: no measurement)"
+    try:
+        from cupy.cuda import runtime  # noqa: PLC0415  only where it is installed
+    except ImportError:
+        return "not named (no CuPy)"
+    return str(runtime.getDeviceProperties(0)["name"].decode())
+
+
+def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: Callable[[], Any], quick: bool,
             budget: float = 20) -> Row:
-    """Time what ``make`` gives; its first calls compile and are not counted. An error becomes the row's text."""
+    """Time what ``make`` gives; its first calls compile and are not counted. An error becomes the row's text.
+
+    ``quick``: a few calls, to see that it runs."""
+    first, repeats, in_a_row = (2, 1, 2) if quick else (5, 50, 10)
     try:
         call = make()
-        for _ in range(5):
+        for _ in range(first):
             call()
         wait()
         alone, rows, host = [], [], []
@@ -47,10 +61,10 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
             alone.append(time.perf_counter() - begin)
             host.append(returned - begin)
             begin = time.perf_counter()
-            for _ in range(10):
+            for _ in range(in_a_row):
                 call()
             wait()
-            rows.append((time.perf_counter() - begin) / 10)
+            rows.append((time.perf_counter() - begin) / in_a_row)
         return Row(program, by, *(1e6 * statistics.median(times) for times in (alone, rows, host)))
     except Exception as err:                                 # noqa: BLE001  one program less, the others go on
         return Row(program, by, error=f"{type(err).__name__}: {str(err).splitlines()[0] if str(err) else ''}"[:120])
@@ -68,7 +82,9 @@ def report(title: str, gpu: str, rows: list[Row], path: Path) -> str:
     scratch = path.with_suffix(".part")
     scratch.write_text(text)
     scratch.replace(path)
-    _picture(title, gpu, [r for r in rows if not r.error], path.with_suffix(".png"))
+    timed = [r for r in rows if not r.error]
+    if timed:
+        _picture(title, gpu, timed, path.with_suffix(".png"))
     return text
 
 
@@ -84,6 +100,6 @@ def _picture(title: str, gpu: str, rows: list[Row], path: Path) -> None:
     axes.barh([f"{r.program}, {r.by}" for r in rows][::-1], [r.in_a_row for r in rows][::-1])
     axes.set_xscale("log")
     axes.set_xlabel("microseconds a call, back to back")
-    axes.set_title(f"{title}: {gpu}" + (" (a stand-in: no measurement)" if stand_in() else ""))
+    axes.set_title(f"{title}\nGPU: {gpu}")
     figure.tight_layout()
     figure.savefig(path)

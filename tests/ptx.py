@@ -7,15 +7,15 @@ takes some microseconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from hybrid.runtime.cuda import nvrtc, sources
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
+
+from .ptx_text import Entry, Line, compile_ptx, names, parse
 
 GLOBAL, GAP = 1 << 32, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
@@ -25,95 +25,60 @@ KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": n
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 REGISTERS = {"%p": np.bool_, "%rs": np.uint16, "%r": np.uint32, "%rd": np.uint64, "%f": np.float32, "%fd": np.float64,
              "%h": np.uint16}
-SPECIAL = ("%tid.x", "%ctaid.x", "%ntid.x", "%nctaid.x", "%laneid")
+WARP = 16                                                  # barriers of a block have lower numbers than those of warps
+TURN = 400                                                 # instructions of a block before another one's, in turns
 
 
 class PtxError(Exception):
     """An instruction that is not known, or a kernel that does what PTX does not define."""
 
 
-@dataclass
-class Line:
-    """An instruction: guard (with ! where it is negated), opcode's parts, operands."""
-    guard: str
-    op: list[str]
-    args: list[str]
-    text: str
-
-
-@dataclass
-class Entry:
-    """A kernel: its instructions, the index of each label, offsets of its shared arrays, bytes of them."""
-    name: str
-    params: list[str]
-    lines: list[Line] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    shared: dict[str, int] = field(default_factory=dict)
-    size: int = 0
-
-
-def compile_ptx(source: str, arch: str = "compute_80") -> str:
-    """The PTX of a CUDA text."""
-    flags = (f"--gpu-architecture={arch}", "--std=c++17", "--ftz=false")
-    return nvrtc._compile(source, "kernel.cu", flags, sources.device_headers())[0].rstrip(b"\0").decode()
-
-
-def split(operands: str) -> list[str]:
-    """Operands, with vectors in braces and addresses in brackets whole."""
-    return [a.strip() for a in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", operands)]
-
-
-def parse(text: str) -> dict[str, Entry]:
-    """The kernels of a PTX text."""
-    entries: dict[str, Entry] = {}
-    dynamic = re.findall(r"\.extern \.shared \.align \d+ \.b8 (\w+)\[\]", text)
-    for m in re.finditer(r"\.entry (\w+)\((.*?)\)(.*?)\n\}", re.sub(r"//[^\n]*", "", text), re.S):
-        e = entries[m[1]] = Entry(m[1], re.findall(r"(\w+)(?:,|$)", m[2].replace("\n", "")))
-        body = re.sub(r"^(\$?\w+:)", r"\1;", m[3][m[3].index("{") + 1:], flags=re.M)
-        for s in re.findall(r"\.shared \.align (\d+) \.b8 (\S+)\[(\d+)\];", body):
-            e.size = -(-e.size // int(s[0])) * int(s[0])
-            e.shared[s[1]], e.size = e.size, e.size + int(s[2])
-        e.size = -(-e.size // 128) * 128
-        e.shared |= dict.fromkeys(dynamic, e.size)
-        for statement in re.findall(r"[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;", body):
-            s = " ".join(statement.split()).rstrip(";").strip()
-            if s.endswith(":"):
-                e.labels[s[:-1]] = len(e.lines)
-            elif s and not s.startswith("."):
-                g = re.match(r"@(!?%p\d+) (.*)", s)
-                op, _, rest = (g[2] if g else s).partition(" ")
-                e.lines.append(Line(g[1] if g else "", op.split("."), split(rest), s))
-    return entries
+class TooLong(PtxError):
+    """A kernel that executes more instructions than it may."""
 
 
 class Block:
     """The threads of one block: registers, where each stands, memory."""
 
-    def __init__(self, entry: Entry, memory: np.ndarray, params: dict[str, int], index: int, grid: int, threads: int,
-                 dynamic: int):
-        self.entry, self.memory, self.params, self.threads = entry, memory, params, threads
-        self.shared = np.full(entry.size + dynamic + 16, 0xFF, np.uint8)
-        self.registers: dict[str, np.ndarray] = {}
-        lanes = np.arange(threads, dtype=np.uint32)
-        values = (lanes, index, threads, grid, lanes % 32)
-        for name, value in zip(SPECIAL, values):
-            self.registers[name] = np.broadcast_to(np.asarray(value, np.uint32), threads).copy()
-        self.at = np.zeros(threads, np.int64)
-        self.done, self.waiting = np.zeros(threads, bool), np.zeros(threads, bool)
+    def __init__(self, entry: Entry, memory: np.ndarray, pointers: Sequence[int], launch: Launch, index: int):
+        x, y, z = launch.block
+        self.entry, self.memory, self.threads, self.home = entry, memory, x * y * z, entry.name
+        self.shared = np.full(entry.size + launch.shared + 16, 0xFF, np.uint8)
+        self.registers: dict[tuple[str, str], np.ndarray] = {}
+        self.who = np.arange(self.threads)
+        lanes = np.arange(self.threads, dtype=np.uint32)
+        self.special = {"%laneid": lanes % 32}
+        for name, sizes, at in (("tid", launch.block, lanes), ("ctaid", launch.grid, np.full_like(lanes, index))):
+            for axis, place in zip("xyz", (at % sizes[0], at // sizes[0] % sizes[1], at // (sizes[0] * sizes[1]))):
+                self.special[f"%{name}.{axis}"] = place.astype(np.uint32)
+                self.special[f"%n{name}.{axis}"] = np.full_like(lanes, sizes["xyz".index(axis)])
+        # the parameters of each function, 16 bytes a thread; where each thread goes on behind a call
+        self.params: dict[tuple[str, str], np.ndarray] = {}
+        self.returns: dict[str, np.ndarray] = {}
+        for name, value in zip(entry.params, pointers, strict=True):
+            self.param(name)[:, :8] = np.array([value], np.uint64).view(np.uint8)
+        self.at = np.zeros(self.threads, np.int64)
+        # which barrier each thread is at, -1: none; how many threads each takes (0: all), or lanes of a warp's
+        self.done, self.waiting = np.zeros(self.threads, bool), np.full(self.threads, -1)
+        self.needs: dict[int, int] = {}
         self.copies: list[tuple[int, np.ndarray, np.ndarray, int, np.ndarray]] = []
         self.group = 0
-        self.who = np.arange(threads)
 
     # ---- operands
     def register(self, name: str) -> np.ndarray:
         """A register of all threads."""
-        if name not in self.registers:
+        found = self.special.get(name) if "." in name or name == "%laneid" else self.registers.get((self.home, name))
+        if found is None:
             kind = next((k for prefix, k in sorted(REGISTERS.items(), key=lambda p: -len(p[0]))
                          if re.fullmatch(re.escape(prefix) + r"\d+", name)), None)
             if kind is None:
                 raise PtxError(f"no register {name}")
-            self.registers[name] = np.zeros(self.threads, kind)
-        return self.registers[name]
+            found = self.registers[self.home, name] = np.zeros(self.threads, kind)
+        return found
+
+    def param(self, name: str) -> np.ndarray:
+        """The bytes of a parameter of the function that is executed, a row for each thread."""
+        return self.params.setdefault((self.home, name), np.zeros((self.threads, 16), np.uint8))
 
     def get(self, arg: str, kind: str) -> np.ndarray:
         """An operand of the threads that execute, as a type of PTX."""
@@ -163,44 +128,108 @@ class Block:
         return memory, start[:, None] + np.arange(size)
 
     # ---- running
-    def run(self) -> None:
-        """To the end of all threads."""
+    def run(self, most: int) -> Iterator[int]:
+        """To the end of all threads, some instructions at a time; gives how many there were."""
         lines = self.entry.lines
-        for _ in range(2_000_000):
-            ready = ~self.done & ~self.waiting
+        for count in range(most):
+            ready = ~self.done & (self.waiting < 0)
             if not ready.any():
                 if self.done.all():
                     return
-                self.waiting[:] = False                    # all that are left came to the barrier
+                if not self.release():
+                    raise PtxError("threads wait at barriers that nobody else comes to")
                 continue
             pc = int(self.at[ready].min())
             if pc >= len(lines):
                 raise PtxError("a thread ran past the end")
             here = np.flatnonzero(ready & (self.at == pc))
             line = lines[pc]
-            self.at[here] = pc + 1
+            self.at[here], self.home = pc + 1, line.home
             if line.guard:
                 holds = self.register(line.guard.lstrip("!"))[here] != line.guard.startswith("!")
                 here = here[holds]
             if len(here):
                 self.who = here
                 self.step(line)
-        raise PtxError("a kernel does not end")
+            if count % TURN == TURN - 1:
+                yield count
+        raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
 
     def step(self, line: Line) -> None:
         """One instruction of the threads that stand there."""
         op, args = line.op, line.args
         if op[0] == "bra":
             self.at[self.who] = self.entry.labels[args[0]]
+        elif op[0] == "call":
+            self.call(line)
         elif op[0] in ("ret", "exit"):
-            self.done[self.who] = True
+            self.leave(op[0])
         elif op[0] in ("bar", "barrier"):
-            self.waiting[self.who] = True
+            self.barrier(op, args)
         elif op[0] not in _STEPS:
             raise PtxError(f"no instruction {line.text}")
         else:
             with np.errstate(all="ignore"):
                 _STEPS[op[0]](self, op, args)
+
+    def barrier(self, op: list[str], args: list[str]) -> None:
+        """Wait at a barrier of the block, of some of its threads, or of lanes of a warp."""
+        if "sync" not in op or "red" in op:
+            raise PtxError(f"no instruction {'.'.join(op)}")
+        if op[1] == "warp":
+            self.waiting[self.who] = WARP + self.who // 32
+            self.needs.update(zip((WARP + self.who // 32).tolist(), self.get(args[0], "b32").tolist()))
+        else:
+            self.waiting[self.who] = int(args[0])
+            self.needs[int(args[0])] = int(args[1]) if len(args) > 1 else 0
+        self.release()
+
+    def release(self) -> bool:
+        """Let go on whoever is at a barrier that all came to; whether anybody was."""
+        found = False
+        for key in np.unique(self.waiting[self.waiting >= 0]).tolist():
+            here, need = self.waiting == key, self.needs[key]
+            if key >= WARP:
+                lanes = np.arange(self.threads) - 32 * (key - WARP)
+                named = (lanes >= 0) & (lanes < 32) & (need >> np.clip(lanes, 0, 31) & 1 == 1)
+                need = int((named & ~self.done).sum())
+            if here.sum() >= (need or int((~self.done).sum())):
+                self.waiting[here], found = -1, True
+        return found
+
+    @staticmethod
+    def _call(line: Line) -> tuple[list[str], str, list[str]]:
+        """What gets the results, what is called, with which parameters."""
+        found = re.match(r"@?\S* ?call\S* (?:\(([^)]*)\) ?, ?)?(\w+)(?: ?, ?\(([^)]*)\))?$", line.text)
+        if not found:
+            raise PtxError(f"no instruction {line.text}")
+        return names(found[1] or ""), found[2], names(found[3] or "")
+
+    def call(self, line: Line) -> None:
+        """Enter a function: it has registers and parameters of its own."""
+        _, name, given = self._call(line)
+        if name not in self.entry.functions:
+            raise PtxError(f"no function {name}")
+        values, f = [self.param(g)[self.who] for g in given], self.entry.functions[name]
+        self.returns.setdefault(name, np.zeros(self.threads, np.int64))[self.who] = self.at[self.who]
+        self.home, self.at[self.who] = name, f.first
+        for formal, value in zip(f.params, values, strict=True):
+            self.param(formal)[self.who] = value
+
+    def leave(self, how: str) -> None:
+        """End threads, or go back to where their function was called."""
+        name = self.home
+        if how == "exit" or name not in self.entry.functions:
+            self.done[self.who] = True
+            return
+        self.at[self.who] = self.returns[name][self.who]
+        for pc in np.unique(self.at[self.who]):
+            line, here = self.entry.lines[pc - 1], self.who[self.at[self.who] == pc]
+            self.home = name
+            values = [self.param(r)[here] for r in self.entry.functions[name].results]
+            self.home = line.home
+            for result, value in zip(self._call(line)[0], values, strict=True):
+                self.param(result)[here] = value
 
 
 class Memory:
@@ -222,11 +251,18 @@ class Memory:
                 return GLOBAL + start + pointer - at
         raise PtxError(f"no array holds {pointer:#x}")
 
-    def launch(self, entry: Entry, launch: Launch, pointers: Sequence[int]) -> None:
-        """One block after the other."""
-        params = {name: self.address(p) for name, p in zip(entry.params, pointers)}
-        for index in range(launch.grid[0]):
-            Block(entry, self.bytes, params, index, launch.grid[0], launch.block[0], launch.shared).run()
+    def launch(self, entry: Entry, launch: Launch, pointers: Sequence[int], most: int = 2_000_000) -> None:
+        """One block after the other; those of a cooperative launch in turns. ``most``: instructions of all blocks."""
+        x, y, z = launch.grid
+        places = [self.address(p) for p in pointers]
+        runs = [Block(entry, self.bytes, places, launch, i).run(most) for i in range(x * y * z)]
+        for turn in range(most // TURN):
+            for run in list(runs) if launch.cooperative else runs[:1]:
+                if next(run, None) is None:
+                    runs.remove(run)
+            if not runs:
+                return
+        raise TooLong(f"{entry.name} executes more than {most} instructions")
 
     def close(self) -> None:
         """The gaps must be as they were."""

@@ -230,25 +230,34 @@ def _extended(b: Block, name: str, v: np.ndarray) -> np.ndarray:
     return v.astype(f"{v.dtype.kind}{r.itemsize}") if v.dtype.kind in "iu" and v.dtype.itemsize < r.itemsize else v
 
 
+def _parameter(b: Block, arg: str, size: int) -> np.ndarray:
+    name, _, offset = arg.strip("[]").partition("+")
+    return b.param(name)[:, int(offset or 0):int(offset or 0) + size]
+
+
 @step("ld", "ldu")
 def load(b: Block, op: list[str], args: list[str]) -> None:
     """From a parameter, global or shared memory."""
     space, n, dtype = _parts(op)
     if space == "param":
-        return b.set(args[0], np.full(len(b.who), b.params[args[1].strip("[]")], np.uint64))
-    memory, bytes_ = b.place(space, b.address(args[1]), n * dtype.itemsize)
-    values = memory[bytes_].view(dtype)
+        values = _parameter(b, args[1], n * dtype.itemsize)[b.who].view(dtype)
+    else:
+        memory, bytes_ = b.place(space, b.address(args[1]), n * dtype.itemsize)
+        values = memory[bytes_].view(dtype)
     for i, name in enumerate(vector(args[0])):
         b.set(name, _extended(b, name, np.ascontiguousarray(values[:, i])))
 
 
 @step("st")
 def store(b: Block, op: list[str], args: list[str]) -> None:
-    """To global or shared memory."""
+    """To a parameter of a call, global or shared memory."""
     space, n, dtype = _parts(op)
+    values = np.ascontiguousarray(np.stack([b.get(v, op[-1]) for v in vector(args[1])], 1)).view(np.uint8)
+    if space == "param":
+        _parameter(b, args[0], n * dtype.itemsize)[b.who] = values
+        return
     memory, bytes_ = b.place(space, b.address(args[0]), n * dtype.itemsize)
-    values = np.stack([b.get(v, op[-1]) for v in vector(args[1])], 1)
-    memory[bytes_] = np.ascontiguousarray(values).view(np.uint8)
+    memory[bytes_] = values
 
 
 @step("atom", "red")

@@ -16,6 +16,7 @@ from . import cuda_async_texts, cuda_texts
 from .cuda_forms import FORMS, program
 from .cuda_tools import run_cuda
 from .ptx import PtxDriver, PtxError, run_ptx
+from .ptx_beside import differ
 from .test_cuda_kernels import same
 
 pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
@@ -61,8 +62,25 @@ def function(f: str, depth: int, item: int) -> str:
 
 
 TILE = [normal(64, 64, dtype=ml_dtypes.bfloat16)] * 2 + [np.zeros((64, 64), np.float32)]
+SOME = """#include "hybrid_stages.cuh"
+#include "hybrid_async.cuh"
+HY_STAGE float left(float *s, const float *x) {
+  s[threadIdx.x] = x[threadIdx.x];
+  hy_sync<64>();
+  return s[63 - threadIdx.x];
+}
+extern "C" __global__ void some(float *x, float *state) {
+  __shared__ float s[64];
+  float v = 1;
+  if (threadIdx.x < 64) v = left(s, x);
+  hy_grid_barrier(state, 2, true);
+  if (threadIdx.x >= 64) v = s[threadIdx.x - 64] + x[threadIdx.x];
+  if (blockIdx.x == 1) x[threadIdx.x] = v;
+}"""
 TEXTS: dict[str, tuple[str, tuple[Any, ...], list[np.ndarray]]] = {
     "barriers": (cuda_texts.MISUSE, ("no_race", (1, 1, 1), (256, 1, 1), 0, (0,)), [normal(256)]),
+    "functions, barriers of some threads and of the grid": (
+        SOME, ("some", (2, 1, 1), (128, 1, 1), 0, (0, 1), True), [normal(128), np.zeros(1, np.float32)]),
     "copies, ldmatrix, products": (cuda_async_texts.PIPELINE, ("product", (1, 1, 1), (128, 1, 1), 3 * 4096, (0, 1, 2)),
                                    TILE),
     "copies with zeros": (cuda_async_texts.PARTLY.replace("WRONG", ""), ("partly", (1, 1, 1), (32, 1, 1), 0, (0, 1)),
@@ -80,6 +98,17 @@ def test_the_emulator_and_the_interpreter_agree(name: str) -> None:
     for i, (got, expected) in enumerate(zip(run_ptx(text, [launch], arrays), run_cuda(text, [launch], arrays))):
         np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=1e-5, atol=1e-5,
                                    err_msg=f"array {i}")
+
+
+def test_what_differs_beside_the_emulator() -> None:
+    """Floats that are near each other are the same, whole numbers are not; garbage is NaN in both."""
+    a = np.array([1.5, -2, np.nan, 1e-9], np.float32)
+    near, far = (a * np.float32(1 + e) for e in (1e-6, 1e-3))
+    assert not differ(near.view(np.uint8), a.view(np.uint8), {"float", "int"})
+    assert "1.50150013 -2.00200009], not" in differ(far.view(np.uint8), a.view(np.uint8), {"float"})
+    numbers = np.array([3, 7], np.int32)
+    assert differ((numbers + 1).view(np.uint8), numbers.view(np.uint8), {"float", "int"})
+    assert differ(a.view(np.uint8), np.roll(a, 1).view(np.uint8), {"int"}) == "bytes"
 
 
 def test_mistakes_are_errors() -> None:

@@ -170,17 +170,13 @@ static const char *check_launch(const EmuLaunch &l) {
 // Tells emu_watch.cpp of a launch, and which memory is the emulator's.
 #ifdef EMU_WATCH
 extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
-static void watch(Fiber *fibers, Warp *warps, size_t threads, size_t warp_count) {
+static void watch(const char *own, size_t bytes) {
     emu_watch_begin(&M, __start_emu_shared, __stop_emu_shared, __ehdr_start, _end);
-    emu_watch_own(fibers, threads * sizeof *fibers);
-    emu_watch_own(warps, warp_count * sizeof *warps);
-    emu_watch_own(M.blocks, M.resident * sizeof *M.blocks);
-    emu_watch_own(M.order, threads * sizeof *M.order);
-    emu_watch_own(M.args, 4096 * sizeof *M.args);
+    emu_watch_own(own, bytes);
 }
 static void watch_end() { emu_watch_end(); }
 #else
-static inline void watch(Fiber *, Warp *, size_t, size_t) {}
+static inline void watch(const char *, size_t) {}
 static inline void watch_end() {}
 #endif
 
@@ -201,10 +197,13 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     M.resident = l.cooperative || (size_t)options.resident > blocks ? (unsigned)blocks : max(1, options.resident);
     M.interleaved = options.resident > 1 && M.resident > 1;
     reserve_stacks((size_t)M.resident * threads * STACK);
-    M.blocks = (Block *)calloc(M.resident, sizeof(Block));
-    M.order = (unsigned *)malloc(threads * sizeof(unsigned));
-    Fiber *fibers = (Fiber *)calloc((size_t)M.resident * threads, sizeof(Fiber));
-    Warp *all_warps = (Warp *)calloc((size_t)M.resident * warps, sizeof(Warp));
+    // the emulator's own memory is one piece: emu_watch.cpp leaves it out
+    size_t piece = M.resident * (sizeof(Block) + threads * sizeof(Fiber) + warps * sizeof(Warp)) + threads * sizeof(unsigned);
+    char *own = (char *)calloc(piece, 1);
+    Fiber *fibers = (Fiber *)own;
+    Warp *all_warps = (Warp *)(fibers + (size_t)M.resident * threads);
+    M.blocks = (Block *)(all_warps + (size_t)M.resident * warps);
+    M.order = (unsigned *)(M.blocks + M.resident);
     char *dynamic = (char *)aligned_alloc(1024, M.resident * stride + 1024);
     for (unsigned i = 0; i < M.resident; i++) {
         M.blocks[i].fibers = fibers + (size_t)i * threads;
@@ -212,14 +211,14 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     }
     order_threads(threads, options);
     M.current = nullptr;
-    watch(fibers, all_warps, (size_t)M.resident * threads, (size_t)M.resident * warps);
+    watch(own, piece);
     if (!M.error) {
         for (size_t i = 0; i < blocks && M.resident > 1 && !M.error; i += M.resident)
             run_together(i, (unsigned)min(blocks - i, (size_t)M.resident), threads, dynamic, stride);
         if (M.resident == 1) run_in_turn(blocks, threads, dynamic, options.order == 1);
     }
     watch_end();
-    free(M.blocks), free(M.order), free(fibers), free(all_warps), free(dynamic);
+    free(own), free(dynamic);
     return M.error;
 }
 

@@ -8,8 +8,8 @@
 // first and an atomic or volatile access before the second. Order is known for warps, by the time of the last event of
 // each warp that another one knows of (vector clocks, L. Lamport 1978), and for lanes by their warp's last collective.
 #include <algorithm>
+#include <deque>
 #include <map>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,34 +38,36 @@ struct Clock {                                  // of a block that is alive
 };
 struct Request {                                // of a warp: one instruction, one time
     uintptr_t at[32];
-    unsigned lanes;
-    int size;
-    bool write, shared;
+    unsigned lanes, turn;
 };
-struct Traffic {
+struct Traffic {                                // of one instruction
     unsigned long requests, cost, least;        // bank passes of shared memory, sectors of global memory
     int size;
     bool write, shared;
+    unsigned turns[1024];                       // how often each thread came to it
+    std::deque<Request> open[32];               // by warp: requests that not all lanes came to yet, in order of turns
 };
-typedef std::pair<void *, std::pair<unsigned, unsigned>> Turn;       // instruction, warp, how manieth time
 
 const emu::Machine *machine;
 uintptr_t shared_from, shared_to, image_from, image_to;
-std::vector<Range> arrays, own;                 // arrays of the launch; memory of the emulator
+std::vector<Range> arrays;                      // of the launch
+uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;            // the emulator's memory, the threads' own variables
 bool on, whole, traffic;                        // whole: all arrays of the launch are known
 unsigned launch, now, atomics;
 std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
-uintptr_t last_page = ~(uintptr_t)0;
-Word *last_words;
+struct Seen {                                   // a page that was looked up lately
+    uintptr_t page;
+    Word *words;
+} seen[1024];
 std::unordered_map<unsigned, Clock> clocks;     // by block
+Clock *last_clock;
+unsigned last_clocked;
 std::unordered_map<const void *, std::pair<unsigned, std::vector<unsigned>>> barriers;       // mbarriers: block, clock
 std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block: all times
 std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
 unsigned all_ordered;                           // the last barrier of the grid
 std::map<std::string, unsigned long> found;
-std::map<Turn, Request> requests;
-std::map<std::pair<void *, unsigned>, unsigned> turns;
-std::map<void *, Traffic> flows;
+std::unordered_map<void *, Traffic> flows;
 std::string text;
 
 unsigned block_number() {
@@ -74,6 +76,7 @@ unsigned block_number() {
 }
 
 Clock &clock_of(unsigned block) {
+    if (last_clock && last_clocked == block) return *last_clock;
     auto it = clocks.find(block);
     if (it == clocks.end()) {
         it = clocks.emplace(block, Clock()).first;
@@ -81,7 +84,8 @@ Clock &clock_of(unsigned block) {
         std::fill(it->second.collective, it->second.collective + 32, now);
         std::fill(it->second.proxy, it->second.proxy + 1024, 0);
     }
-    return it->second;
+    last_clocked = block;
+    return *(last_clock = &it->second);
 }
 
 bool ordered(const Access &old, unsigned block, unsigned thread, const Clock &c) {
@@ -133,53 +137,76 @@ void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &
 }
 
 Word *words_of(uintptr_t page) {
-    if (page == last_page) return last_words;
+    Seen &s = seen[page % 1024];
+    if (s.words && s.page == page) return s.words;
     Word *&p = pages[page];
     if (!p) p = (Word *)calloc(1024, sizeof(Word));
-    last_page = page;
-    return last_words = p;
+    s = {page, p};
+    return p;
 }
 
 // ---- what the requests of a warp cost
-void close_request(void *pc, const Request &r) {
-    Traffic &t = flows[pc];
-    t.requests++, t.write = r.write, t.shared = r.shared, t.size = r.size;
-    std::set<uintptr_t> units;
-    if (!r.shared) {                            // sectors of 32 bytes
-        std::set<uintptr_t> bytes;
-        for (int l = 0; l < 32; l++)
-            for (int k = 0; k < r.size && r.lanes >> l & 1; k++)
-                units.insert((r.at[l] + k) / 32), bytes.insert(r.at[l] + k);
-        t.cost += units.size(), t.least += (bytes.size() + 31) / 32;
-        return;
-    }
-    // 32 banks of 4 bytes; 8 bytes a lane go by half warps, 16 by quarters
-    int together = r.size <= 4 ? 32 : r.size == 8 ? 16 : 8;
+unsigned distinct(uintptr_t *from, uintptr_t *to) {
+    std::sort(from, to);
+    return std::unique(from, to) - from;
+}
+
+// 32 banks of 4 bytes; 8 bytes a lane go by half warps, 16 by quarters.
+void pass_banks(Traffic &t, const Request &r) {
+    int together = t.size <= 4 ? 32 : t.size == 8 ? 16 : 8;
     for (int first = 0; first < 32; first += together) {
-        std::map<uintptr_t, std::set<uintptr_t>> bank;
+        uintptr_t words[128];
+        unsigned n = 0, bank[32] = {0}, most = 0;
         for (int l = first; l < first + together; l++)
-            for (int k = 0; k < std::max(4, r.size) && r.lanes >> l & 1; k += 4) {
-                uintptr_t word = (r.at[l] + k) / 4;
-                bank[word % 32].insert(word);
-            }
-        size_t most = 0;
-        for (auto &b : bank) most = std::max(most, b.second.size());
+            for (int k = 0; k < std::max(4, t.size) && r.lanes >> l & 1; k += 4) words[n++] = (r.at[l] + k) / 4;
+        n = distinct(words, words + n);
+        for (unsigned i = 0; i < n; i++) most = std::max(most, ++bank[words[i] % 32]);
         t.cost += most, t.least += most > 0;
     }
 }
 
+// Sectors of 32 bytes.
+void pass_sectors(Traffic &t, const Request &r) {
+    uintptr_t starts[32], sectors[96];
+    unsigned lanes = 0, n = 0;
+    unsigned long bytes = 0;
+    for (int l = 0; l < 32; l++) {
+        if (!(r.lanes >> l & 1)) continue;
+        starts[lanes++] = r.at[l];
+        for (uintptr_t s = r.at[l] / 32; s <= (r.at[l] + t.size - 1) / 32; s++) sectors[n++] = s;
+    }
+    std::sort(starts, starts + lanes);
+    for (unsigned i = 0; i < lanes; i++)        // each byte once, however many lanes want it
+        bytes += i + 1 < lanes ? std::min<uintptr_t>(t.size, starts[i + 1] - starts[i]) : t.size;
+    t.cost += distinct(sectors, sectors + n), t.least += (bytes + 31) / 32;
+}
+
+void close_request(Traffic &t, const Request &r) {
+    t.requests++;
+    if (t.shared) pass_banks(t, r);
+    else pass_sectors(t, r);
+}
+
 void note_request(uintptr_t at, int size, bool write, bool shared, void *pc, unsigned thread) {
     if (thread >= 64 && thread + 32 < machine->current_block->threads) return;       // first and last warps are enough
-    Turn turn{pc, {thread / 32, turns[{pc, thread}]++}};
-    Request &r = requests[turn];
-    r.at[thread % 32] = at, r.lanes |= 1u << thread % 32, r.size = size, r.write = write, r.shared = shared;
-    if (r.lanes == ~0u) close_request(pc, r), requests.erase(turn);
+    Traffic &t = flows[pc];
+    t.write = write, t.shared = shared, t.size = size;
+    unsigned turn = t.turns[thread]++;
+    std::deque<Request> &open = t.open[thread / 32];
+    auto r = std::lower_bound(open.begin(), open.end(), turn, [](const Request &o, unsigned n) { return o.turn < n; });
+    if (r == open.end() || r->turn != turn) r = open.insert(r, Request{{0}, 0, turn});
+    r->at[thread % 32] = at, r->lanes |= 1u << thread % 32;
+    if (r->lanes == ~0u) close_request(t, *r), open.erase(r);
 }
 
 void close_requests() {
-    for (auto &r : requests) close_request(r.first.first, r.second);
-    requests.clear();
-    turns.clear();
+    for (auto &f : flows) {
+        for (auto &open : f.second.open) {
+            for (const Request &r : open) close_request(f.second, r);
+            open.clear();
+        }
+        std::fill(f.second.turns, f.second.turns + 1024, 0);
+    }
 }
 
 bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
@@ -188,15 +215,17 @@ bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
     return false;
 }
 
-void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
-    if (!on || !machine->current) return;
-    if (at - (uintptr_t)machine->stacks < machine->stack_bytes) return;
+// Most accesses are to variables of a thread, which nobody else can see.
+inline bool unseen(uintptr_t at) { return !on || at - stacks_from < stacks_bytes || at - own_from < own_bytes; }
+
+__attribute__((noinline)) void look_at(uintptr_t at, int size, bool write, void *pc, bool async) {
+    if (!machine->current) return;
     emu::Block *b = machine->current_block;
     bool shared = (at >= shared_from && at < shared_to) || at - (uintptr_t)b->dynamic_shared < machine->dynamic_bytes;
     if (!shared) {
         if (at >= image_from && at < image_to) return;
         if (!within(arrays, at, at + size)) {
-            if (within(own, at, at + 1) || at - (uintptr_t)machine->main_stack < 65536) return;
+            if (at - (uintptr_t)machine->main_stack < 65536) return;
             if (whole) return say(write ? "outside write" : "outside read", pc, pc);
         }
     }
@@ -212,6 +241,10 @@ void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
         word.block = block;
         check_word(word, a, write, shared, c);
     }
+}
+
+inline void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
+    if (!unseen(at)) look_at(at, size, write, pc, async);
 }
 
 }  // namespace
@@ -253,22 +286,23 @@ API void emu_watch_sync(int what, const void *at) {
         break;
     }
     case emu::PROXY_FENCE: c.proxy[machine->current->tid] = now; break;
-    case emu::BLOCK_END: clocks.erase(block); return;
+    case emu::BLOCK_END: clocks.erase(block), last_clock = nullptr; return;
     }
     now++;
 }
 API void emu_watch_access(const void *at, int size, int came, void *pc) {
     touch((uintptr_t)at, size, came == emu::WRITE || came == emu::ASYNC_WRITE, pc, came >= emu::ASYNC_READ);
 }
-API void emu_watch_own(const void *at, unsigned long bytes) { own.push_back({(uintptr_t)at, (uintptr_t)at + bytes}); }
+API void emu_watch_own(const void *at, unsigned long bytes) { own_from = (uintptr_t)at, own_bytes = bytes; }
 API void emu_watch_begin(const void *m, const void *from, const void *to, const void *image, const void *end) {
     machine = (const emu::Machine *)m;
     shared_from = (uintptr_t)from, shared_to = (uintptr_t)to, image_from = (uintptr_t)image, image_to = (uintptr_t)end;
-    own.clear(), clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear();
+    stacks_from = (uintptr_t)machine->stacks, stacks_bytes = machine->stack_bytes;
+    clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear(), last_clock = nullptr;
     launch++, all_ordered = now++, atomics = 0, on = true;
     if (pages.size() > 4096) {                  // 512 MB
         for (auto &p : pages) free(p.second);
-        pages.clear(), last_page = ~(uintptr_t)0;
+        pages.clear(), std::fill(seen, seen + 1024, Seen());
     }
 }
 API void emu_watch_end() { on = false, close_requests(); }

@@ -255,7 +255,7 @@ def _check(code: int, path: str, log: str) -> None:
 
 
 def resources(log: str) -> dict[str, Resources]:
-    """Each kernel's resources, from what ``--ptxas-options=-v`` prints."""
+    """Each kernel's resources, from what ``--ptxas-options=-v`` prints; it lists functions behind what calls them."""
     parts = re.split(r"Compiling entry function '([^']+)'", log)
     return {name: Resources(_number(r"Used (\d+) registers", text), _number(r"(\d+) bytes spill stores", text),
                             _number(r"(\d+) bytes spill loads", text), _number(r"(\d+) bytes stack frame", text),
@@ -264,5 +264,4 @@ def resources(log: str) -> dict[str, Resources]:
 
 
 def _number(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found[1]) if found else 0
+    return max(map(int, re.findall(pattern, text)), default=0)

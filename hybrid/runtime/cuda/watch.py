@@ -36,11 +36,12 @@ _lock = threading.Lock()
 one = threading.RLock()         # there is one watcher: launches of all threads go one after the other
 _loaded: dict[str, Any] = {}
 _known = threading.local()
-_flows: dict[tuple[str, str, str, str], list[int]] = {}
+_flows: dict[tuple[str, str, str, str, str], list[int]] = {}
 
 
 class Flow(NamedTuple):
     """What the requests of one line of a kernel cost. ``factor``: times the least that these bytes could cost."""
+    module: str                                            # path of the module that holds the kernel
     kernel: str
     line: str
     space: str                                             # shared or global
@@ -124,7 +125,7 @@ def findings(watcher: Any, kernel: str, module: str) -> str:
     for words in found:
         if words[0] == "traffic":
             _, pc, space, access, _, requests, cost, least = words
-            sums = _flows.setdefault((kernel, places[pc], space, access), [0, 0, 0])
+            sums = _flows.setdefault((module, kernel, places[pc], space, access), [0, 0, 0])
             for i, n in enumerate((requests, cost, least)):
                 sums[i] += int(n)
         elif words[0] == "misaligned":
@@ -163,5 +164,5 @@ def lines_of(module: str, addresses: set[str]) -> dict[str, str]:
 
 def traffic() -> Iterator[Flow]:
     """What was counted so far under HYBRID_EMU_WATCH=traffic, line by line."""
-    for (kernel, line, space, access), sums in _flows.items():
-        yield Flow(kernel, line, space, access, *sums)
+    for where, sums in _flows.items():
+        yield Flow(*where, *sums)

@@ -13,6 +13,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import cffi
@@ -25,15 +26,16 @@ _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(")
 
 
 class Compiler:
-    """In place of NVRTC: an image that names the emulator's library and its kernels."""
-    version = staticmethod(lambda: (13, 0))
+    """In place of NVRTC: its log and resources, with an image that names the emulator's library and its kernels."""
+    version = staticmethod(nvrtc.version)
 
     @staticmethod
     def compile(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
-        """The library that the C++ compiler makes of a text, as an image for driver.c."""
+        """What NVRTC says of a text, and the library that the C++ compiler makes of it as an image for driver.c."""
         kernels = list(dict.fromkeys(_KERNEL.findall(source)))
         path = emulator.compile_module(source, kernels)
-        return nvrtc.Compiled(b"\x7fELF-EMU:" + "\n".join([str(path), *kernels]).encode() + b"\0", "source.cu", "", {})
+        image = b"\x7fELF-EMU:" + "\n".join([str(path), *kernels]).encode() + b"\0"
+        return replace(nvrtc.compile(source, arch, options), cubin=image)
 
 
 cupy_driver.nvrtc = Compiler                               # type: ignore[attr-defined]

@@ -1,0 +1,167 @@
+"""As a plugin of pytest (``-p tests.ptx_beside``): what tests run in the emulator, the PTX interpreter runs too.
+
+Each kernel, once, on the arrays and with the grid of the first launches that are small enough; both must leave the same
+in memory. The list at the end says how many kernels there were, how many of them the interpreter knows, and why not the
+others.
+"""
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hybrid.base.errors import CompileError
+from hybrid.runtime.cuda import emulator
+from hybrid.runtime.cuda.interface import Launch
+
+from .ptx import Memory, PtxError, TooLong
+from .ptx_text import Entry, compile_ptx, parse
+
+MOST = int(os.environ.get("HYBRID_PTX_STEPS", "60000"))    # instructions of a launch, each of some microseconds
+TRIES, BYTES = 3, 1 << 26
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)')
+# by type in the text: the type, and how far two values may be apart of what is largest
+TYPES: dict[str, tuple[Any, float]] = {
+    "float": (np.float32, 2e-5), "hy_half": (np.float16, 4e-3), "hy_bf16": (ml_dtypes.bfloat16, 3e-2),
+    "double": (np.float64, 1e-12), "__half": (np.float16, 4e-3)}
+WHOLE = {"int", "unsigned", "long", "short", "char"}
+outcomes: dict[str, str] = {}                              # by kernel: "agrees", or why it does not count
+tries: Counter[str] = Counter()
+entries: dict[str, Entry | str] = {}
+arrays: dict[int, Any] = {}                                # where the arrays are that were made known lately
+
+
+def root(array: np.ndarray) -> np.ndarray:
+    """The array whose memory a view shows."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def texts(source: str) -> dict[str, str]:
+    """By kernel: the text of it alone, with what stands before all kernels."""
+    head, *parts = re.split(r'(?=extern "C" __global__)', source)
+    return {m[1]: head + re.sub(rf"\b{m[1]}\b", "kernel", part) for part in parts if (m := _KERNEL.match(part))}
+
+
+def entry_of(text: str) -> Entry | str:
+    """A kernel's instructions; why there are none."""
+    if text not in entries:
+        try:
+            entries[text] = parse(compile_ptx(text))["kernel"]
+        except CompileError as err:
+            entries[text] = f"not for sm_80: {str(err).splitlines()[-1][:60]}"
+    return entries[text]
+
+
+def differ(got: np.ndarray, expected: np.ndarray, types: set[str]) -> str:
+    """What is different in bytes that hold numbers of one of the types, or an empty text. Whole numbers are those of
+    which a float's exponent would be 0."""
+    if (got == expected).all():
+        return ""
+    wrong = "bytes"
+    for dtype, tolerance in (TYPES[t] for t in types if t in TYPES):
+        size = np.dtype(dtype).itemsize
+        n = len(got) // size * size
+        a, b = (x[:n].view(dtype).astype(np.float64) for x in (got, expected))
+        at = np.flatnonzero(got[:n].view(f"u{size}") != expected[:n].view(f"u{size}"))
+        x, y, most = a[at], b[at], np.abs(b[np.isfinite(b)]).max(initial=0)
+        whole = np.maximum(np.abs(x), np.abs(y)) < (ml_dtypes.finfo(dtype).tiny if types & WHOLE else 0)
+        with np.errstate(invalid="ignore"):
+            near = (np.abs(x - y) <= tolerance * most) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
+        if near.all():
+            return ""
+        wrong = f"{np.dtype(dtype).name} {x[~near][:3]}, not {y[~near][:3]}, at {at[~near][:3]} of {n // size}"
+    return wrong
+
+
+def interpret(text: str, launch: Launch, pointers: Sequence[int]) -> tuple[str, Memory | None]:
+    """What the interpreter leaves in memory; why there is nothing."""
+    entry = entry_of(text)
+    if isinstance(entry, str):
+        return entry, None
+    roots = {a.ctypes.data: a for p in pointers for at, a in list(arrays.items()) if at <= p <= at + a.nbytes}
+    if sum(a.nbytes for a in roots.values()) > BYTES:
+        return "too long", None
+    try:
+        memory = Memory(roots)
+        memory.launch(entry, launch, pointers, MOST)
+    except TooLong:
+        return "too long", None
+    except PtxError as err:
+        return str(err)[:70], None
+    return "", memory
+
+
+def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
+    """Run a launch in both, and compare."""
+    launch, known = plan._launches[i], plan._module.texts
+    text = known.get(launch.kernel, "")
+    given = [pointers[a] for a in launch.args]
+    if not text or outcomes.get(text) == "agrees" or tries[text] >= TRIES:
+        return run()
+    tries[text] += 1
+    why, memory = interpret(text, launch, given)
+    run()
+    if memory is None:
+        outcomes[text] = why
+        return None
+    types = set(re.findall(r"\b(\w+) ?\*", text))
+    for start, (_, a) in zip(memory.starts, memory.arrays):
+        wrong = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), types)
+        if wrong:
+            outcomes[text] = f"differs: {wrong}"
+            raise AssertionError(f"the interpreter of PTX and the emulator differ in kernel {launch.kernel}: {wrong}; "
+                                 f"{plan._module.source_path}")
+    outcomes[text] = "agrees"
+    return None
+
+
+def pytest_sessionstart() -> None:
+    """From here on both run what tests launch."""
+    init, point, alone = emulator.EmulatorModule.__init__, emulator.EmulatorDriver.pointer, emulator.EmulatorPlan.run
+
+    def prepare(self: Any, source: str, kernels: Sequence[str], *more: Any, **named: Any) -> None:
+        init(self, source, kernels, *more, **named)
+        self.texts = texts(source)
+
+    def pointer(self: Any, array: Any) -> int:
+        whole = root(array)
+        for at in [at for at, a in arrays.items() if at < whole.ctypes.data + whole.nbytes
+                   and whole.ctypes.data < at + a.nbytes]:
+            del arrays[at]
+        arrays[whole.ctypes.data] = whole
+        while len(arrays) > 256:
+            del arrays[next(iter(arrays))]
+        return point(self, array)
+
+    def run(self: Any, pointers: Sequence[int]) -> None:
+        if self._module.watcher is not None:
+            return alone(self, pointers)
+        table = emulator.ffi.new("void *[]", [emulator.ffi.cast("void *", p) for p in pointers] or [emulator.ffi.NULL])
+        options = emulator.ffi.new("struct EmuOptions *", emulator._options(self._order, self._seed))
+        with self._module.lock:
+            for i in range(len(self._launches)):
+                def one(i: int = i) -> None:
+                    if self._module.library.emu_run(self._native + i, 1, self._index, table, options):
+                        raise self._error(i)
+                beside(self, i, pointers, one)
+        return None
+    emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
+    emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
+    emulator.EmulatorPlan.run = run                        # type: ignore[method-assign]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How many kernels were compared."""
+    counts = Counter("differs" if why.startswith("differs") else re.sub(r"[%$]\S+|\b[\d.]+(e-\d+)?\b", "..", why)
+                     for why in outcomes.values())
+    terminalreporter.write_line(f"PTX: {len(outcomes)} kernels, {counts['agrees']} of them agree with the emulator")
+    for why, n in counts.most_common():
+        if why != "agrees":
+            terminalreporter.write_line(f"PTX: {n} kernels: {why}")

@@ -1,0 +1,99 @@
+"""The PTX that NVRTC makes of a CUDA text, as instructions of its kernels for tests/ptx.py."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from hybrid.runtime.cuda import nvrtc, sources
+
+
+@dataclass
+class Line:
+    """An instruction: guard (with ! where it is negated), opcode's parts, operands, the function that it is of."""
+    guard: str
+    op: list[str]
+    args: list[str]
+    text: str
+    home: str
+
+
+@dataclass
+class Function:
+    """What a kernel calls: parameters, results, where its instructions begin."""
+    params: list[str]
+    results: list[str]
+    first: int
+
+
+@dataclass
+class Entry:
+    """A kernel and the functions it may call: instructions, the index of each label, offsets of shared arrays, bytes of
+    them; tables of constants of the module."""
+    name: str
+    params: list[str]
+    lines: list[Line] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    shared: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    functions: dict[str, Function] = field(default_factory=dict)
+
+
+def compile_ptx(source: str, arch: str = "compute_80") -> str:
+    """The PTX of a CUDA text."""
+    flags = (f"--gpu-architecture={arch}", "--std=c++17", "--ftz=false")
+    return nvrtc._compile(source, "kernel.cu", flags, sources.device_headers())[0].rstrip(b"\0").decode()
+
+
+def split(operands: str) -> list[str]:
+    """Operands, with vectors in braces and addresses in brackets whole."""
+    return [a.strip() for a in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", operands)]
+
+
+_BODY = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?(\w+)\s*\(([^)]*)\)([^;{]*)\{(.*?)\n\}", re.S)
+
+
+def names(parameters: str) -> list[str]:
+    """The names of parameters, without their types."""
+    return [p.split("[")[0].split()[-1] for p in (parameters or "").split(",") if p.strip()]
+
+
+def _place(e: Entry, body: str) -> None:
+    """Places for the shared arrays of a text."""
+    found = re.findall(r"\.shared \.align (\d+) \.[a-z]+(\d+) ([^\s\[;]+)(?:\[(\d+)\])?;", body)
+    for align, bits, name, count in found:
+        e.size = -(-e.size // int(align)) * int(align)
+        e.shared[name], e.size = e.size, e.size + int(bits) // 8 * int(count or 1)
+
+
+def _put(e: Entry, home: str, body: str) -> None:
+    """Append the instructions of a kernel or of a function."""
+    for statement in re.findall(r"[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;", re.sub(r"^(\$?\w+:)", r"\1;", body, flags=re.M)):
+        s = " ".join(statement.split()).rstrip(";").strip()
+        if s.endswith(":"):
+            e.labels[s[:-1]] = len(e.lines)
+        elif s and not s.startswith("."):
+            g = re.match(r"@(!?%p\d+) (.*)", s)
+            op, _, rest = (g[2] if g else s).partition(" ")
+            e.lines.append(Line(g[1] if g else "", op.split("."), split(rest), s, home))
+
+
+def parse(text: str) -> dict[str, Entry]:
+    """The kernels of a PTX text."""
+    text = re.sub(r"//[^\n]*", "", text)
+    dynamic = re.findall(r"\.extern \.shared \.align \d+ \.b8 (\w+)\[\]", text)
+    bodies = [m.groups() for m in _BODY.finditer(text)]
+    outside = _BODY.sub("", text)
+    entries: dict[str, Entry] = {}
+    for kind, _, name, params, _, body in bodies:
+        if kind == "entry":
+            e = entries[name] = Entry(name, names(params))
+            _put(e, name, body)
+            for part in (outside, body, *(f[5] for f in bodies if f[0] == "func")):
+                _place(e, part)
+            e.size = -(-e.size // 1024) * 1024
+            e.shared |= dict.fromkeys(dynamic, e.size)
+            for other, results, called, given, _, inner in bodies:
+                if other == "func":
+                    e.functions[called] = Function(names(given), names(results or ""), len(e.lines))
+                    _put(e, called, inner)
+    return entries
