@@ -13,7 +13,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.runtime import background
+from hybrid.base import config
+from hybrid.runtime import background, worker
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -42,6 +43,20 @@ def test_a_process_is_started_beside_a_first_call_that_takes_long(in_background:
     f = mx.hybridize(first)
     f(nd.ones((3, 3)))
     assert seen == [True] and not background.queue()._jobs   # nothing is compiled yet
+
+
+@pytest.mark.skipif(config.usable_cores() == 1, reason="needs two processors")
+def test_its_session_has_a_low_priority() -> None:
+    """Linux shares processors out to sessions before it looks at the priorities of their processes."""
+    process = background._start()
+    try:
+        group = Path(f"/proc/{process.pid}/autogroup")
+        if not group.exists() or not group.read_text().strip():
+            pytest.skip("this system does not group processes by session")
+        assert group.read_text().split()[-1] == str(worker.NICE)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_the_process_loads_only_what_compiles() -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cffi import FFI
 
 from hybrid import ir
 from hybrid.base import system
@@ -15,7 +17,7 @@ from hybrid.codegen.program import helper_functions, kernel_deduplication
 from hybrid.codegen.loops import Printed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan
-from hybrid.runtime import reference, shared_objects
+from hybrid.runtime import compiler_process, reference, shared_objects
 from hybrid.runtime.build import JOINING
 from hybrid.runtime.cpu import CpuProgram, compiled
 
@@ -188,6 +190,40 @@ def test_an_error_in_one_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"#if HY_UNIT == 1\nthis is no C\n#endif\n{shared_objects.UNITS}\nint x;\n#endif\n"
     with pytest.raises(CompileError, match="refused the generated program"):
         shared_objects.build(text)
+
+
+def test_units_of_a_long_text_stay_when_the_compiler_is_cut_off(monkeypatch: pytest.MonkeyPatch,
+                                                                tmp_path: Path) -> None:
+    monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(system, "cores", lambda: 2)
+    monkeypatch.setattr(shared_objects, "LONG_UNIT", 100)
+    units = "".join(f"#if HY_UNIT == {i}\nint x{i} = {i};\n#endif\n" for i in range(4))
+    text = f"{units}{shared_objects.UNITS}\nint x;\n#endif\n"
+    text += "/*" + "-" * (390 - len(text)) + "*/\n"
+    ran: list[str] = []
+    run = shared_objects.run
+    def noted(commands: list[list[str]], c: Path, *rest: object) -> str:
+        ran.extend(w for command in commands for w in command if w.startswith("-DHY_UNIT="))
+        return run(commands, c, *rest)                  # type: ignore[arg-type]
+    monkeypatch.setattr(shared_objects, "run", noted)
+    ended = compiler_process.ended
+    def cut_off(process: object, *rest: object) -> int:
+        if len([r for r in (tmp_path / "cache").glob("unit-*.o")]) == 2:
+            raise KeyboardInterrupt
+        return ended(process, *rest)                    # type: ignore[arg-type]
+    with monkeypatch.context() as m:
+        m.setattr(compiler_process, "ended", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            shared_objects.build(text)
+    assert ran == [f"-DHY_UNIT={i}" for i in range(4)]
+    ran.clear()
+    so, _ = shared_objects.build(text)
+    assert ran == ["-DHY_UNIT=2", "-DHY_UNIT=3"]
+    assert not [*(tmp_path / "cache").glob("unit-*")]
+    library = FFI()
+    library.cdef("".join(f"extern int x{i};" for i in range(4)))
+    found = library.dlopen(str(so))
+    assert [found.x0, found.x1, found.x2, found.x3] == [0, 1, 2, 3]
 
 
 def test_both_sides_agree_on_the_line() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hybrid.base import system
 from hybrid.base.errors import CompileError
 from hybrid.runtime import compiler_process, shared_objects, toolchain
 
@@ -226,3 +227,10 @@ def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tm
     taken = toolchain.flags(str(tmp_path / "bin" / "cc"))
     assert not {"-fno-plt", "-fopenmp", "-march=native"} & set(taken) and {"-O2", "-shared", "-fPIC"} <= set(taken)
     assert shared_objects.intact(shared_objects.build("void net(void **b) { /* without */ }")[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what Linux says")
+def test_what_linux_says_of_the_processor() -> None:
+    said = system.processor()
+    assert toolchain.cpu_features() == (said.get("flags") or said.get("Features"))
+    assert system.halves_vectors() == (said.get("vendor_id") == "AuthenticAMD" and said["cpu family"] == "25")

@@ -2,14 +2,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
+import warnings
 from typing import Any, Callable
 
 import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import nd
+from hybrid import gluon, nd
 from hybrid.base.errors import TraceError, UnevaluatedError
 from hybrid.graph.symbol import Symbol
 from .test_traced_state import Box, as_block, average, fill, numbers, state_of
@@ -211,3 +213,25 @@ def test_a_refused_trace_leaves_everything_as_it_was() -> None:
     with pytest.raises(UnevaluatedError):
         f(nd.ones((2,)))
     assert seen == []
+
+
+def test_code_with_functions_that_are_chosen_by_class_is_compiled() -> None:
+    """``functools.singledispatch`` keeps weak references to classes, which live as long as their modules."""
+    @functools.singledispatch
+    def scale(v: Any, x: Any) -> Any:
+        return x
+
+    @scale.register
+    def _(v: int, x: Any) -> Any:
+        return x * v
+
+    class Scaled(gluon.HybridBlock):
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return scale(3, x) + scale("", x)
+    net = Scaled()
+    net.hybridize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert net(nd.ones(2)).asnumpy().tolist() == [4, 4]
+    assert len(net.programs) == 1

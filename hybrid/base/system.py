@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,25 @@ def user() -> int:
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def processor() -> dict[str, str]:
+    """What Linux says of the first processor, by name: ``vendor_id``, ``flags``, …; nothing elsewhere."""
+    said = {}
+    with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
+        for line in lines:
+            name, _, value = line.partition(":")
+            if not name.strip():
+                break
+            said[name.strip()] = value.strip()
+    return said
+
+
+def halves_vectors() -> bool:
+    """Whether the processor works on vectors of 64 bytes in two halves, and multiplies one in a cycle: AMD's Zen 4."""
+    said = processor()
+    return said.get("vendor_id") == "AuthenticAMD" and said.get("cpu family") == "25"
 
 
 def cache_root() -> Path:

@@ -17,8 +17,12 @@ from .compiler_trial import wrong_with
 ALONE = "-nostdlib"
 # in every text that can be compiled in units (hybrid.codegen.program.kernel_deduplication)
 UNITS = "#if HY_UNIT == HY_UNITS - 1"
-# units at most, and characters that are worth one: each takes the time to start the compiler
+# units that are compiled at the same time at most, and characters that are worth one: each takes the time to start the
+# compiler
 MOST_UNITS, UNIT = 8, 20_000
+# characters of a unit at most (a second or two): a process that ends before a long text is compiled leaves the units
+# that it has in the cache, and the next one goes on from there
+LONG_UNIT = 120_000
 _build_lock = forking.lock()
 _building: dict[str, forking.LongLock] = {}
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
@@ -107,21 +111,28 @@ def begin(source: str) -> Callable[[], tuple[Path, Path]]:
 
 
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
-              folder: str) -> tuple[list[list[str]], list[str] | None]:
-    """Compiler runs that may take place at the same time, and the one that links what they give."""
+              folder: str) -> tuple[dict[Path, list[str]], list[str] | None]:
+    """Compiler runs that may take place at the same time, by what they write, and the one that links that."""
     libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
-    count = min(system.cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
+    count = _at_once(source)
+    count *= -(-len(source) // (count * LONG_UNIT)) if UNITS in source else 1
     if count == 1:
-        return [[*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
+        return {Path(folder, "net.so"): [*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]}, None
     objects = [f"{folder}/{i}.o" for i in range(count)]
     separate = [*start, *(f for f in flags if f != "-shared"), f"-DHY_UNITS={count}", "-c", str(c)]
-    runs = [[*separate, f"-DHY_UNIT={i}", "-o", o] for i, o in enumerate(objects)]
+    runs = {Path(o): [*separate, f"-DHY_UNIT={i}", "-o", o] for i, o in enumerate(objects)}
     return runs, [*start, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
 
 
-def run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
-    """Run them at the same time: what they say. CompileError with what the first says that fails, or that nothing comes
-    of them."""
+def _at_once(source: str) -> int:
+    """Compilers that work for a text at the same time."""
+    return min(system.cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
+
+
+def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: int = MOST_UNITS,
+        each: Callable[[int], Any] | None = None) -> str:
+    """Run so many of them at the same time, in order: what they say. CompileError with what the first says that fails,
+    or that nothing comes of them. each: told which succeeded."""
     runs: list[tuple[Any, int]] = []
     status: list[int] = []
 
@@ -132,9 +143,13 @@ def run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
             raise CompileError(f"{commands[0][0]} does not end, and it is no working C compiler: {wrong}")
     try:
         for command in commands:
-            runs.append(compiler_process.start(command, 2, folder))
-        for process, _ in runs:
-            status.append(compiler_process.ended(process, doubt, commands[0][0]))
+            while len(runs) < min(len(status) + at_once, len(commands)):
+                runs.append(compiler_process.start(commands[len(runs)], 2, folder))
+            status.append(compiler_process.ended(runs[len(status)][0], doubt, command[0]))
+            if status[-1]:
+                break
+            if each is not None:
+                each(len(status) - 1)
     finally:
         for process, _ in runs[len(status):]:            # interrupted
             system.kill(process)
@@ -154,11 +169,16 @@ def run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
     return "".join(said)
 
 
+def _kept(so: Path, i: int, count: int) -> Path:
+    """Where an object of one unit of a text is in the cache."""
+    return so.with_name(f"unit-{cache.digest(so.stem, str(i), str(count))}.o")
+
+
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
     c = cache.write(c, cache.encoded(source))
     with scratch.work() as d:
         runs, link = _commands(cc, flags, source, c, d)
-        said = run(runs, c, d)
+        said = _run_all(runs, so, c, d, _at_once(source))
         if link is not None:
             said += run([link], c, d)
         out = Path(d) / "net.so"
@@ -166,3 +186,22 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
             raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C "
                                f"compiler?\n{said[-4000:].strip()}".rstrip())
         return keep(so, out.read_bytes())
+
+
+def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_once: int) -> str:
+    """Compile the units of a text. Those of a long one are in the cache until all are there."""
+    if len(runs) <= at_once:
+        return run([*runs.values()], c, folder)
+    kept = {made: so.with_name(f"unit-{cache.digest(so.stem, str(i), str(len(runs)))}.o")
+            for i, made in enumerate(runs)}
+    for made in runs:
+        if intact(kept[made]):
+            made.write_bytes(cache.read(kept[made]))
+    new = [made for made in runs if not made.exists()]
+    said = run([runs[made] for made in new], c, folder, at_once,
+               lambda i: keep(kept[new[i]], new[i].read_bytes()))
+    for path in kept.values():
+        for part in (path, path.with_suffix(".txt")):
+            with contextlib.suppress(OSError):
+                part.unlink()
+    return said

@@ -48,25 +48,10 @@ def compiler() -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _processor() -> tuple[str, str]:
-    """What Linux says of the processor's features, and of who made it."""
-    vendor = ""
-    try:
-        with open("/proc/cpuinfo") as lines:                     # the first processor's lines are enough
-            for line in lines:
-                if line.startswith("vendor_id"):
-                    vendor = line
-                if line.startswith(("flags", "Features")):
-                    return line.rstrip("\n"), vendor
-    except OSError:
-        pass
-    return "", vendor
-
-
-@lru_cache(maxsize=1)
 def cpu_features() -> str:
     """What makes machine code of one machine unfit for another."""
-    return _processor()[0] or platform.processor()              # starts a process, so it is the last resort
+    said = system.processor()
+    return said.get("flags") or said.get("Features") or platform.processor()    # which starts a process
 
 
 def _machine() -> str:
@@ -120,8 +105,14 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    lines = compiler_process.ask([*compilers.command(cc), "--version"])[1].splitlines()
+    lines = _words_of(cc, Path(cc).stat().st_mtime_ns).splitlines()
     return f"{cc} {lines[0] if lines else ''}"
+
+
+@lru_cache(maxsize=8)
+def _words_of(cc: str, _changed: int) -> str:
+    """All that a compiler says of itself. _changed: when its file was."""
+    return compiler_process.ask([*compilers.command(cc), "--version"])[1]
 
 
 @lru_cache(maxsize=8)
@@ -138,7 +129,7 @@ def own_threads() -> str:
 
 def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
-    said = compiler_process.ask([*compilers.command(cc), "--version"])[1]
+    said = _words_of(cc, Path(cc).stat().st_mtime_ns)
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
     return sys.platform == "linux" and _machine() in ("x86_64",
                                                       "aarch64") and FSF in said and version is not None and int(
@@ -248,7 +239,7 @@ def _words(cc: str, flags: tuple[str, ...], in_tiles: bool) -> frozenset[str]:
 def slow_pairs() -> bool:
     """Whether the processor's product of pairs of bfloat16 takes longer than two of float32: Intel's issue one in two
     cycles, beside four of float32."""
-    return "avx512_bf16" in cpu_features() and "GenuineIntel" in _processor()[1]
+    return "avx512_bf16" in cpu_features() and system.processor().get("vendor_id") == "GenuineIntel"
 
 
 @lru_cache(maxsize=8)

@@ -60,6 +60,10 @@ def _lower_priority() -> None:
     if config.usable_cores() > 1:                            # on the only core it would hardly ever run
         with contextlib.suppress(OSError):
             os.nice(NICE)
+        # Linux shares processors out to sessions first, of which this process and its compilers are one, and only then
+        # to the processes of each, which is all that ``nice`` is about
+        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
+            group.write(str(NICE))
 
 
 def _compile(job: dict[str, Any]) -> str:

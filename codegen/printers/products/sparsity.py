@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
+from hybrid.base import system
 from hybrid.base.config import skip_zeros
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
@@ -39,12 +40,13 @@ VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sum
 LIKELY = 64                     # of a size that only the call tells
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH, MOST_ANY = 1024, 256       # of a product; of one whose depth only the call tells
-# cycles, as measured on processors that load two vectors and multiply two in a cycle
+# cycles, as measured on processors that load two vectors and multiply two in a cycle, and on those that do one
 BEGUN = 26                      # to begin a row of a panel and to find where it ends
 BITS = (12, 30)                 # to find the bits of a row; to turn its factors before
 LINE = (1, 2.5)                 # to see whether a vector of a line is finite; to pack it before
 SLOWER = 1.06                   # of a step, by its loads
 DENSE = 1.03                    # of a step of a full tile
+THROUGH = 8                     # of a vector of sums that goes through memory after each word, where vectors are halved
 SEEN = 64                       # runs of factors that are looked at
 HOPED = 0.55                    # the form is printed where it pays for this part of the factors at least
 
@@ -95,14 +97,22 @@ def widest(target: Target, depth: int) -> int:
     return min(target.accumulators - 2, LINES // (min(depth, STEPS) * target.lanes(F32) * 4))
 
 
+def halves(target: Target) -> bool:
+    """Whether the processor works on this target's vectors in halves."""
+    return target.vector == 64 and system.halves_vectors()
+
+
 def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, transposed: bool = False,
-         packed: bool = False) -> float:
+         packed: bool = False, halved: bool = False) -> float:
     """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for
     blocks of so many rows. vectors: of all columns; transposed: whether factors are; packed: whether rows are packed at
-    each call.
+    each call; halved: whether the processor works on vectors in halves.
     """
     steps = depth / -(-depth // STEPS)                     # of a word
     beside = BEGUN + nv + BITS[transposed] / panels + LINE[packed] * steps * nv / rows
+    if halved:
+        beside += THROUGH * nv * (depth > STEPS)
+        return (vectors / panels * steps * DENSE - beside) / (steps * max(nv + 0.5, 4))
     return (vectors / panels * steps / 2 * DENSE - beside) / (steps * max((nv + 1) / 2 * SLOWER, 4))
 
 
@@ -191,7 +201,7 @@ class Zeros(Panels):
             return not same(lines[1], 1) or in_one_set(min(depth, STEPS), hint(lines[0]) * 4,  # type: ignore[arg-type]
                                                        min(nv * self.lanes, columns) * 4) > WAYS
         part, nv = max(((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows,
-                              not same(factors[1], 1), packs(nv)), nv)
+                              not same(factors[1], 1), packs(nv), halves(self.target)), nv)
                         for nv in range(1, max(1, widest(self.target, depth)) + 1) if self._in_panels(m, nv)),
                        default=(0.0, 1))
         if part < HOPED:
@@ -240,8 +250,9 @@ class Zeros(Panels):
         are read or written, into the second cache, since lines of the panel fill the first one."""
         row = self.m.rows[0]
         try:
-            return [Prefetch(Name(self.names[n]), at, coefficient(at, row), LATER, ", 0, 2")
-                    for n, at, _ in self._touched(self.m, tile, self.x) if fixed(n.size) and n.nbytes >= FAR]
+            return [Prefetch(Name(self.names[n]), at, step, LATER, ", 0, 2")
+                    for n, at, _ in self._touched(self.m, tile, self.x)
+                    if fixed(n.size) and n.nbytes >= FAR and (step := coefficient(at, row))]
         except Refused:
             return []
 
