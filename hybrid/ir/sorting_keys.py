@@ -38,7 +38,7 @@ def _keys(x: np.ndarray, descending: bool) -> np.ndarray | None:
 
 
 # elements of a row from which on an order that is not stable is sooner found, and repaired
-_LEAST_REPAIRED = 1 << 12
+_LEAST_REPAIRED = 1 << 8
 
 
 def _repaired(x: np.ndarray, order: np.ndarray, descending: bool) -> np.ndarray:
