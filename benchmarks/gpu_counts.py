@@ -25,12 +25,12 @@ import gpu_sass  # noqa: E402  after the settings
 import nets  # noqa: E402
 import numpy as np  # noqa: E402
 from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
-from gpu_model_launches import LAUNCH, launched  # noqa: E402
+from gpu_model_launches import LAUNCH, barriers, launched  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, gluon, nd  # noqa: E402
 from hybrid.codegen import cuda as printer  # noqa: E402
-from hybrid.gluon import nn  # noqa: E402
+from hybrid.gluon import nn, rnn  # noqa: E402
 from hybrid.runtime import cuda  # noqa: E402
 from hybrid.runtime.cuda import emulator, interface, nvrtc, program  # noqa: E402
 
@@ -100,8 +100,8 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
     few, call = cls._few_launches, cls._run
     texts: dict[program.CudaProgram, tuple[Any, ...]] = {}
 
-    def few_launches(self: program.CudaProgram, text: Any) -> Any:
-        out = few(self, text)
+    def few_launches(self: program.CudaProgram, text: Any, processors: int) -> Any:
+        out = few(self, text, processors)
         code, single = program.share_kernels(program.parse(text.source), text.launches)
         texts[self] = program.text_of(code), single, [launch.name for launch in text.launches], *out
         return out
@@ -209,6 +209,11 @@ def gradient(heads: int, length: int, dtype: str = "float32") -> Callable[[], An
     return call
 
 
+def recurrent(layer: Any, batch: int) -> Callable[[], Any]:
+    """64 steps of 256 units on 256 inputs."""
+    return lambda: inference(layer(256, input_size=256), (64, batch, 256))()
+
+
 def stem() -> nn.HybridSequential:
     """The first layers of ResNet-18, with one of its later convolutions."""
     net = nn.HybridSequential()
@@ -255,6 +260,10 @@ def programs() -> dict[str, Callable[[], Any]]:
         "token over 4096 keys, 8 x 16 heads": token(8 * 16, 1, 4096),
         "token over 4096 keys, 16 heads, float16": token(16, 1, 4096, "float16"),
         "64 queries over 4096 keys, 16 heads": token(16, 64, 4096),
+        "LSTM, 64 steps, batch 32": recurrent(rnn.LSTM, 32),
+        "LSTM, 64 steps, batch 1": recurrent(rnn.LSTM, 1),
+        "GRU, 64 steps, batch 32": recurrent(rnn.GRU, 32),
+        "RNN, 64 steps, batch 64": recurrent(rnn.RNN, 64),
         "ResNet-18, batch 1": lambda: inference(resnet(), (1, 3, 224, 224))(),
         "ResNet-18, batch 32": lambda: inference(resnet(), (32, 3, 224, 224))(),
         "ResNet-18, batch 32, float16": lambda: inference(resnet(), (32, 3, 224, 224), dtype="float16")(),
@@ -321,7 +330,8 @@ def count(name: str, gpu: Gpu, recorded: list[Recorded]) -> Counted:
     asynchronous = sum(i.op.startswith("LDGSTS") for i in longest.code)
     width = 128 if loads["LDG.128"] + asynchronous >= max(loads["LDG.64"], loads["LDG"]) else 64 if (
         loads["LDG.64"] >= loads["LDG"]) else 32
-    return Counted(name, gpu.name, len(all_launched), sum(len(x.waves) - 1 for x in all_launched if x.cooperative),
+    texts = {k.name: k.text for k, _ in times}
+    return Counted(name, gpu.name, len(all_launched), sum(barriers(x, texts.get(x.name, "")) for x in all_launched),
                    max([*(k.registers for k, _ in times), *(n for _, n, _ in whole)]),
                    max([*(k.spills for k, _ in times), *(n for _, _, n in whole)]), t.warps,
                    t.main / t.products if t.products else 0, width, max(x.bank for _, x in times),

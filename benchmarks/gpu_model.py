@@ -73,7 +73,10 @@ def model(k: Kernel, gpu: Gpu) -> Time:
     """The time of one launch."""
     from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,  # noqa: PLC0415  builds on this
                                  tile as async_tile)
-    if is_async(k):
+    from gpu_model_launches import over_time, steps        # noqa: PLC0415  builds on this
+    if steps(k):
+        t = over_time(k, gpu)
+    elif is_async(k):
         t = async_tile(k, gpu)
     elif "As[" in k.text or "Bs[" in k.text:
         t = _tile(k, gpu)

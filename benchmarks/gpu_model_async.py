@@ -94,7 +94,7 @@ def _products(i: Instruction, gpu: Gpu) -> float:
     return gpu.mma / 2 if half else gpu.mma
 
 
-def _shared(i: Instruction) -> float:
+def shared_clocks(i: Instruction) -> float:
     """Clocks of an SM's shared memory for one warp's instruction."""
     if i.op.startswith("HGMMA"):
         n, deep = _shape(i)
@@ -117,7 +117,7 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
         rounds, unrolled = int(turns[1]), 1
     passes, warps = rounds / unrolled, k.threads // 32
     issue = (len(body) * passes + len(k.code) - len(body)) * warps / 4
-    shared = sum(map(_shared, body)) * passes * warps
+    shared = sum(map(shared_clocks, body)) * passes * warps
     tensor = sum(_products(i, gpu) for i in body) * passes * warps
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)

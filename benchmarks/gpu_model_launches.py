@@ -7,22 +7,66 @@ block; a stage takes as long as its kernel in a launch of its own. Where each fi
   takes 263 clocks (W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via
   Microbenchmarking", 2024: latency of the L2 of an H100; 261 of an A100).
 - A launch within a CUDA graph is assumed to take 1 us beside its kernel.
+
+A loop over time as one launch (matrices in registers) takes for each step a barrier, then one after the other: the way
+of the operand from the L2 (a round trip, and its bytes at the L2's rate); what all warps issue, or move through shared
+memory, as in gpu_model_async.py; and once more all instructions but the products as if each waited for the one before
+(4 clocks: Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture", 2018, and W. Luo et al. find as many on later
+ones), with 33 clocks for each barrier of the block and for the two times that shared memory is read. That is more than
+it takes: only the warps that have units run what follows the products.
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from gpu_model import Gpu
+import gpu_sass
+from gpu_model import Gpu, Kernel, Time
+from gpu_model_async import WAIT, shared_clocks
 
 L2 = 263                        # clocks
 SYNC = 33                       # clocks of a barrier of the block, as in gpu_model_async.py
 LAUNCH = 1.0                    # us that each launch adds
+DEPENDENT = 4                   # clocks of an instruction that waits for the one before
+BEGIN = 1500                    # clocks of a launch and its first loads, as for tiles in gpu_model.py
 
 
 def barrier(gpu: Gpu, whole: bool) -> float:
     """Time in us between two stages; whole: all blocks of the grid wait for each other."""
     return ((4 * L2 if whole else 0) + 2 * SYNC) / gpu.clock * 1e6
+
+
+def steps(k: Kernel) -> int:
+    """Steps of a loop over time that is one launch; 0 of other kernels."""
+    found = re.search(r"for \(int s = 0; s < (\d+); s\+\+\)", k.text)
+    return int(found[1]) if found and "matrix0[" in k.text else 0
+
+
+def barriers(launch: Any, text: str) -> int:
+    """Barriers of the grid within a launch. text: of its kernel."""
+    if not launch.cooperative:
+        return 0
+    found = re.search(r"for \(int s = 0; s < (\d+); s\+\+\)", text)
+    each = len(re.findall(r"^ +hy_grid_barrier", text, re.M)) * int(found[1]) if found else 0
+    return each + (int(found[1]) - 1 if found and "if (s) hy_grid_barrier" in text else 0) or len(launch.waves) - 1
+
+
+def over_time(k: Kernel, gpu: Gpu) -> Time:
+    """A loop over time that is one launch."""
+    body = max(gpu_sass.loops(k.code), key=lambda x: len(x[2]))[2]
+    warps, products = k.threads // 32, sum(i.op.startswith("FFMA") for i in body)
+    loads = [i.op for i in body if i.op.startswith("LDG")]
+    moved = sum(512 if ".128" in op else 256 if ".64" in op else 128 for op in loads) * warps
+    issue, shared = len(body) * warps / 4, sum(map(shared_clocks, body)) * warps
+    syncs = sum(i.op.startswith("BAR") for i in body)
+    step = (L2 + moved / (gpu.l2 / gpu.sms / gpu.clock) + max(issue, shared) + DEPENDENT * (len(body) - products)
+            + WAIT * (syncs + 2))
+    once = BEGIN + (len(k.code) - len(body)) * (warps / 4 + DEPENDENT)
+    waits = "hy_grid_barrier" in k.text
+    us = (once + step * steps(k)) / gpu.clock * 1e6 + barrier(gpu, waits) * steps(k)
+    return Time("steps", us, "latency", warps, len(body), products, 1,
+                products * warps / 4 * steps(k) / gpu.clock * 1e6)
 
 
 def launched(launch: Any, us: Callable[[Any], float], gpu: Gpu) -> float:

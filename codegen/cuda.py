@@ -20,7 +20,7 @@ from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
-from hybrid.codegen.printers.cuda.pieces import SCRATCH, At, Launch, PrintedCuda, Scratch, alone
+from hybrid.codegen.printers.cuda.pieces import BARRIER, SCRATCH, At, Barrier, Launch, PrintedCuda, Scratch, alone
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
@@ -29,8 +29,9 @@ from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
 from .lanes import Refused
 
-__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "convolves_last", "joins", "print_kernel",
-           "print_program", "printing_for", "takes_attention", "takes_over_scores"]
+__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "At", "Barrier", "CudaText", "Launch", "Scratch",
+           "convolves_last", "joins", "print_kernel", "print_program", "printing_for", "takes_attention",
+           "takes_over_scores"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
@@ -97,10 +98,11 @@ def turns(dot: Node, which: int, steps: int) -> bool:
 
 
 def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90",
-                  written: Sequence[Node] = ()) -> CudaText:
+                  written: Sequence[Node] = (), processors: int = 0) -> CudaText:
     """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as
-    (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie."""
-    with printing_for(arch, written):
+    (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie. processors: blocks
+    that may wait for each other in a cooperative launch, 0: there is none."""
+    with printing_for(arch, written, processors):
         return _print_program(groups, moves)
 
 

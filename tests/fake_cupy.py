@@ -246,7 +246,7 @@ ffi.cdef(driver_api.DECLARATIONS + """
 struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets; };
 extern struct counts stand_in_counts;
 extern char stand_in_fails[64];
-extern int stand_in_version, stand_in_device;
+extern int stand_in_version, stand_in_device, stand_in_resident;
 extern long stand_in_memory;
 int cuModuleLoadData(void **, const char *);
 int cuModuleGetFunction(void **, void *, const char *);
@@ -387,7 +387,8 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
     driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
-                           CUDADriverError=CUDADriverError),
+                           CUDADriverError=CUDADriverError,
+                           occupancyMaxActiveBlocksPerMultiprocessor=lambda *a: library().stand_in_resident),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),
                             memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))

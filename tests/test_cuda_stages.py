@@ -124,7 +124,7 @@ def merged(*launches: tuple[str, int, str, str], processors: int = 8) -> list[La
     given = [Launch(name, blocks, 256, [to, source]) for name, blocks, to, source in launches]     # type: ignore[list-item]
     names = dict.fromkeys(name for name, *_ in launches)
     return merge_launches(parse("\n".join(KERNEL % n for n in names)), given, processors,
-                          lambda place: Span(0, 16 * ord(str(place)), 16 * ord(str(place)) + 16), "counter")[1]  # type: ignore[arg-type]
+                          lambda place: Span(0, 16 * ord(str(place)), 16 * ord(str(place)) + 16))[1]  # type: ignore[arg-type]
 
 
 def test_stages_that_need_nothing_of_each_other_run_side_by_side() -> None:
@@ -145,7 +145,7 @@ def test_more_blocks_side_by_side_than_processors(cuda_device: Any) -> None:
               '  if (threadIdx.x < 2) p0[blockIdx.x * 2 + threadIdx.x] = s[0] + %d;\n}'
     given = [Launch(name, 3, 256, [2 * i + 1, 0]) for i, name in enumerate(("k0", "k1"))]          # type: ignore[list-item]
     text = "\n".join(['#include "hybrid_stages.cuh"', kernels % ("k0", 1), kernels % ("k1", 2)])
-    code, (launch,) = merge_launches(parse(text), given, 3, lambda i: Span(int(str(i)), 0, 16), 3)  # type: ignore[arg-type]
+    code, (launch,) = merge_launches(parse(text), given, 3, lambda i: Span(int(str(i)), 0, 16))  # type: ignore[arg-type]
     x = np.arange(3, dtype=np.float32)
     arrays = [x, *[np.zeros(6, np.float32)] * 3]
     run = (launch.name, (launch.blocks, 1, 1), (256, 1, 1), 0, tuple(launch.args))

@@ -14,9 +14,9 @@ from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Function, Stmt
 
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, choose
-from hybrid.codegen.printers.cuda.pieces import THREADS, At, Launch, Scratch
+from hybrid.codegen.printers.cuda.pieces import BARRIER, THREADS, At, Barrier, Launch, Scratch
 
-Argument = Union[Node, Scratch, At]
+Argument = Union[Node, Scratch, Barrier, At]
 COUNTER = 64                    # bytes of working memory for the barrier's counter, which is 0 before the first launch
 
 
@@ -45,10 +45,10 @@ class _Stage:
             w.meets(s) for w in self.writes for s in earlier.reads)
 
 
-def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors: int, span: Callable[[Argument], Span],
-                   counter: Argument) -> tuple[list[Stmt], list[Launch]]:
+def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors: int,
+                   span: Callable[[Argument], Span]) -> tuple[list[Stmt], list[Launch]]:
     """The module, and its launches with neighbours of few blocks merged. processors: of the GPU. span: where an
-    argument lies. counter: where barriers count blocks."""
+    argument lies."""
     kernels = {s.name: s for s in code if isinstance(s, Function)}
     out: list[Launch] = []
     added: dict[str, Stmt] = {}
@@ -57,7 +57,7 @@ def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors:
             out += run
             continue
         merged = _Merged(f"stages{len(out)}", [_stage(launch, kernels[launch.name], span) for launch in run],
-                         processors, counter)
+                         processors)
         added.update(merged.functions)
         out.append(merged.launch)
     launched = {launch.name for launch in out}
@@ -108,7 +108,7 @@ def _parameters(kernel: Function) -> list[Words]:
 class _Merged:
     """Stages as one launch. ``functions``: for each name the functions that a kernel calls, then the kernel."""
 
-    def __init__(self, name: str, stages: Sequence[_Stage], processors: int, counter: Argument):
+    def __init__(self, name: str, stages: Sequence[_Stage], processors: int):
         self.waves = _waves(stages)
         # blocks that each wave has work for, and those of all behind it
         wanted = [min(processors, sum(s.launch.blocks for s in wave)) for wave in self.waves]
@@ -116,7 +116,7 @@ class _Merged:
         self.cooperative = self.alive[0] > 1 and len(self.waves) > 1
         self.names = {a: f"a{i}" for i, a in enumerate(dict.fromkeys(a for s in stages for a in s.launch.args))}
         self.functions: dict[str, Stmt] = {}
-        args = [*self.names, *([counter] if self.cooperative else [])]
+        args = [*self.names, *([BARRIER] if self.cooperative else [])]
         body = [line for i in range(len(self.waves)) for line in self._wave(i)]
         parameters = ", ".join(f"void *{n}" for n in [*self.names.values(), *(["counter"] if self.cooperative else [])])
         head = words(f'extern "C" __global__ void __launch_bounds__({THREADS}) ')

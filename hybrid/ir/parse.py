@@ -19,9 +19,10 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 from .stmt import Block, Code, For, Function, Scope, Stmt, lines
 
 Words = tuple[str, ...]
-# names; numbers, constants of float in base 16 among them; texts and comments; the end of a line that goes on; spaces
-_WORD = re.compile(r'[A-Za-z_]\w*|\.?\d(?:[eEpP][+-]|[\w.])*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*'
-                   r'|/\*(?s:.*?)\*/|\\\n|\n|[^\S\n]+|[^\w\s]')
+# what is frequent first: names; spaces; signs that begin nothing longer; ends of lines; numbers, constants of float
+# in base 16 among them; texts and comments; the end of a line that goes on; other signs
+_WORD = re.compile(r'[A-Za-z_]\w*|[^\S\n]+|[^\w\s"\'/\\.]|\n|\.?\d(?:[eEpP][+-]|[\w.])*|"(?:[^"\\\n]|\\.)*"'
+                   r'|\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*(?s:.*?)\*/|\\\n|[^\w\s]')
 
 
 # ---- words

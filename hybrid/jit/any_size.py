@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 from collections import Counter, OrderedDict
 from itertools import count
+from operator import is_
 from typing import TYPE_CHECKING, Any, Sequence
 
 from ..base import config
@@ -96,10 +97,9 @@ class Family:
         fit = self.asked.hold(values) and all(h.at(values).fits() for h in self.entry.captured if type(h) is Computed)
         return values if fit and serves(self.entry.program, values) else None
 
-    def bound(self) -> Any:
-        """The bound program of the newest entry, whose prepacked parameters others reuse."""
-        last = next(reversed(self.calls.values()), None)
-        return last.bound if last is not None else None
+    def newest(self) -> "Entry | None":
+        """The newest entry, whose prepacked parameters others reuse."""
+        return next(reversed(self.calls.values()), None)
 
     def at(self, values: dict[str, int]) -> "Entry":
         """The entry for these values of the dimensions."""
@@ -107,9 +107,14 @@ class Family:
         entry.program = AtSizes(self.entry.program, values)
         entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
-        entry.bound = self.bound()                       # of which prepared values may be taken
         entry.arrays, entry.missed = [], UNTIL_LAID
         entry.seen = entry.checked = entry.collected = entry.marked = -1
+        last = self.newest()
+        if last is not None:
+            entry.bound = last.bound                     # of which prepared values may be taken
+            collected = last.collected                   # first: another thread may collect arrays anew
+            if entry.frozen and collected >= 0 and all(map(is_, entry.captured, last.captured)):
+                entry.slots, entry.arrays, entry.collected = last.slots, last.arrays, collected
         return entry
 
 

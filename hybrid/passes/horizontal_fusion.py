@@ -21,6 +21,9 @@ MOST_TRIED = 16             # groups that a kernel tries to join
 # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else
 # memory
 MOST_ARENA = 1 << 18
+# bytes of a result up to which its kernel waits until all that others need is done: launching it takes longer than
+# reading its gradient again, which lies in memory until then; and bytes as of MOST_ARENA of those that wait
+MOST_WAITING, WAITING_ARENA = 1 << 20, 1 << 25
 
 
 @dataclass
@@ -31,9 +34,9 @@ class Group:
     writes: set[Node] = field(default_factory=set)
     arena: int = 0                                       # bytes of written values that are no results
 
-    def takes(self, reads: set[Node], writes: set[Node], arena: int, most: float) -> bool:
+    def takes(self, reads: set[Node], writes: set[Node], arena: int, most: float, most_arena: int) -> bool:
         """Whether a kernel with these values may still join."""
-        if arena and self.arena + arena > MOST_ARENA:
+        if arena and self.arena + arena > most_arena:
             return False
         return most == math.inf or len(self.reads | self.writes | reads | writes) <= most
 
@@ -55,6 +58,20 @@ class Joining:
 ALONE = Joining(lambda k: False)
 
 
+def waiting(fused: Fused, joining: Joining) -> set[int]:
+    """Numbers of small kernels that may run together and that no others need: the updates of parameters, which
+    otherwise stand each between two gradients."""
+    read: set[Node] = set()                                # by kernels that do not wait
+    out: set[int] = set()
+    for k in reversed(fused.kernels):
+        small = hint(k.root.nbytes) <= MOST_WAITING and bool(k.root.size) and joining.joins(k)
+        if small and not read.intersection(k.stores):
+            out.add(k.number)
+        else:
+            read.update(k.reads)
+    return out
+
+
 def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
     """Kernels in launch order, independent ones together. A new value counts as written over the input it replaces."""
     results = {n for n, _ in fused.results}
@@ -64,7 +81,8 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
     free: list[int] = []                                         # numbers of the groups that others may join
     written: dict[Node, int] = {}                                # the last group that writes a value, and that reads it
     read: dict[Node, int] = {}
-    for k in fused.kernels:
+    late = waiting(fused, joining)
+    for k in sorted(fused.kernels, key=lambda k: k.number in late):
         reads = set(k.reads)
         writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
         arena = sum(hint(n.nbytes) for n in k.stores if n not in results)
@@ -77,7 +95,8 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
                    max((read.get(n, -1) for n in writes), default=-1))
         start = bisect.bisect_right(free, last) if fits else len(free)
         near = free[start:start + MOST_TRIED]
-        at = next((i for i in near if out[i].takes(reads, writes, arena, joining.most)), None)
+        most_arena = WAITING_ARENA if k.number in late else MOST_ARENA
+        at = next((i for i in near if out[i].takes(reads, writes, arena, joining.most, most_arena)), None)
         if at is None:
             at = len(out)
             out.append(Group([]))

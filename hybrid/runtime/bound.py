@@ -17,6 +17,19 @@ _from_buffer, _new = _ffi.from_buffer, _ffi.new
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
 MOST_RESULTS = 64                    # of a launcher
 
+Slots = list[tuple[int, Any]]
+
+
+def _addresses(kept: Sequence[tuple[int, np.ndarray]], old: "Bound | None") -> tuple[Slots, Slots]:
+    """Slots with their arrays, and with these arrays' addresses. What is as in an older program is taken of it: one for
+    any size has hundreds of these, and objects of their own would be as much work for Python's collector."""
+    before: Sequence[Any] = list(zip(old._kept, old._keep)) if old is not None else ()
+    if len(before) != len(kept):
+        before = [((None, None), None)] * len(kept)
+    both = [was if was[0][0] == i and was[0][1] is a else ((i, a), (i, _from_buffer(a)))
+            for (i, a), was in zip(kept, before)]
+    return [own for own, _ in both], [pointer for _, pointer in both]
+
 
 class Bound:
     """A program whose fixed inputs (parameters) keep their addresses between calls: the fast way in.
@@ -28,7 +41,8 @@ class Bound:
     from_buffer = staticmethod(_from_buffer)
     empty = staticmethod(buffers.empty)
 
-    def __init__(self, program: CpuProgram, fixed: dict[int, np.ndarray], values: Prepared | None):
+    def __init__(self, program: CpuProgram, fixed: dict[int, np.ndarray], values: Prepared | None,
+                 old: "Bound | None" = None):
         self.program = program
         self._fixed, self._prepared = fixed, values
         self._free = [i for i in range(program.given) if i not in fixed and i not in program._unread]
@@ -37,9 +51,9 @@ class Bound:
         self._writes_given = not program._written.isdisjoint(self._free)
         self._first = len(program._inputs) + len(program._constants)
         added = [*(values.values if values is not None else []), *program._constants]
-        # slots and arrays that are the same in each call
-        self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]
-        self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
+        # slots, with arrays and with addresses, that are the same in each call
+        kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]
+        self._kept, self._keep = _addresses(kept, old)
         self._tables: list[Any] = []
         # the next call is the last that goes this way: a launcher with an arena of its own is there
         self._once = False

@@ -202,7 +202,7 @@ class CpuProgram:
         raws = {i: buffer_of(a) for i, a in given.items() if i not in self._unread}
         if any(not fits(a, *self._inputs[i]) or i in self._written and not a.flags.writeable for i, a in raws.items()):
             return None
-        return Bound(self, raws, values)
+        return Bound(self, raws, values, old)
 
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""

@@ -45,7 +45,11 @@ class Scratch:
     """Stands for a kernel's working memory among its arguments."""
 
 
-SCRATCH = Scratch()
+class Barrier:
+    """Stands, among a kernel's arguments, for the word in which barriers of the grid count blocks."""
+
+
+SCRATCH, BARRIER = Scratch(), Barrier()
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Launch:
     name: str
     blocks: int
     threads: int
-    args: Sequence[Node | Scratch | At]
+    args: Sequence[Node | Scratch | Barrier | At]
     shared: int = 0
     alone: bool = False
     cooperative: bool = False

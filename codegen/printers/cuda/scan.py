@@ -15,15 +15,18 @@ from hybrid.ir.parse import parse, words
 from hybrid.ir.scan import STEPS
 from hybrid.ir.stmt import Code, Function, Stmt, text_of
 
-from .pieces import SCRATCH, THREADS, At, Launch, PrintedCuda
+from .pieces import BARRIER, SCRATCH, THREADS, At, Barrier, Launch, PrintedCuda
+from .resident import print_resident
 from hybrid.codegen.printers.rows.scan import Loop
+from hybrid.codegen.schedule.choose import first_that_fits
 
 VECTOR = 16                     # bytes: kernels move whole vectors from such boundaries
 
 
 def print_loop(k: Kernel, name: str, print_kernel: Callable[[Kernel, str], PrintedCuda]) -> PrintedCuda:
     """A loop kernel. print_kernel: prints a kernel of its body under a name."""
-    return _CudaLoop(k, name, print_kernel).printed()
+    return first_that_fits(k, [("one launch, matrices in registers", lambda: print_resident(k, name)),
+                               ("launches of each step", lambda: _CudaLoop(k, name, print_kernel).printed())])
 
 
 class _CudaLoop(Loop):
@@ -131,8 +134,7 @@ class _CudaLoop(Loop):
         for p in self.parts:
             for launch in p.launches:
                 args = [self._own(self.work) if a is SCRATCH else self._inner(a, now, t) for a in launch.args]
-                self.launches.append(Launch(launch.name, launch.blocks, launch.threads,
-                                            [*([live] if live else []), *args], launch.shared))
+                self.launches.append(replace(launch, args=[*([live] if live else []), *args]))
         for j, n in enumerate(self.stacks):
             if self.carries + j in self.items and self._direct(n) != j:
                 self._copy(self._at(self.items[self.carries + j], t * n.nbytes), self._place(n, now, t), n.nbytes, live)
@@ -142,7 +144,9 @@ class _CudaLoop(Loop):
                       [live, self._place(self.flag, now, t)])  # type: ignore[list-item]
         return after
 
-    def _inner(self, a: object, now: Sequence[At], t: int) -> At:
+    def _inner(self, a: object, now: Sequence[At], t: int) -> At | Barrier:
+        if a is BARRIER:
+            return BARRIER
         if isinstance(a, At):                                   # of a loop within the loop
             if a.base is SCRATCH:
                 return self._own(self.work + a.offset)

@@ -16,10 +16,12 @@ FAST_TF32 = frozenset({80, 90, 100, 103})
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie."""
+    """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie. processors:
+    blocks that run at once, one a multiprocessor, and may wait for each other; 0 where none may."""
     number: int = 90
     written: frozenset[Node] = frozenset()
     warpgroups: bool = False                               # whether it has products of warpgroups (sm_90a)
+    processors: int = 0
 
     @property
     def tf32(self) -> bool:
@@ -41,10 +43,11 @@ def current() -> Target:
 
 
 @contextmanager
-def printing_for(arch: str, written: Iterable[Node] = ()) -> Iterator[None]:
-    """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs."""
+def printing_for(arch: str, written: Iterable[Node] = (), processors: int = 0) -> Iterator[None]:
+    """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs. processors:
+    see ``Target``."""
     number = int("".join(filter(str.isdecimal, arch)))
-    token = _current.set(Target(number, frozenset(written), arch == "sm_90a"))
+    token = _current.set(Target(number, frozenset(written), arch == "sm_90a", processors))
     try:
         yield
     finally:

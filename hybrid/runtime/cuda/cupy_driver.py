@@ -141,6 +141,12 @@ class CuPyModule(Module):
             self._shared[kernel] = shared
         return int(pointer)
 
+    def resident(self, kernel: str, threads: int, shared: int) -> int:
+        """See ``Module.resident``; the driver is asked."""
+        each = self.cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(self.function(kernel, shared), threads,
+                                                                               shared)
+        return int(each) * int(self.cupy.cuda.Device(self.device).attributes["MultiProcessorCount"])
+
     def ready(self, launches: Sequence[Launch]) -> list[native.Ready]:
         """Launches with their kernels' functions."""
         return [native.Ready(launch.kernel, self.function(launch.kernel, launch.shared), launch.grid, launch.block,

@@ -1,6 +1,7 @@
 """What the executable needs of a GPU. Two implementations: CuPy's (cupy_driver.py) and the CPU's (emulator.py)."""
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -48,6 +49,10 @@ class Module(ABC):
 
         >>> module.plan([("scale", (4, 1, 1), (256, 1, 1), 0, (0, 1))]).run([x_pointer, y_pointer])   # doctest: +SKIP
         """
+
+    def resident(self, kernel: str, threads: int, shared: int) -> float:
+        """How many blocks of a kernel the device runs at once. shared: bytes of dynamic shared memory of a block."""
+        return math.inf
 
     def launch_list(self, launches: Sequence[Sequence[Any]]) -> None:
         """Run launches once, each argument an int device pointer."""

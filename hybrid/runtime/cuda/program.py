@@ -14,7 +14,7 @@ from hybrid.codegen import cuda as printer
 from hybrid.codegen.program.merged_launches import COUNTER, Span, merge_launches
 
 from ...base.device import Context, array_module, check_dtype
-from ...base.errors import DeviceError, OutOfMemoryError
+from ...base.errors import CompileError, DeviceError, OutOfMemoryError
 from ...ir import Node, Program
 from ...ir.parse import parse
 from ...ir.stmt import text_of
@@ -65,20 +65,15 @@ class CudaProgram:
             check_dtype(node.dtype, ctx)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
-        text = printer.print_program(planned.groups, [] if self._swaps else self._moves, self.driver.arch,
-                                     list(self._placed))
-        note_forms(self.report, planned)
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
-        self._counter = self._arena + rounded(text.scratch)    # where launches of several stages count their blocks
-        self._arena_bytes = self._counter
         self._plan: Any = None
-        self._counts = False                                   # whether some do
+        self._counts = False                                   # whether launches have blocks that wait for each other
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
-        if text.launches:
-            source, launches = self._few_launches(text)
-            self._module: Any = self.driver.load(source, list(dict.fromkeys(launch.name for launch in launches)))
+        text, launches = self._loaded()
+        note_forms(self.report, planned)
+        if launches:
             self._launches = [Launch(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
                                      tuple(self._place(n) for n in launch.args), launch.cooperative)
                               for launch in launches]
@@ -87,12 +82,33 @@ class CudaProgram:
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
 
-    def _few_launches(self, text: printer.CudaText) -> tuple[str, list[printer.Launch]]:
+    def _loaded(self) -> tuple[printer.CudaText, list[printer.Launch]]:
+        """What is printed, and its launches, whose kernels are loaded. Where the GPU does not compile launches whose
+        blocks wait for each other, or does not run all blocks of one at once, there are none."""
+        moves, written = [] if self._swaps else self._moves, list(self._placed)
+        for processors in dict.fromkeys((self.driver.processors, 0)):
+            text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
+            self._counter = self._arena + rounded(text.scratch)    # where launches count blocks that wait
+            self._arena_bytes = self._counter
+            if not text.launches:
+                break
+            source, launches = self._few_launches(text, processors)
+            try:
+                self._module: Any = self.driver.load(source, list(dict.fromkeys(launch.name for launch in launches)))
+            except CompileError:                               # of stages together: too much shared memory
+                if not processors:
+                    raise
+                continue
+            if all(launch.blocks <= self._module.resident(launch.name, launch.threads, launch.shared)
+                   for launch in launches if launch.cooperative):
+                return text, launches
+        return text, []
+
+    def _few_launches(self, text: printer.CudaText, processors: int) -> tuple[str, list[printer.Launch]]:
         """The module with equal kernels as one function, and neighbours of few blocks in one launch."""
         code, launches = share_kernels(parse(text.source), text.launches)
         if not config.cuda_sync():                             # which names the kernel that fails
-            code, launches = share_kernels(*merge_launches(code, launches, self.driver.processors, self._span,
-                                                           printer.At(printer.SCRATCH, self._counter - self._arena)))
+            code, launches = share_kernels(*merge_launches(code, launches, processors, self._span))
         self._counts = any(launch.cooperative for launch in launches)
         self._arena_bytes += COUNTER * self._counts
         return text_of(code), launches
@@ -126,7 +142,7 @@ class CudaProgram:
         self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
-    def _place(self, n: Node | printer.Scratch | printer.At) -> int:
+    def _place(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> int:
         """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs
         when first asked for."""
         if isinstance(n, Node) and n in self._index:
@@ -136,16 +152,18 @@ class CudaProgram:
             self._offsets.append(self._where(n))
         return self._inner[n]
 
-    def _where(self, n: Node | printer.Scratch | printer.At) -> tuple[int, int]:
+    def _where(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> tuple[int, int]:
         """Entry of the table (-1: the arena) in whose memory a value lies, and bytes behind its begin."""
         base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
+        if base is printer.BARRIER:
+            return -1, self._counter
         if not isinstance(base, Node):
             return -1, self._arena + offset
         if base in self._index:
             return self._index[base], offset
         return -1, self.planned.memory.offsets[base] + offset
 
-    def _span(self, n: Node | printer.Scratch | printer.At) -> Span:
+    def _span(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> Span:
         """The bytes that an argument may be of."""
         entry, first = self._where(n)
         return Span(entry, first, first + n.nbytes if isinstance(n, Node) else math.inf)

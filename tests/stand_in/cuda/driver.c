@@ -18,6 +18,7 @@ API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets
 API char stand_in_fails[64];                   /* a kernel that fails when it is waited for */
 API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
+API int stand_in_resident = 1;                 /* blocks of a multiprocessor */
 API long stand_in_left_out;                    /* launches of CuPy's own kernels, which do nothing */
 static int pending;                            /* the error of a kernel that nobody waited for yet */
 
@@ -108,6 +109,10 @@ API int cuModuleGetFunction(void **out, Module *m, const char *name) {
   return NOT_FOUND;
 }
 API int cuModuleUnload(void *m) { return 0; }
+API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int threads, size_t shared) {
+  *n = stand_in_resident;
+  return 0;
+}
 API int cuFuncSetAttribute(void *f, int a, int v) { return 0; }
 API int cuFuncGetAttribute(int *v, int a, void *f) { *v = 0; return 0; }
 static const char *name_of(int e) {
