@@ -2,7 +2,8 @@
 
     python benchmarks/eager.py [small] [large] [steps]
 
-Times are the least of many runs. ``large`` lists the operators that take longest beside NumPy's function first.
+Times are the least of many runs. ``large`` lists the operators that take longest beside NumPy's function first;
+``eager_rows.py`` has all of them, of every dtype.
 """
 from __future__ import annotations
 

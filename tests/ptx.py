@@ -17,7 +17,7 @@ from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
 
 from .ptx_text import Entry, Line, compile_ptx, names, parse
 
-GLOBAL, GAP = 1 << 32, 1024
+GLOBAL, LOCAL, GAP = 1 << 32, 1 << 48, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
                          "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
                          "u64": np.uint64, "b64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
@@ -43,6 +43,7 @@ class Block:
     def __init__(self, entry: Entry, memory: np.ndarray, pointers: Sequence[int], launch: Launch, index: int):
         x, y, z = launch.block
         self.entry, self.memory, self.threads, self.home = entry, memory, x * y * z, entry.name
+        self.local = np.full((self.threads, entry.depth), 0xFF, np.uint8)
         self.shared = np.full(entry.size + launch.shared + 16, 0xFF, np.uint8)
         self.registers: dict[tuple[str, str], np.ndarray] = {}
         self.who = np.arange(self.threads)
@@ -69,8 +70,9 @@ class Block:
         """A register of all threads."""
         found = self.special.get(name) if "." in name or name == "%laneid" else self.registers.get((self.home, name))
         if found is None:
-            kind = next((k for prefix, k in sorted(REGISTERS.items(), key=lambda p: -len(p[0]))
-                         if re.fullmatch(re.escape(prefix) + r"\d+", name)), None)
+            known = sorted(REGISTERS.items(), key=lambda p: -len(p[0]))
+            kind = np.uint64 if name in ("%SP", "%SPL") else next(
+                (k for prefix, k in known if re.fullmatch(re.escape(prefix) + r"\d+", name)), None)
             if kind is None:
                 raise PtxError(f"no register {name}")
             found = self.registers[self.home, name] = np.zeros(self.threads, kind)
@@ -95,6 +97,8 @@ class Block:
             value = np.array(int(arg[2:], 16), np.uint64).view(np.float64)
         elif arg in self.entry.shared:
             value = np.array(self.entry.shared[arg], np.uint64)
+        elif arg in self.entry.local:
+            value = np.array(LOCAL + self.entry.local[arg], np.uint64)
         else:
             bits = int(arg.rstrip("U"), 0) & (1 << 8 * dtype.itemsize) - 1
             value = np.array(bits, UNSIGNED[dtype.itemsize]).view(dtype) if dtype != np.bool_ else np.array(bool(bits))
@@ -118,14 +122,21 @@ class Block:
         return base + int(offset.replace(" ", "") or "0")
 
     def place(self, space: str, at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """A memory, and where in it the bytes of each thread are."""
-        memory = self.shared if space == "shared" else self.memory
-        start = at if space == "shared" else at - GLOBAL
+        """A memory, and where in it the bytes of each thread are. Addresses of all spaces are apart from each other."""
         if (at % size).any():
             raise PtxError(f"{size} bytes at a misaligned address")
-        if (start < 0).any() or (start + size > len(memory)).any():
+        if space == "generic":
+            space = "local" if (at >= LOCAL).all() else "shared" if (at < GLOBAL).all() else "global"
+        if space == "local":
+            memory, start, end = self.local.reshape(-1), at - LOCAL, self.entry.depth
+        elif space == "shared":
+            memory, start, end = self.shared, at, len(self.shared)
+        else:
+            memory, start, end = self.memory, at - GLOBAL, len(self.memory)
+        if (start < 0).any() or (start + size > end).any():
             raise PtxError(f"an access outside of {space} memory")
-        return memory, start[:, None] + np.arange(size)
+        first = start + self.who * end if space == "local" else start
+        return memory, first[:, None] + np.arange(size)
 
     # ---- running
     def run(self, most: int) -> Iterator[int]:

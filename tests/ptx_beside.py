@@ -22,8 +22,8 @@ from hybrid.runtime.cuda.interface import Launch
 from .ptx import Memory, PtxError, TooLong
 from .ptx_text import Entry, compile_ptx, parse
 
-MOST = int(os.environ.get("HYBRID_PTX_STEPS", "60000"))    # instructions of a launch, each of some microseconds
-TRIES, BYTES = 3, 1 << 26
+MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
+TRIES, BYTES = 2, 1 << 26
 _KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)')
 # by type in the text: the type, and how far two values may be apart of what is largest
 TYPES: dict[str, tuple[Any, float]] = {
@@ -44,9 +44,15 @@ def root(array: np.ndarray) -> np.ndarray:
 
 
 def texts(source: str) -> dict[str, str]:
-    """By kernel: the text of it alone, with what stands before all kernels."""
+    """By kernel: the text of it alone, with the functions that stand before it."""
     head, *parts = re.split(r'(?=extern "C" __global__)', source)
-    return {m[1]: head + re.sub(rf"\b{m[1]}\b", "kernel", part) for part in parts if (m := _KERNEL.match(part))}
+    out = {}
+    for part in parts:
+        m, (kernel, end, more) = _KERNEL.match(part), part.partition("\n}\n")
+        if m:
+            out[m[1]] = head + re.sub(rf"\b{m[1]}\b", "kernel", kernel + end)
+        head += more
+    return out
 
 
 def entry_of(text: str) -> Entry | str:
@@ -95,6 +101,8 @@ def interpret(text: str, launch: Launch, pointers: Sequence[int]) -> tuple[str, 
         return "too long", None
     except PtxError as err:
         return str(err)[:70], None
+    except ValueError as err:                              # an operand that is no number
+        return str(err)[-70:], None
     return "", memory
 
 

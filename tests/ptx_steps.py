@@ -49,12 +49,21 @@ ONE: dict[str, Callable[[Any], Any]] = {
     "ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "mov": lambda a: a}
 
 
+def _flushed(x: np.ndarray) -> np.ndarray:
+    """Under .ftz numbers below the least normal one are zeros."""
+    small = np.abs(x) < np.finfo(x.dtype).tiny
+    return np.where(small, np.copysign(np.zeros_like(x), x), x)
+
+
 @step(*TWO)
 def two(b: Block, op: list[str], args: list[str]) -> None:
     """d = a op b."""
     kind = op[-1]
     x, y = b.get(args[1], kind), b.get(args[2], kind)
-    b.set(args[0], np.asarray(TWO[op[0]](x, y)).astype(KINDS[kind]))
+    if "ftz" in op:
+        x, y = _flushed(x), _flushed(y)
+    v = np.asarray(TWO[op[0]](x, y)).astype(KINDS[kind])
+    b.set(args[0], _flushed(v) if "ftz" in op else v)
 
 
 @step(*(n for n in ONE if n != "mov"), "not", "cnot")
@@ -63,7 +72,9 @@ def one(b: Block, op: list[str], args: list[str]) -> None:
     x = b.get(args[1], op[-1])
     if op[0] == "not":
         return b.set(args[0], ~x)
-    b.set(args[0], np.asarray(ONE[op[0]](x)).astype(x.dtype))
+    if "ftz" not in op:
+        return b.set(args[0], np.asarray(ONE[op[0]](x)).astype(x.dtype))
+    b.set(args[0], _flushed(np.asarray(ONE[op[0]](_flushed(x))).astype(x.dtype)))
 
 
 @step("mul", "mad", "fma")

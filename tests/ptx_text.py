@@ -27,14 +27,16 @@ class Function:
 
 @dataclass
 class Entry:
-    """A kernel and the functions it may call: instructions, the index of each label, offsets of shared arrays, bytes of
-    them; tables of constants of the module."""
+    """A kernel and the functions it may call: instructions, the index of each label, offsets of shared arrays and of
+    those of each thread, bytes of them."""
     name: str
     params: list[str]
     lines: list[Line] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     shared: dict[str, int] = field(default_factory=dict)
     size: int = 0
+    local: dict[str, int] = field(default_factory=dict)
+    depth: int = 0
     functions: dict[str, Function] = field(default_factory=dict)
 
 
@@ -58,11 +60,13 @@ def names(parameters: str) -> list[str]:
 
 
 def _place(e: Entry, body: str) -> None:
-    """Places for the shared arrays of a text."""
+    """Places for the arrays of a text in shared memory and in that of each thread."""
     found = re.findall(r"\.shared \.align (\d+) \.[a-z]+(\d+) ([^\s\[;]+)(?:\[(\d+)\])?;", body)
     for align, bits, name, count in found:
         e.size = -(-e.size // int(align)) * int(align)
         e.shared[name], e.size = e.size, e.size + int(bits) // 8 * int(count or 1)
+    for name, count in re.findall(r"\.local \.align \d+ \.b8\s+(\w+)\[(\d+)\];", body):
+        e.local[name], e.depth = e.depth, e.depth + -(-int(count) // 16) * 16
 
 
 def _put(e: Entry, home: str, body: str) -> None:

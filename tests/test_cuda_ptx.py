@@ -73,9 +73,10 @@ extern "C" __global__ void some(float *x, float *state) {
   __shared__ float s[64];
   float v = 1;
   if (threadIdx.x < 64) v = left(s, x);
-  hy_grid_barrier(state, 2, true);
+  hy_grid_barrier(state, 2, blockIdx.x == 1);
+  if (blockIdx.x == 0) return;
   if (threadIdx.x >= 64) v = s[threadIdx.x - 64] + x[threadIdx.x];
-  if (blockIdx.x == 1) x[threadIdx.x] = v;
+  x[threadIdx.x] = v;
 }"""
 TEXTS: dict[str, tuple[str, tuple[Any, ...], list[np.ndarray]]] = {
     "barriers": (cuda_texts.MISUSE, ("no_race", (1, 1, 1), (256, 1, 1), 0, (0,)), [normal(256)]),

@@ -8,7 +8,7 @@ import numpy as onp
 import pytest
 
 from hybrid import autograd, hybridize, ir, nd, np
-from hybrid.ir import Program, direct, evaluate, special
+from hybrid.ir import Program, direct, evaluate, sorting_keys, special
 from hybrid.runtime import repeated
 
 RNG = onp.random.RandomState(3)
@@ -18,6 +18,9 @@ N = onp.where(F > 0.5, onp.nan, onp.where(F < -1, onp.inf, F)).astype("float32")
 I = RNG.randint(-7, 9, (6, 5)).astype("int32")
 B, C = F > 0, G > 0
 AT = onp.array([[0, 3], [-2, 5]])
+# so large that choices are made of bits
+L, M = RNG.randn(80, 90).astype("float32"), RNG.randn(80, 90).astype("float32")
+V = RNG.randint(-999, 999, (50, 60)).astype("int32")
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "einsum of integers": (lambda m, x: m.einsum("ij,ij->i", x, x), (I,)),
@@ -41,6 +44,18 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "take wrapped": (lambda m, x, i: m.take(x, i, axis=1, mode="wrap"), (F, AT + 4)),
     "take clipped": (lambda m, x, i: m.take(x, i, axis=1, mode="clip"), (F, AT + 4)),
     "repeat": (lambda m, x: m.repeat(x, 3, axis=1), (F,)), "repeat all": (lambda m, x: m.repeat(x, 2), (I,)),
+    **{f"where of {d}": (lambda m, x, y, c: m.where(c, x, y), (L.astype(d), M.astype(d), L > 0)) for d in (
+        "float16", "float32", "float64", "int8", "int32", "int64", "bool")},
+    "where of rows": (lambda m, x, y, c: m.where(c, x[0], y), (L, M, L > 0)),
+    "where of few": (lambda m, x: m.where(x > 3, 7, x), (L,)),
+    "where of most": (lambda m, x: m.where(x < 3, x, 7), (L,)),
+    "root as a power": (lambda m, x: m.power(m.abs(x), 0.5), (F,)), "reciprocal power": (lambda m, x: x ** -1, (F,)),
+    "logical_xor with a number": (lambda m, x: m.logical_xor(x, 2), (I,)),
+    "logical_xor with zero": (lambda m, x: m.logical_xor(0, x), (N,)),
+    "logical_xor of numbers": (lambda m, x, y: m.logical_xor(x > 0, y), (F, I)),
+    "sum of truth values and a number": (lambda m, x: m.add(x, 3), (B,)),
+    "indices": (lambda m, x: x[0, 0] + m.indices((2, 3)), (I,)),
+    "matrices of integers": (lambda m, x, y: m.matmul(x, y), (V[:40, :50], V[:50, :40])),
     "floor": (lambda m, x: m.floor(x), (F,)), "two to the power": (lambda m, x: m.power(2.0, x), (F,)),
 }
 ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -60,6 +75,25 @@ ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "insert": (lambda m, x: m.insert(x, 3, 7), (F,)),
     "insert of an axis": (lambda m, x, y: m.insert(x, -1, y, axis=0), (F, G[0])),
     "full_like": (lambda m, x, y: m.full_like(x, y), (I, G)),
+    "divmod by a number": (lambda m, x: m.divmod(x, 3), (I,)),
+    "divmod of a number": (lambda m, x: m.divmod(7, x), (I,)),
+    "divmod of truth values": (lambda m, x, y: m.divmod(x, y), (B, C)),
+    "divmod as an operator": (lambda m, x: divmod(x, 3), (I,)),
+    "divmod by an operator": (lambda m, x: divmod(7, x), (I,)),
+    "median of truth values": (lambda m, x: m.median(x, axis=1), (B,)),
+    "percentiles of integers": (lambda m, x: m.percentile(x, 30, axis=0), (I,)),
+    "nanargmax of integers": (lambda m, x: m.nanargmax(x, axis=1), (I,)),
+    "nanargmin": (lambda m, x: m.nanargmin(x), (F,)), "diagflat": (lambda m, x: m.diagflat(x, -1), (I,)),
+    "diagflat of truth values": (lambda m, x: m.diagflat(x, 1).astype("int64"), (B,)),
+    "divmod by a fraction": (lambda m, x: m.divmod(x, 0.5), (F,)),
+    "delete of a slice": (lambda m, x: m.delete(x, slice(1, 9, 2)), (I,)),
+    "delete of a slice of an axis": (lambda m, x: m.delete(x, slice(None, 2), axis=-1), (I,)),
+    "resize": (lambda m, x: m.resize(x, (7, 9)), (I,)), "resize to less": (lambda m, x: m.resize(x, (2, 4)), (B,)),
+    **{f"pad {mode}": (lambda m, x, mode=mode: m.pad(x, ((1, 2), (0, 3)), mode=mode), (I,)) for mode in (
+        "edge", "reflect", "symmetric", "maximum", "minimum")},
+    "unravel_index": (lambda m, x: m.unravel_index(m.abs(x), (4, 5)), (I.astype("int64"),)),
+    "imag": (lambda m, x: m.imag(x), (I,)), "iscomplex": (lambda m, x: m.iscomplex(x), (F,)),
+    "flatnonzero": (lambda m, x: m.flatnonzero(x), (I,)), "tri": (lambda m, x: x[0, 0] + m.tri(4, 5, 1), (F,)),
 }
 
 
@@ -86,6 +120,69 @@ def test_numpys_answer(name: str) -> None:
         onp.testing.assert_array_equal(x.asnumpy(), raw)
     if name in CASES:
         compare(hybridize(lambda *xs: f(np, *xs))(*arrays), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_quotients_of_integers_are_cut_off(dtype: str) -> None:
+    """Of nd arrays, as in MXNet: -7 / 2 is -3; by zero it is 0, and the least one by -1 is itself."""
+    info = onp.iinfo(dtype)
+    values = [v for v in (info.min, info.max, info.max - 1, 0, 1, 2, 7, 100, -1, -2, -7) if v >= info.min]
+    a, b = (onp.array(v, dtype) for v in zip(*[(v, w) for v in values for w in values]))
+    wide = [abs(v) // abs(w) * (1 if (v < 0) == (w < 0) else -1) if w else 0 for v, w in zip(a.tolist(), b.tolist())]
+    wanted = onp.array([v & ((1 << info.bits) - 1) for v in wide], "uint64").astype(dtype)
+    x, y = nd.array(a, dtype=dtype), nd.array(b, dtype=dtype)
+    for f in (lambda x, y: x / y, hybridize(lambda x, y: x / y)):
+        onp.testing.assert_array_equal(f(x, y).asnumpy(), wanted)
+    onp.testing.assert_array_equal((x / 2).asnumpy(), onp.trunc(a.astype("float128") / 2).astype(dtype))
+
+
+@pytest.mark.parametrize("space", [np, nd])
+def test_truth_values_are_counted_in_bytes(space: Any) -> None:
+    x, y = space.array(B, dtype="bool"), space.array(C, dtype="bool")
+    a, b = B.astype("int64"), C.astype("int64")
+    for _ in range(2):
+        found = {"add": (x + y, a + b if space is nd else a | b), "sub": (x - y, a - b),
+                 "mul": (x * y, a * b), "row": (x - y[0], a - b[0]),
+                 "shl": (np.left_shift(x, y), a << b), "shr": (np.right_shift(x, y), a >> b)}
+        for name, (got, wanted) in found.items():
+            assert got.dtype == onp.int64 or space is np and name in ("add", "mul")
+            onp.testing.assert_array_equal(got.asnumpy(), wanted, name)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_orders_of_wide_elements_are_stable(dtype: str, descending: bool) -> None:
+    """An order that NumPy finds sooner is repaired where elements are equal: also zeros of both signs, and nan."""
+    for spread in (50.0, 2.0 ** 60):
+        x = onp.floor(RNG.rand(2, 5000) * spread - spread / 3).astype(dtype)
+        if dtype == "float64":
+            x[:, ::9], x[:, 1], x[:, 2] = onp.nan, 0.0, -0.0
+        wanted = onp.argsort(x, axis=-1, kind="stable")
+        if descending:
+            wanted = 4999 - onp.argsort(x[:, ::-1], axis=-1, kind="stable")[:, ::-1]
+        onp.testing.assert_array_equal(sorting_keys.stable_order(x, descending), wanted)
+
+
+def test_rounded_halves() -> None:
+    x = onp.array([0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, -0.49999997, -0.0, onp.inf, -onp.inf, 8388609, -3.2],
+                  "float32")
+    away = onp.array([1, -1, 2, 3, -3, 0, -0.0, -0.0, onp.inf, -onp.inf, 8388609, -3], "float32")
+    lower = onp.array([0, -1, 1, 2, -3, 0, -0.0, -0.0, onp.inf, -onp.inf, 8388609, -3], "float32")
+    for f, wanted in ((nd.round, away), (nd.rint, lower)):
+        for g in (f, f, hybridize(lambda v: f(v))):
+            got = g(nd.array(x)).asnumpy()
+            onp.testing.assert_array_equal(got, wanted)
+            onp.testing.assert_array_equal(onp.signbit(got), onp.signbit(wanted))
+
+
+def test_functions_that_write_write_in_place() -> None:
+    x = np.array(F)
+    raw, version = x._data, x._version
+    np.fill_diagonal(x, 3)
+    assert x._data is raw and x._version > version
+    wanted = F.copy()
+    onp.fill_diagonal(wanted, 3)
+    onp.testing.assert_array_equal(x.asnumpy(), wanted)
 
 
 def test_an_index_that_is_not_there() -> None:

@@ -197,6 +197,23 @@ def test_powers_of_both_signs() -> None:
     np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
 
 
+@pytest.mark.parametrize("dtype", (np.float32, np.float64), ids=str)
+@pytest.mark.parametrize("fn", ("fmod", "mod", "floordiv"))
+def test_remainders_have_all_their_bits(fn: str, dtype: type) -> None:
+    """Every pair of special numbers, and random ones whose quotients have up to 60 binary digits, as NumPy has them."""
+    special = [0.0, -0.0, 1, -1, 3, -3, 0.1, -0.1, 5.5, -7, 1e30, -1e30, 1e-30, 1e-45, np.inf, -np.inf, np.nan]
+    rng = np.random.RandomState(5)
+    many = rng.randn(2, 20000) * 2.0 ** rng.randint(-30, 30, (2, 20000))
+    a, b = (np.concatenate([m.ravel(), r]).astype(dtype) for m, r in zip(np.meshgrid(special, special), many))
+    leaves = ir.input(0, a.shape, a.dtype), ir.input(1, b.shape, b.dtype)
+    with np.errstate(all="ignore"):
+        want = {"fmod": np.fmod, "mod": np.remainder, "floordiv": np.floor_divide}[fn](a, b)
+    got = cpu.compiled(Program(leaves, (ir.map(fn, *leaves),)))([a, b])[0]
+    np.testing.assert_array_equal(got, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
+
+
 def test_sigmoid_of_large_negative_numbers() -> None:
     """exp(-x) overflows there; the result is small, not zero."""
     x = np.array([-88.9, -95, -103, -110, 100, -np.inf, np.inf], np.float32)

@@ -39,6 +39,22 @@ def spread(n: Node) -> tuple[Node, ...]:
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
 
 
+_OF_TRUTHS = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+
+
+def of_truths(n: Node) -> "tuple[Callable[..., Any], tuple[Node, ...]] | None":
+    """Of a sum, a difference or a product of two truth values counted in wide integers: what computes it in bytes, and
+    the truth values; None for other nodes."""
+    ufunc = _OF_TRUTHS.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
+    casts = [a.args[0] if a.prim == "expand" else a for a in n.args]
+    if ufunc is None or n.dtype.itemsize == 1 or not all(c.prim == "cast" and c.args[0].dtype == bool for c in casts):
+        return None
+    if np.broadcast_shapes(*(c.shape for c in casts)) != n.shape:
+        return None
+    dtype = n.dtype
+    return lambda a, b: ufunc(a.view(np.int8), b.view(np.int8)).astype(dtype), tuple(c.args[0] for c in casts)
+
+
 def sums_of_products(order: Sequence[Node], roots: Iterable[Node]) -> dict[Node, tuple[Node, Node]]:
     """Sums of all elements of products that nobody else reads: by the sum, the two factors. BLAS has a function for
     them, which stores no product."""
@@ -60,18 +76,20 @@ def sum_of_products(a: Any, b: Any) -> Any:
 
 
 def numbers(order: Iterable[Node]) -> dict[Node, Any]:
-    """The values of those nodes that are single numbers of the program, or one number in all places of a shape (which
-    take the memory of one)."""
+    """The values of those nodes that are single numbers of the program, or made of such numbers alone; one number in
+    all places of a shape takes the memory of one."""
     found: dict[Node, Any] = {}
     for n in order:
-        chain = [n]
-        while chain[-1].prim in ("reshape", "expand"):
-            chain.append(chain[-1].args[0])
-        if chain[-1].prim not in _NUMBERS or chain[-1].size != 1:
+        if n.prim in _NUMBERS and n.size == 1:
+            value = PRIMS[n.prim].eager(np, n)
+        elif n.prim not in ("reshape", "expand", "map", "cast") or not n.size or any(a not in found for a in n.args):
             continue
-        value = PRIMS[chain[-1].prim].eager(np, chain[-1])
-        for step in reversed(chain[:-1]):
-            value = PRIMS[step.prim].eager(np, step, value)
+        elif n.prim in ("reshape", "expand"):
+            value = PRIMS[n.prim].eager(np, n, *(found[a] for a in n.args))
+        else:
+            ones = [found[a][(slice(0, 1),) * a.ndim].reshape(1) for a in n.args]
+            with np.errstate(all="ignore"):
+                value = np.broadcast_to(np.asarray(PRIMS[n.prim].eager(np, n, *ones)).reshape(()), n.shape)
         value.flags.writeable = False
         found[n] = value
     return found
@@ -85,7 +103,7 @@ def _holders(value: Any) -> int:
 _NOBODY = _holders(np.empty(4).reshape(2, 2))
 
 
-def _alone(value: Any) -> bool:
+def alone(value: Any) -> bool:
     """Whether a view is all of a NumPy array that nobody else holds: a copy in another shape, for one."""
     if type(value.base) is not np.ndarray or _holders(value) != _NOBODY:
         return False
@@ -104,7 +122,7 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     if xp is np and not value.flags.writeable:
         return xp.array(value, order="C")
     if value.base is not None:                              # of which parts and other shapes can be views
-        return value if xp is np and _alone(value) else xp.array(value, order="C")
+        return value if xp is np and alone(value) else xp.array(value, order="C")
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
 
 

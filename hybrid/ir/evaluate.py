@@ -9,8 +9,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import (LEAST_REUSED, numbers, own, quiet, quietly, spread, sum_of_products, sums_of_products,
-                     ufunc_of)
+from .direct import (LEAST_REUSED, numbers, of_truths, own, quiet, quietly, spread, sum_of_products,
+                     sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS
 from .program import Program
@@ -64,7 +64,9 @@ def _plan(program: Program, xp: Any) -> Plan:
     order, host = program.order(), xp is np
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
     dots = sums_of_products(order, program.roots) if host else {}
-    args = {n: spread(n) if n in ufuncs else dots.get(n, n.args) for n in order}
+    truths = {n: found for n in order if host and (found := of_truths(n)) is not None}
+    ufuncs = {n: u for n, u in ufuncs.items() if n not in truths}
+    args = {n: truths[n][1] if n in truths else spread(n) if n in ufuncs else dots.get(n, n.args) for n in order}
     order = _live(program.roots, args, order)
     readers: dict[Node, list[Node]] = {n: [] for n in order}
     for n in order:
@@ -87,7 +89,7 @@ def _plan(program: Program, xp: Any) -> Plan:
         dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in kept}))
         into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
                      and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
-        call = sum_of_products if n in dots else ufuncs.get(n) or _call(xp, n)
+        call = sum_of_products if n in dots else ufuncs.get(n) or truths.get(n, (None,))[0] or _call(xp, n)
         steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into))
     return Plan(tuple(steps), [known.get(n) for n in order],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),

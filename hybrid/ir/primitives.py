@@ -300,6 +300,14 @@ def _matrices(x: Any, batch: Any, rows: Any, columns: Any) -> Any:
     return there.reshape((*head, size(rows), size(columns)))
 
 
+def _fits_floats(a: Any, b: Any) -> bool:
+    """Whether products of large matrices of integers, and their sums, are exact in float64."""
+    if min(a.size, b.size) < 1 << 10 or a.shape[-2] < 4 or b.shape[-1] < 4:
+        return False
+    largest = [max(abs(int(x.min())), abs(int(x.max()))) for x in (a, b)]
+    return largest[0] * largest[1] * a.shape[-1] < 1 << 53
+
+
 def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
     fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
@@ -310,11 +318,14 @@ def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     else:
         left, right = _matrices(a, ba, fa, ca), _matrices(b, bb, cb, fb)
     left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
+    if xp is np and n.dtype.kind in "iu" and _fits_floats(left, right):  # BLAS has no products of integers
+        out = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+        return out.reshape(n.shape).astype(n.dtype, copy=False)
     if xp is np and n.dtype.kind in "iu" and not (fa or fb):             # NumPy's products of integers know no rows
         return np.einsum("...k,...k", left.reshape(*left.shape[:-2], -1), right.reshape(*right.shape[:-2], -1),
                          dtype=n.dtype).reshape(n.shape)
     # of a column and a row NumPy's product is slow
-    out = left * right if left.shape[-1] == 1 and n.dtype.kind in "fiu" else xp.matmul(left, right)
+    out = left * right if left.shape[-1] == 1 and n.dtype.kind in "fiub" else xp.matmul(left, right)
     return out.reshape(n.shape).astype(n.dtype, copy=False)
 
 

@@ -109,8 +109,10 @@ _row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, 
      c_int="hy_ifloordiv({0}, {1})", cost=12)
 _row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", _remainder("floor"),
      c_int="hy_imod({0}, {1})", cost=12)
-_row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", _remainder("trunc"),
+_row("fmod", 2, "fmod", "hy_rem{f}({0}, {1})", _remainder("trunc"),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
+_row("quotient", 2, special.quotient, "__builtin_trunc{f}({0} / {1})", lambda g, y, a, b: (None, None),
+     c_int="hy_iquot({0}, {1})", cuda="trunc{f}({0} / {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})", vector="(-{0})",
      exact=True, zero=True)
 _row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("direction", a),),
@@ -148,7 +150,8 @@ _row("rsqrt", 1, lambda xp, a: 1 / xp.sqrt(a), "(1 / __builtin_sqrt{f}({0}))", l
 _row("cbrt", 1, "cbrt", "hy_cbrt{f}({0})", lambda g, y, a: (g / (3 * y * y),), "float", cuda=_cu("cbrt"), cost=30,
      vector=EACH, zero=True, monotone=True)
 _row("rcbrt", 1, lambda xp, a: 1 / xp.cbrt(a), "(1 / hy_cbrt{f}({0}))", lambda g, y, a: (-g * y / (3 * a),),
-     "float", cuda="(1 / cbrt{f}({0}))", cost=30)
+     "float", cuda="(1 / cbrt{f}({0}))", cost=30,
+     vector="(HYV_B(1.0f) / HYV_EACH(hy_cbrtf, {0}))", wide="(HYV_B(1.0f) / HYV_EACH(hy_cbrt, {0}))")
 _row("exp", 1, "exp", "hy_exp{f}({0})", lambda g, y, a: (g * y,), "float", cuda=_cu("exp"), cost=12,
      vector="hyv_exp({0})", monotone=True)
 _row("expm1", 1, "expm1", "hy_expm1{f}({0})", lambda g, y, a: (g * (y + 1),), "float", cuda=_cu("expm1"), cost=30,
@@ -230,7 +233,7 @@ _row("logical_and", 2, "logical_and", "(({0} != 0) & ({1} != 0))", lambda g, y, 
      exact=True, vector="(hy_m)({0} & {1})", of_masks=True)
 _row("logical_or", 2, "logical_or", "(({0} != 0) | ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
      exact=True, vector="(hy_m)({0} | {1})", of_masks=True)
-_row("logical_xor", 2, "logical_xor", "(({0} != 0) ^ ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
+_row("logical_xor", 2, special.logical_xor, "(({0} != 0) ^ ({1} != 0))", lambda g, y, a, b: (None, None), "bool",
      exact=True, vector="(hy_m)({0} ^ {1})", of_masks=True)
 _row("logical_not", 1, "logical_not", "({0} == 0)", lambda g, y, a: (None,), "bool", exact=True,
      vector="HYV_NOT({0})", of_masks=True)

@@ -146,17 +146,59 @@ def trigamma(xp: Any, x: Any) -> Any:
         return value.astype(out)
 
 
+# elements from which on a choice made of bits is sooner made than NumPy's, which guesses at every element
+_LEAST_BLENDED = 1 << 12
+_WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def _blended(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a where a truth value holds, else b, by their bits: takes the same time whatever the truth values are."""
+    word = _WORDS[a.dtype.itemsize]
+    chosen = np.negative(c.view(np.int8), dtype=word)                # all bits of those that hold
+    out = a.view(word) ^ b.view(word)
+    out &= chosen
+    out ^= b.view(word)
+    return out.view(a.dtype)                                         # type: ignore[no-any-return]
+
+
 def where(xp: Any, c: Any, a: Any, b: Any) -> Any:
-    """a where the condition holds, else b. A number goes into a copy of the other one: where it seldom does, that takes
-    a quarter of NumPy's time for two arrays."""
+    """a where the condition holds, else b. Of many elements NumPy's own function takes several times as long where
+    nobody can guess which hold."""
     c = c.astype(bool, copy=False)
-    if xp is np and c.size and a.dtype == b.dtype and c.shape == a.shape == b.shape:
-        for number, other, holds in ((a, b, True), (b, a, False)):
-            if not any(number.strides):
-                out = np.array(other, order="C")
-                np.copyto(out, number, where=c if holds else ~c)
-                return out
-    return xp.where(c, a, b)
+    if xp is not np or c.size < _LEAST_BLENDED or not c.shape == a.shape == b.shape or a.dtype != b.dtype \
+            or a.dtype.itemsize not in _WORDS:
+        return xp.where(c, a, b)
+    held = np.count_nonzero(c)
+    if not any(a.strides) and held <= c.size >> 5:                   # a number, in few places
+        out = np.array(b, order="C")
+        np.copyto(out, a, where=c)
+        return out
+    if not any(b.strides) and c.size - held <= c.size >> 5:
+        return where(xp, ~c, b, a)
+    return _blended(c, a, b)
+
+
+def logical_xor(xp: Any, a: Any, b: Any) -> Any:
+    """Whether just one of two is not 0. NumPy's function of numbers that are no truth values is several times slower
+    than its comparisons."""
+    return xp.not_equal(*(x if x.dtype == bool else xp.not_equal(x, x.dtype.type(0)) for x in (a, b)))
+
+
+_EXACT = 1 << 52                     # integers up to there have a quotient in float64 that is cut off rightly
+
+
+def quotient(xp: Any, a: Any, b: Any) -> Any:
+    """The quotient, cut off towards zero; of a division of an integer by zero 0. NumPy divides integers of both signs
+    many times slower than floats."""
+    with np.errstate(all="ignore"):
+        if a.dtype.kind not in "iu":
+            wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
+            return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
+        small = a.dtype.itemsize < 8 or a.size and -_EXACT <= min(a.min(), b.min()) <= max(a.max(), b.max()) <= _EXACT
+        if not small:
+            return xp.floor_divide(a - xp.fmod(a, b), b)
+        out = xp.true_divide(a, b, dtype=np.float64).astype(a.dtype)
+        return out if b.all() else xp.where(b == 0, a.dtype.type(0), out)
 
 
 def mod(xp: Any, a: Any, b: Any) -> Any:
@@ -165,17 +207,35 @@ def mod(xp: Any, a: Any, b: Any) -> Any:
         return xp.remainder(a, b)
 
 
+def _to_number(a: np.ndarray, exponent: Any) -> np.ndarray | None:
+    """Floats to the power of one number, by a function that takes less time than a power; None for other numbers."""
+    if exponent == 2:
+        return np.square(a)                                          # type: ignore[no-any-return]
+    if exponent == 1:
+        return a
+    if exponent == -1:
+        return np.reciprocal(a)                                      # type: ignore[no-any-return]
+    if exponent == 0.5:
+        root = np.asarray(np.sqrt(a) + a.dtype.type(0))              # of -0.0 the power is 0.0
+        if (below := a == -np.inf).any():
+            np.copyto(root, np.inf, where=below)
+        return root
+    return None
+
+
 def power(xp: Any, a: Any, b: Any) -> Any:
     """Power; integers to negative powers give zero (or 1, -1) instead of NumPy's error."""
     with np.errstate(all="ignore"):
         if a.dtype.kind in "iu":
+            if xp is np and b.size and not any(b.strides) and b.flat[0] == 2:
+                return np.square(a, dtype=a.dtype)
             if xp is np and b.size and (b.min() if any(b.strides) else b.flat[0]) >= 0:
                 return np.power(a, b, dtype=a.dtype)
             whole = xp.power(a, xp.maximum(b, b.dtype.type(0)))
             unit = xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (xp.abs(b) % 2), 0)).astype(a.dtype)
             return xp.where(b < 0, unit, whole).astype(a.dtype)
-        if xp is np and b.size and not any(b.strides) and b.flat[0] == 2:      # one number, for all elements
-            return np.square(a)
+        if xp is np and b.size and not any(b.strides) and (found := _to_number(a, b.flat[0])) is not None:
+            return found
         if xp is np and a.size > 1 and not any(a.strides) and a.flat[0] == 2 and a.dtype == b.dtype:
             return np.exp2(b)
         return xp.power(a, b)
@@ -186,7 +246,12 @@ def round_half_away(xp: Any, a: Any) -> Any:
     half: its sum with one half is rounded up to 1, and that with any smaller fraction stays below."""
     if a.dtype.kind in "iub":
         return a
-    half = xp.copysign(np.nextafter(a.dtype.type(0.5), a.dtype.type(0)), a)
+    below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
+    if xp is np and a.ndim and a.dtype.itemsize in _WORDS:
+        word: Any = _WORDS[a.dtype.itemsize]
+        half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)       # of the sign of a
+    else:
+        half = xp.copysign(below, a)
     half += a
     return xp.trunc(half, out=half)
 

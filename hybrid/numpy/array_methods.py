@@ -96,11 +96,11 @@ def _sort_traced(own: Any) -> Any:
 
 
 def _divmod(self: Any, other: Any) -> Any:
-    return self // other, self % other
+    return _np_function("divmod")(self, other) if is_np(self) else (self // other, self % other)
 
 
 def _rdivmod(self: Any, other: Any) -> Any:
-    return other // self, other % self
+    return _np_function("divmod")(other, self) if is_np(self) else (other // self, other % self)
 
 
 for _name in (n for n in vars(TracedMethods) if not n.startswith("_")):

@@ -103,15 +103,29 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
     return _f("logical_or")(found, _f("logical_and")(_f("isnan")(a), _f("isnan")(b))) if equal_nan else found
 
 
+def _alike(x1: Any, x2: Any) -> tuple[Any, Any] | None:
+    """Two values of which one at least is an array, in one dtype, where that is that of all arrays among them and
+    numbers lose nothing; None else."""
+    dtypes = {_dtype(v) for v in (x1, x2) if is_value(v)}
+    dtype = dtypes.pop() if len(dtypes) == 1 else None
+    if dtype is None or dtype.kind not in "fiu" or dtype == _np.float16:
+        return None
+    for v in (x1, x2):
+        exact = type(v) is int and (dtype.kind == "f" or _np.iinfo(dtype).min <= v <= _np.iinfo(dtype).max)
+        if not (is_value(v) or exact or type(v) is float and dtype.kind == "f"):
+            return None
+    return x1 if is_value(x1) else _np.asarray(x1, dtype), x2 if is_value(x2) else _np.asarray(x2, dtype)
+
+
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     """Quotient and remainder: floor_divide and mod."""
-    kinds = [getattr(v, "dtype", None) for v in (x1, x2)]
-    if kinds[0] == kinds[1] and kinds[0] in (_np.float32, _np.float64) and not needs_operators(x1, x2):
+    if not needs_operators(x1, x2) and (both := _alike(x1, x2)) is not None:
         with _np.errstate(all="ignore"):                     # in one pass
-            return fallback.numpy_function("divmod", ndarray)(x1, x2)
-    found = _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
-    truths = all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2))
-    return tuple(v.astype("int8") for v in found) if truths else found
+            return fallback.numpy_function("divmod", ndarray)(*both)
+    if all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2)):
+        x1, x2 = (v.astype("int8") if is_value(v) else v for v in (x1, x2))
+        return tuple(v.astype("int8") for v in (_f("floor_divide")(x1, x2), _f("mod")(x1, x2)))
+    return _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
 
 
 COMPOSED["divmod"] = divmod                                   # also eagerly: its dtype is that of both operators

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as _np
 
 from ..nd import functions
-from ..buffers.array import NDArray, array as _array
+from ..base.device import current_context
+from ..base.dtype import as_dtype
+from ..buffers.array import NDArray, array as _array, wrap
 from ..ir.build import ints
 from ..ir.size import Size
 from ..nd import made_here
@@ -182,7 +184,13 @@ def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
 
 def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Any:  # noqa: N803
     """Ones at and below the k-th diagonal."""
-    return made_here(_array(_np.tri(N, M, k), ctx, dtype or "float32", ndarray))
+    return _fresh(_np.tri(N, M, k, as_dtype(dtype or "float32")), ctx)
+
+
+def _fresh(made: _np.ndarray, ctx: Any) -> Any:
+    """An array that NumPy has just made, on a device; nobody else has it."""
+    ctx = current_context() if ctx is None else ctx
+    return made_here(_array(made, ctx, made.dtype, ndarray) if ctx.device_type == "gpu" else wrap(made, ctx, ndarray))
 
 
 def tril_indices(n: int, k: int = 0, m: Any = None, ctx: Any = None) -> Any:

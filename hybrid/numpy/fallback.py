@@ -10,11 +10,12 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base import dtype as dt
-from ..base import rng as generator
+from ..base import pending, rng as generator
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
 from ..base.names import named
+from ..ir.direct import alone
 from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
 from ..base.scope import SCOPE
@@ -50,8 +51,30 @@ def _argwhere(a: Any) -> np.ndarray:
     return rows if whole and rows.flags.c_contiguous else np.argwhere(a)         # type: ignore[no-any-return]
 
 
+def _imag(val: Any) -> np.ndarray:
+    """The imaginary part: zeros of real numbers."""
+    val = np.asarray(val)
+    return np.imag(val) if val.dtype.kind == "c" else np.zeros(val.shape, val.dtype)
+
+
+def _iscomplex(x: Any) -> Any:
+    """Whether an element has an imaginary part."""
+    x = np.asarray(x)
+    return np.iscomplex(x) if x.dtype.kind == "c" or not x.ndim else np.zeros(x.shape, bool)
+
+
+def _resize(a: Any, new_shape: Any) -> np.ndarray:
+    """The elements in order, again from the first where they do not suffice."""
+    a = np.ravel(a)
+    out = np.empty(new_shape, a.dtype)
+    rounds, flat = out.size // a.size, out.reshape(-1)
+    flat[:rounds * a.size].reshape(rounds, a.size)[...] = a
+    flat[rounds * a.size:] = a[:out.size - rounds * a.size]
+    return out
+
+
 # in place of NumPy's: functions of the same results
-OURS = {"argwhere": _argwhere}
+OURS = {"argwhere": _argwhere, "imag": _imag, "iscomplex": _iscomplex, "resize": _resize}
 OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _financial)}            # names that NumPy had
 
 
@@ -118,7 +141,16 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
 
 
 def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str, Any]) -> None:
-    """A function that changes its first array: it changes a copy, whose elements the array then gets."""
+    """A function that changes its first array: it changes a copy, whose elements the array then gets, where writes
+    to the array are looked at."""
+    raw = target._data
+    if type(raw) is np.ndarray and target._ag is None and not SCOPE.traces:
+        pending.before_write(raw)
+        try:
+            fn(raw, *host[1:], **options)
+        finally:
+            target._bump()
+        return
     changed = host[0].copy()
     fn(changed, *host[1:], **options)
     target[...] = changed
@@ -169,5 +201,5 @@ def _back(value: Any, arrays: Sequence[NDArray], given: set[int], cls: type) -> 
 
 def _is_fresh(value: Any, ctx: Context) -> bool:
     """Whether a result is an array that NumPy has just made, which need not be copied."""
-    return (ctx.device_type != "gpu" and isinstance(value, np.ndarray) and value.base is None
-            and value.flags.c_contiguous and value.flags.writeable)
+    return (ctx.device_type != "gpu" and isinstance(value, np.ndarray) and value.flags.c_contiguous
+            and value.flags.writeable and (value.base is None or alone(value)))

@@ -151,11 +151,13 @@ def ravel(x: Any, order: str = "C") -> Any:
 
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements in order, again from the first where they do not suffice, in another shape."""
-    a = as_value(a).reshape(-1)
-    shape = shape_tuple(new_shape)
+    given, shape = as_value(a), shape_tuple(new_shape)
     if any(n < 0 for n in shape):
         raise ValueError(f"{user_location()}: np.resize: lengths must not be negative, got {new_shape}")
     count = int(_np.prod(shape))
+    if _plain(given) and given.size:
+        return fallback.numpy_function("resize", ndarray)(given, shape)
+    a = given.reshape(-1)
     if not a.shape[0] and count:
         return full_like(_call("broadcast_to", a.sum(), shape=shape), 0)
     if count > a.shape[0]:
@@ -262,7 +264,10 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """arr without the positions obj (a number, a slice, an array of integers) along an axis, or of the flattened
     array."""
     arr = as_value(arr)
+    along = axis is None or isinstance(axis, int) and -len(arr.shape or ()) <= axis < len(arr.shape or ())
     if isinstance(obj, slice):
+        if along and _plain(arr):
+            return fallback.numpy_function("delete", ndarray)(arr, obj, axis)
         return _op("_npi_delete", arr, start=obj.start, stop=obj.stop, step=obj.step, axis=axis,
                    places=None if obj != slice(None) else ())
     if isinstance(obj, (int, _np.integer)):
@@ -311,6 +316,13 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
         raise NotImplementedError(f"np.unravel_index: order must be 'C', got {order!r}")
     indices = as_value(_np.asarray(indices) if isinstance(indices, (int, list, tuple)) else indices)
     found, rest, shape = [], indices, shape_tuple(shape)
+    if _plain(indices) and _np.dtype(indices.dtype).kind in "iu":
+        try:
+            whole = fallback.numpy_function("unravel_index", ndarray)(indices, shape)
+        except ValueError:                                       # below it is told
+            whole = None
+        if whole is not None:
+            return tuple(v.astype(indices.dtype, copy=False) for v in whole)
     if (isinstance(indices, NDArray) and indices.size
         and not 0 <= int(indices.asnumpy().min()) <= int(indices.asnumpy().max()) < math.prod(shape)):
         raise ValueError(f"np.unravel_index: an index is not within an array of shape {shape}, which has "
@@ -355,6 +367,8 @@ def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) ->
     widths = [tuple(map(int, p)) for p in _np.broadcast_to(_np.asarray(pad_width), (len(x.shape), 2))]
     if any(w < 0 for p in widths for w in p):
         raise ShapeError(f"np.pad: widths must not be negative, got {pad_width}")
+    if mode != "constant" and _plain(x) and all(0 <= w < n for p, n in zip(widths, x.shape) for w in p):
+        return fallback.numpy_function("pad", ndarray)(x, widths, mode)
     if mode in ("maximum", "minimum"):
         return _pad_extreme(x, widths, "max" if mode == "maximum" else "min")
     value = kwargs.get("constant_values", 0)

@@ -5,8 +5,8 @@ from . import (arrange, assign, attention, boxes, conv, copying, creation, ctc, 
                distributions,
                einsum, elementwise, image, indexing, linalg,
                multibox, nn, norm, np_arrange, np_fourier, np_linalg, order, orthogonal, output, output_names, padding,
-               patches, pooling, position_sensitive, proposal, quantization, random,
-               reduction, regions, registry, resize, rnn, sequence, shape, slicing, triangles, updates, updates_many,
+               patches, pooling, position_sensitive, proposal, quantization, random, reduction, regions, registry,
+               resize, rnn, rounding, sequence, shape, slicing, triangles, updates, updates_many,
                various)
 from . import np_files  # gives more names to operators of the families above
 
@@ -16,5 +16,5 @@ __all__ = ["arrange", "assign", "attention", "boxes", "conv", "copying", "creati
            "np_fourier", "np_linalg", "order", "orthogonal", "output", "output_names",
            "padding", "patches", "pooling", "position_sensitive", "proposal", "quantization", "random",
            "reduction", "regions",
-           "registry", "resize", "rnn", "sequence", "shape", "slicing",
+           "registry", "resize", "rnn", "rounding", "sequence", "shape", "slicing",
            "triangles", "updates", "updates_many", "various"]

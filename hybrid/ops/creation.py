@@ -21,7 +21,8 @@ def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-@op("_zeros", "", json=("_npi_zeros",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+@op("_zeros", "", eager=lambda xp, arrays, a: [xp.zeros(a.shape, dt.as_dtype(a.dtype))], json=("_npi_zeros",),
+    shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
 def zeros(a: Attrs) -> Node:
     """Zeros."""
     return ir.full(0, _checked(a.shape), dt.as_dtype(a.dtype))
@@ -115,7 +116,9 @@ def identity(a: Attrs) -> Node:
     return eye(N=n, M=m, dtype=a.dtype)
 
 
-@op("_npi_indices", "", np=("indices",), dimensions=Shape(), dtype=DType("int32"), ctx=Str(""))
+@op("_npi_indices", "", np=("indices",),
+    eager=lambda xp, arrays, a: [xp.indices(a.dimensions, dt.as_dtype(a.dtype))],
+    dimensions=Shape(), dtype=DType("int32"), ctx=Str(""))
 def indices(a: Attrs) -> Node:
     """The coordinates of every place of a grid, one grid for each axis."""
     shape = _checked(a.dimensions)

@@ -12,27 +12,23 @@ from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, Float, Int, Number, op
+from .registry import Bool, Float, Number, op
 
 # name: (scalar function, other nd names, np names)
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("direction", (), ()), "ceil": ("ceil", (), ("ceil",)),
     "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
-    "round": ("round", (), ()), "square": ("square", (), ("square",)),
-    "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)),
-    "rcbrt": ("rcbrt", (), ()),
+    "round": ("round", (), ()), "square": ("square", (), ("square",)), "sqrt": ("sqrt", (), ("sqrt",)),
+    "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)), "rcbrt": ("rcbrt", (), ()),
     "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)),
-    "log1p": ("log1p", (), ("log1p",)),
-    "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)),
-    "cos": ("cos", (), ("cos",)),
-    "tan": ("tan", (), ("tan",)), "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)),
-    "arctan": ("arctan", (), ("arctan",)), "sinh": ("sinh", (), ("sinh",)), "cosh": ("cosh", (), ("cosh",)),
-    "tanh": ("tanh", (), ("tanh",)), "arcsinh": ("arcsinh", (), ("arcsinh",)), "arccosh": ("arccosh", (), ("arccosh",)),
+    "log1p": ("log1p", (), ("log1p",)), "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)),
+    "sin": ("sin", (), ("sin",)), "cos": ("cos", (), ("cos",)), "tan": ("tan", (), ("tan",)),
+    "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)), "arctan": ("arctan", (), ("arctan",)),
+    "sinh": ("sinh", (), ("sinh",)), "cosh": ("cosh", (), ("cosh",)), "tanh": ("tanh", (), ("tanh",)),
+    "arcsinh": ("arcsinh", (), ("arcsinh",)), "arccosh": ("arccosh", (), ("arccosh",)),
     "arctanh": ("arctanh", (), ("arctanh",)), "erf": ("erf", (), ()), "erfinv": ("erfinv", (), ()),
-    "gamma": ("gamma", (), ()),
-    "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)),
-    "negative": ("neg", (), ("negative",)),
-    "sigmoid": ("sigmoid", (), ()), "relu": ("relu", (), ()),
+    "gamma": ("gamma", (), ()), "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)),
+    "negative": ("neg", (), ("negative",)), "sigmoid": ("sigmoid", (), ()), "relu": ("relu", (), ()),
 }
 NPX = {"sigmoid", "relu", "erf", "erfinv", "gamma", "gammaln"}
 
@@ -54,21 +50,6 @@ for _name, (_fn, _mx, _np) in UNARY.items():
 def np_sign(data: Node, a: Attrs) -> Node:
     """The sign: -1, 0 or 1; NaN of NaN, as in NumPy, where MXNet gives 0."""
     return ir.map("sign", data)
-
-
-@op("_npi_rint", "data", np=("rint",))
-def np_rint(data: Node, a: Attrs) -> Node:
-    """The nearest integer; halves to the even one, as in NumPy."""
-    return ir.map("rint", data)
-
-
-@op("rint", "data")
-def rint(data: Node, a: Attrs) -> Node:
-    """The nearest integer; halves to the lower one, as in MXNet: 1.5 to 1, -1.5 to -2."""
-    if not dt.is_float(data.dtype):
-        return ir.map("rint", data)
-    even = ir.map("rint", data)                              # of halves this one may be above
-    return even - ir.cast(ir.map("eq", even - data, 0.5), data.dtype)
 
 
 def _as_input(out: Node, *inputs: Node) -> Node:
@@ -118,7 +99,7 @@ setattr(one_shape, "from_any", True)                 # any input tells the other
 def _quotient(a: Node, b: Node) -> Node:
     """Integer by integer is an integer, rounded towards zero, as in MXNet and C: networks compute rows and columns of
     an index so."""
-    return ir.map("floordiv", ir.map("sub", a, ir.map("fmod", a, b)), b)
+    return ir.map("quotient", a, b)
 
 
 def _modulo(a: Node, b: Node) -> Node:
@@ -148,6 +129,15 @@ def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
     return _quotient(lhs, rhs) if fn == "div" else ir.cast(ir.map(fn, lhs, rhs), data.dtype)
 
 
+def _with_number(fn: str, data: Node, number: float) -> Node:
+    """A function of an array and a number; whether just one of them is not 0 is a comparison."""
+    if fn != "logical_xor":
+        return ir.map(fn, data, number)
+    if number and data.dtype == dt.bool_:
+        return ir.map("logical_not", data)
+    return ir.map("eq" if number else "ne", data, ir.const(0, data.dtype))
+
+
 def _scalar(name: str, fn: str, swap: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         value = a.scalar
@@ -158,7 +148,7 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
         if fn == "mod" and (swap or not value):
             number = ir.full(value, (), data.dtype)
             return _modulo(number, data) if swap else _modulo(data, number)
-        out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
+        out = ir.map(fn, value, data) if swap else _with_number(fn, data, value)
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."
     old = f"_r_{name[2:]}" if swap else name                       # files of early MXNet: _PlusScalar, _RMinusScalar
@@ -203,11 +193,12 @@ def _np_binary(name: str, fn: str) -> None:
         if both and fn == "pow":                            # 0 to the power 1 alone is 0
             return ir.cast(ir.map("logical_or", x1, ir.map("logical_not", x2)), dt.int64)
         if both and fn in ("shl", "shr"):
-            x1, x2 = ir.cast(x1, dt.int64), ir.cast(x2, dt.int64)
+            held = ir.map("logical_and", x1, x2 if fn == "shl" else ir.map("logical_not", x2))
+            return ir.map("add", x1, held) if fn == "shl" else ir.cast(held, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:
-        return ir.map(fn, data, a.scalar)
+        return _with_number(fn, data, a.scalar)
 
     def lower_reversed(data: Node, a: Attrs) -> Node:
         return ir.map(fn, a.scalar, data)
@@ -258,17 +249,6 @@ op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",), doc="De
 for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
     op(f"_npi_{_name}", "data", np=(_name,), doc=f"Whether an element is {_inf}: bool.")(
         (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
-
-
-@op("_npi_around", "data", np=("around", "round"), decimals=Int(0))
-def around(data: Node, a: Attrs) -> Node:
-    """Rounded to so many decimals, halves to even."""
-    if not dt.is_float(data.dtype):
-        return data if a.decimals >= 0 else ir.cast(around(ir.cast(data, dt.float64), decimals=a.decimals), data.dtype)
-    if not a.decimals:
-        return ir.map("rint", data)
-    scale = 10.0 ** abs(a.decimals)
-    return ir.map("rint", data * scale) / scale if a.decimals > 0 else ir.map("rint", data / scale) * scale
 
 
 @op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None),

@@ -11,7 +11,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node
-from .arrange import as_diagonal
+from .arrange import as_diagonal, eager_diagonal
 from .attributes import Attrs, written
 from .order import along
 from .reduction import axes_of
@@ -105,7 +105,8 @@ def delete(arr: Node, obj: Node | None, a: Attrs) -> Node:
 
 
 # ---- small ones
-@op("_np_diagflat", "data", np=("diagflat",), k=Int(0))
+@op("_np_diagflat", "data", eager=lambda xp, arrays, a: [eager_diagonal(xp, arrays[0].reshape(-1), a.k)],
+    np=("diagflat",), k=Int(0))
 def diagflat(data: Node, a: Attrs) -> Node:
     """The matrix with all elements on its k-th diagonal."""
     return as_diagonal(ir.reshape(data, (-1,)), a.k)

@@ -1,4 +1,4 @@
-// Scalar functions of every target. HY_FN, HY_NAN, HY_MATH and the integers of 64 bits are the target's own:
+// Scalar functions of every target. HY_FN, HY_NAN, HY_MATH, hy_rem (fmod) and the integers of 64 bits are the target's own:
 // c/scalars.h, cuda/hybrid_scalars.cuh.
 #define hy_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define hy_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
@@ -16,6 +16,7 @@ HY_FN hy_long hy_imod(hy_long a, hy_long b) {
     return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0);
 }
 HY_FN hy_long hy_irem(hy_long a, hy_long b) { return b == 0 || b == -1 ? 0 : a % b; }
+HY_FN hy_long hy_iquot(hy_long a, hy_long b) { return b == 0 ? 0 : b == -1 ? (hy_long)(0 - (hy_ulong)a) : a / b; }
 HY_FN hy_long hy_ipow(hy_long a, hy_long n) {
     if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0;
     hy_ulong r = 1, x = (hy_ulong)a;
@@ -27,26 +28,26 @@ HY_FN hy_long hy_clamp(hy_long i, hy_long last) { return i < 0 ? 0 : i > last ? 
 
 // Remainder with the sign of the divisor.
 HY_FN float hy_modf(float a, float b) {
-    float r = HY_MATH(fmodf)(a, b);
+    float r = hy_remf(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysignf)(0.0f, b) : r;
 }
 HY_FN double hy_mod(double a, double b) {
-    double r = HY_MATH(fmod)(a, b);
+    double r = hy_rem(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysign)(0.0, b) : r;
 }
 
 // Quotient rounded down, by way of the remainder as NumPy: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10.
-#define HY_FLOORDIV(name, T, f) \
+#define HY_FLOORDIV(name, T, f, rem) \
     HY_FN T name(T a, T b) { \
         if (b == 0) return a / b; \
-        T r = HY_MATH(fmod##f)(a, b), q = (a - r) / b; \
+        T r = rem(a, b), q = (a - r) / b; \
         if (r != 0 && (b < 0) != (r < 0)) q -= 1; \
         if (q == 0) return HY_MATH(copysign##f)((T)0, a / b); \
         T n = HY_MATH(floor##f)(q); \
         return q - n > (T)0.5 ? n + 1 : n; \
     }
-HY_FLOORDIV(hy_floordivf, float, f)
-HY_FLOORDIV(hy_floordiv, double, )
+HY_FLOORDIV(hy_floordivf, float, f, hy_remf)
+HY_FLOORDIV(hy_floordiv, double, , hy_rem)
 
 // Derivative of log gamma: recurrence up to 8, then Abramowitz and Stegun 6.3.18.
 HY_FN double hy_digamma(double x) {

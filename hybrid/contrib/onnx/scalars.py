@@ -92,6 +92,7 @@ MADE_OF: dict[str, Callable[..., Node]] = {
     "log2": lambda x: ir.map("log", x) * (1 / math.log(2)), "log10": lambda x: ir.map("log", x) * (1 / math.log(10)),
     "arctan2": _arctan2, "hypot": lambda a, b: ir.map("sqrt", a * a + b * b),
     "trunc": _trunc, "fix": _trunc, "round": _round, "floordiv": _floordiv, "mod": _mod, "fmod": _fmod,
+    "quotient": lambda a, b: ir.map("floordiv", a - ir.map("fmod", a, b), b),
     "isfinite": lambda x: ir.map("logical_not", ir.map("logical_or", ir.map("isnan", x), ir.map("isinf", x))),
     "copysign": lambda a, b: ir.map("where", ir.map("lt", b, 0), -ir.map("abs", a), ir.map("abs", a)),
 }

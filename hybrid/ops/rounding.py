@@ -1,0 +1,48 @@
+"""Numbers rounded to integers and to decimals, as MXNet and as NumPy do it."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..base import dtype as dt
+from .. import ir
+from ..ir import Node
+from .attributes import Attrs
+from .registry import Int, op
+
+
+@op("_npi_rint", "data", np=("rint",))
+def np_rint(data: Node, a: Attrs) -> Node:
+    """The nearest integer; halves to the even one, as in NumPy."""
+    return ir.map("rint", data)
+
+
+def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x = arrays[0]
+    if x.dtype not in (dt.float32, dt.float64):
+        return None
+    out = xp.rint(x)
+    with np.errstate(invalid="ignore"):
+        above = out - x == 0.5
+    return [out - above if above.any() else out]
+
+
+@op("rint", "data", eager=_rint_eager)
+def rint(data: Node, a: Attrs) -> Node:
+    """The nearest integer; halves to the lower one, as in MXNet: 1.5 to 1, -1.5 to -2."""
+    if not dt.is_float(data.dtype):
+        return ir.map("rint", data)
+    even = ir.map("rint", data)                              # of halves this one may be above
+    return even - ir.cast(ir.map("eq", even - data, 0.5), data.dtype)
+
+
+@op("_npi_around", "data", np=("around", "round"), decimals=Int(0))
+def around(data: Node, a: Attrs) -> Node:
+    """Rounded to so many decimals, halves to even."""
+    if not dt.is_float(data.dtype):
+        return data if a.decimals >= 0 else ir.cast(around(ir.cast(data, dt.float64), decimals=a.decimals), data.dtype)
+    if not a.decimals:
+        return ir.map("rint", data)
+    scale = 10.0 ** abs(a.decimals)
+    return ir.map("rint", data * scale) / scale if a.decimals > 0 else ir.map("rint", data / scale) * scale
