@@ -1,5 +1,6 @@
 """Programs for any size: one program serves every value of a size that came with a second value."""
 import functools
+import itertools
 import re
 
 import numpy
@@ -141,6 +142,27 @@ def test_parameters_that_change_are_seen_by_all_sizes():
     check(net, lambda n: [(n, 30)], (4, 5, 8))
     net.bias.set_data(nd.ones(40))
     check(net, lambda n: [(n, 30)], (4, 5, 8, 3))
+
+
+def test_sizes_share_the_addresses_of_parameters():
+    """Hundreds of sizes are called once each: what each keeps of its own is what differs."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(5, in_units=4), nn.Dense(6, in_units=5))
+    net.initialize()
+    net.hybridize()
+    for n in range(2, 8):
+        net(nd.ones((n, 4)))
+    bound = [e.bound for e in net._engine.entries.values() if e.family is not None and e.bound is not None]
+    assert len(bound) >= 3
+    for one, other in itertools.pairwise(bound):
+        ours, theirs = [{id(pointer): a for pointer, (_, a) in zip(b._keep, b._kept)} for b in (one, other)]
+        assert len(ours.keys() & theirs) == len(ours) - 1       # but for the array of the sizes
+    net[0].weight.set_data(nd.ones((5, 4)))
+    for n in (3, 9):
+        x = nd.array(numpy.random.randn(n, 4).astype("float32"))
+        got = net(x).asnumpy()
+        with eagerly():
+            numpy.testing.assert_allclose(got, net(x).asnumpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_layer_norm_and_a_residual():

@@ -121,6 +121,18 @@ def test_a_chain_writes_over_what_nobody_needs() -> None:
     onp.testing.assert_array_equal(x, kept)
 
 
+def test_numbers_made_of_numbers_are_made_once() -> None:
+    """The exponent less one in the derivative of a power is a number of the plan, not a step with an array."""
+    a = mx.ir.input(0, (3, 4), onp.dtype("float32"))
+    less = mx.ir.map("sub", mx.ir.full(3, a.shape, a.dtype), mx.ir.full(1, a.shape, a.dtype))
+    program = mx.ir.Program((a,), (mx.ir.map("pow", a, less),))
+    assert [len(step.args) for step in evaluate.plan(program, onp).steps] == [2]
+    x = onp.arange(12, dtype="float32").reshape(3, 4)
+    onp.testing.assert_allclose(evaluate.run(program, [x], onp)[0][0], x ** 2)
+    alone = mx.ir.Program((a,), (less,))
+    onp.testing.assert_array_equal(evaluate.run(alone, [x], onp)[0][0], onp.full((3, 4), 2, "float32"))
+
+
 def test_constants_of_a_program_are_never_handed_out() -> None:
     one = np.zeros((1,)) + 5
     one[0] = 7

@@ -84,6 +84,7 @@ ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "percentiles of integers": (lambda m, x: m.percentile(x, 30, axis=0), (I,)),
     "nanargmax of integers": (lambda m, x: m.nanargmax(x, axis=1), (I,)),
     "nanargmin": (lambda m, x: m.nanargmin(x), (F,)), "diagflat": (lambda m, x: m.diagflat(x, -1), (I,)),
+    "diagflat of truth values": (lambda m, x: m.diagflat(x, 1).astype("int64"), (B,)),
     "divmod by a fraction": (lambda m, x: m.divmod(x, 0.5), (F,)),
     "delete of a slice": (lambda m, x: m.delete(x, slice(1, 9, 2)), (I,)),
     "delete of a slice of an axis": (lambda m, x: m.delete(x, slice(None, 2), axis=-1), (I,)),

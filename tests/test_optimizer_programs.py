@@ -97,3 +97,22 @@ def test_cuda_agrees_with_c(case: str, cuda_device: Any) -> None:
     for _ in orders():
         for a, b in zip(train(cuda_device), want):
             np.testing.assert_allclose(a, b, rtol=1e-3 if case == "half" else 1e-5, atol=1e-5)
+
+
+def test_numbers_that_are_alike_are_asked_once_for_neighbours_of_one_rate_and_count() -> None:
+    """By hand as by one call for each parameter: other multipliers, other counts, and a subclass that goes by index."""
+    class ByIndex(optimizer.Adam):
+        def numbers(self, index, lr, wd, t):
+            return self.corrected(lr, t) * (1 + index), wd
+
+    for kind in (optimizer.Adam, optimizer.AdamW, optimizer.Adamax, optimizer.LAMB, optimizer.FTML,
+                 ByIndex):
+        o = kind(learning_rate=0.1, wd=0.01)
+        o.set_lr_mult({1: 0.5, 2: 0.5})
+        o.set_wd_mult({2: 0.0})
+        indices = [0, 1, 2, 3, 4, 5]
+        o._update_count([4])
+        found = o.advance(indices)
+        shared = len(o.common())
+        one_by_one = [x for i in indices for x in o.numbers(i, o._get_lr(i), o._get_wd(i), o._index_update_count[i])]
+        assert found[shared:] == one_by_one and len(set(one_by_one)) > 3

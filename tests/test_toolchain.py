@@ -229,6 +229,16 @@ def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tm
     assert shared_objects.intact(shared_objects.build("void net(void **b) { /* without */ }")[0])
 
 
+@ON_CPU
+def test_a_compiler_is_asked_for_its_version_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put(tmp_path / "bin", ("cc",), f'#!/bin/sh\n[ "$1" = --version ] && echo asked >> {tmp_path}/asked\n'
+                                   f'exec {toolchain.compiler()} "$@"\n')
+    monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
+    cc = str(tmp_path / "bin" / "cc")
+    assert toolchain.compiler_version(cc).startswith(cc) and toolchain.flags(cc)
+    assert (tmp_path / "asked").read_text() == "asked\n"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="what Linux says")
 def test_what_linux_says_of_the_processor() -> None:
     said = system.processor()

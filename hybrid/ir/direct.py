@@ -76,18 +76,20 @@ def sum_of_products(a: Any, b: Any) -> Any:
 
 
 def numbers(order: Iterable[Node]) -> dict[Node, Any]:
-    """The values of those nodes that are single numbers of the program, or one number in all places of a shape (which
-    take the memory of one)."""
+    """The values of those nodes that are single numbers of the program, or made of such numbers alone; one number in
+    all places of a shape takes the memory of one."""
     found: dict[Node, Any] = {}
     for n in order:
-        chain = [n]
-        while chain[-1].prim in ("reshape", "expand"):
-            chain.append(chain[-1].args[0])
-        if chain[-1].prim not in _NUMBERS or chain[-1].size != 1:
+        if n.prim in _NUMBERS and n.size == 1:
+            value = PRIMS[n.prim].eager(np, n)
+        elif n.prim not in ("reshape", "expand", "map", "cast") or not n.size or any(a not in found for a in n.args):
             continue
-        value = PRIMS[chain[-1].prim].eager(np, chain[-1])
-        for step in reversed(chain[:-1]):
-            value = PRIMS[step.prim].eager(np, step, value)
+        elif n.prim in ("reshape", "expand"):
+            value = PRIMS[n.prim].eager(np, n, *(found[a] for a in n.args))
+        else:
+            ones = [found[a][(slice(0, 1),) * a.ndim].reshape(1) for a in n.args]
+            with np.errstate(all="ignore"):
+                value = np.broadcast_to(np.asarray(PRIMS[n.prim].eager(np, n, *ones)).reshape(()), n.shape)
         value.flags.writeable = False
         found[n] = value
     return found

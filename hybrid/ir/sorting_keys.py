@@ -38,12 +38,12 @@ def _keys(x: np.ndarray, descending: bool) -> np.ndarray | None:
 
 
 # elements of a row from which on an order that is not stable is sooner found, and repaired
-_LEAST_REPAIRED = 1 << 12
+_LEAST_REPAIRED = 1 << 8
 
 
 def _repaired(x: np.ndarray, order: np.ndarray, descending: bool) -> np.ndarray:
     """A stable order from an ascending one of which equal elements stand anyhow: they are put into their order."""
-    ranked = np.take_along_axis(x, order, -1)
+    ranked = np.sort(x, axis=-1)                                     # takes less time than looking them up
     other = ranked[..., 1:] != ranked[..., :-1]
     if x.dtype.kind == "f":
         other &= (ranked == ranked)[..., :-1]                        # all nan are one element, the last

@@ -211,6 +211,8 @@ def _to_number(a: np.ndarray, exponent: Any) -> np.ndarray | None:
     """Floats to the power of one number, by a function that takes less time than a power; None for other numbers."""
     if exponent == 2:
         return np.square(a)                                          # type: ignore[no-any-return]
+    if exponent == 1:
+        return a
     if exponent == -1:
         return np.reciprocal(a)                                      # type: ignore[no-any-return]
     if exponent == 0.5:

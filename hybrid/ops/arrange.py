@@ -53,7 +53,7 @@ def as_diagonal(x: Node, k: int) -> Node:
 def eager_diagonal(xp: Any, x: Any, k: int) -> Any:
     """``as_diagonal`` of an array: zeros, and the diagonal put into them."""
     n = x.shape[-1]
-    out = xp.zeros((*x.shape[:-1], n + abs(k), n + abs(k)), x.dtype)
+    out = xp.zeros((*x.shape[:-1], n + abs(k), n + abs(k)), dt.int64 if x.dtype == dt.bool_ else x.dtype)
     at = xp.arange(n)
     out[..., at + max(-k, 0), at + max(k, 0)] = x
     return out

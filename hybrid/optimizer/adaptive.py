@@ -2,7 +2,7 @@
 GroupAdaGrad."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Hashable, Sequence, TypeVar
 
 from ..base import dtype as dt
 from .. import ir
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from .options import Rated, Shared
 
 Rule = tuple[Node, Sequence[Node]]
+Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
+
+
+def alike(numbers: Numbers) -> Numbers:
+    """Marks a method ``numbers`` that gives the same for all parameters of one rate, decay and count, and changes
+    nothing: it is asked once for parameters that follow each other. A method that overrides it is not marked. A
+    decorator."""
+    numbers.alike = True                                     # type: ignore[attr-defined]
+    return numbers
 
 
 def sqrt(x: Node) -> Node:
@@ -223,6 +232,7 @@ class FTML(Optimizer):
         """(d, v, z), zeros."""
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
+    @alike
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return lr, wd, 1.0 - self.beta1 ** t, 1.0 - self.beta2 ** t
 

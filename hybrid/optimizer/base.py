@@ -269,9 +269,14 @@ class Optimizer:
         """The shared numbers, then those of each parameter."""
         out = self.common()
         counts, numbers = self._index_update_count, self.numbers
+        again, known = getattr(numbers, "alike", False), None
+        values: tuple[float, ...] = ()
         try:
             for i, lr, wd in zip(indices, lrs, wds):
-                out += numbers(i, lr, wd, counts[i])
+                given = lr, wd, counts[i]
+                if not again or given != known:
+                    known, values = given, numbers(i, *given)
+                out += values
         except (ZeroDivisionError, OverflowError) as err:
             said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)
             raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None  # noqa: E501

@@ -15,8 +15,8 @@ import numpy as np
 
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Var, text, unlinear, var, variables
+from hybrid.ir.access import Guard, Index, pull
+from hybrid.ir.index import Ix, Var, bounds, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scan import STEPS
 from hybrid.ir.stmt import lines
@@ -41,6 +41,15 @@ class _Cell(CudaEmitter):
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         return self.loop.early(self, n, idx, guard)
+
+    def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        """Whether a unit's element is padding is often known: it is one of some gates."""
+        inside = [_inside(g) for g in pull(n, idx)[1]]
+        if False in inside:
+            return str(self.d.literal(n.attrs["value"], n.dtype))
+        if None in inside:
+            return super()._pad(n, idx, guard, block)
+        return self.value(n.args[0], pull(n, idx)[0], block, guard)
 
 
 def print_resident(k: Kernel, name: str) -> PrintedCuda:
@@ -359,6 +368,17 @@ def _below(top: Node, stop: set[Node]) -> list[Node]:
         seen.update(new)
         todo += new
     return out
+
+
+def _inside(condition: tuple[str, Ix, int]) -> bool | None:
+    """Whether a condition of a guard always holds, never does, or neither (None)."""
+    kind, x, limit = condition
+    low, high = bounds(x)
+    if kind == "rem":
+        return None
+    at_least = (low >= limit, high < limit)                # always at least the limit, always below it
+    always, never = at_least if kind == "ge" else at_least[::-1]
+    return True if always else False if never else None
 
 
 def _no_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:

@@ -91,26 +91,25 @@ class Epilogue(Anchored):
         except Refused:
             return []
         most = t.mr * t.nv // 4 // -(-t.c * 4 // 64)
-        reads = [n for n, _, written in found if not written]
-        if hint(sum(n.nbytes for n, _, _ in found)) < FAR or len(reads) > most:
+        reads = [n for n, _, _, written in found if not written]
+        if hint(sum(n.nbytes for n, *_ in found)) < FAR or len(reads) > most:
             return []
-        row, q = m.rows[0], self._of_columns(m, t, x)[2]
-        steps = [coefficient(at, row) for _, at, _ in found]
-        return [Prefetch(f"{self.names[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + m_first * {step}l", step,
-                         written) for (n, at, written), step in zip(found[:most], steps)]
+        none = {m.rows[0]: Ix(), self._of_columns(m, t, x)[2]: Ix()}
+        return [Prefetch(f"{self.names[n]} + {text(substitute(at, none))} + m_first * {step}l", step, written)
+                for n, at, step, written in found[:most]]
 
-    def _touched(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, Ix, bool]]:
-        """The arrays that the epilogue reads or writes along the columns of a tile, where, and whether it only writes
-        there. A result that is computed from what is read at the same index is left out: it may be written over it.
-        """
+    def _touched(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, Ix, int, bool]]:
+        """The arrays that the epilogue reads or writes along the columns of a tile: where, elements from row to row,
+        and whether it only writes there. A result that is computed from what is read at the same index is left out: it
+        may be written over it."""
         at, known, q = self._of_columns(m, t, x)
         e, row = self.emitter(q), m.rows[0]
         self.store_root(e, at, Block(None, frozenset({*known, *m.rows, q})))
         loads = list(dict.fromkeys(e.loads))
         new = [(n, at) for n, at in dict.fromkeys(e.stores)
                if hint(n.nbytes) >= FAR and not any(at == i and self.k.computed_from(n, source) for source, i in loads)]
-        return [(n, at, written) for written, arrays in ((False, loads), (True, new)) for n, at in arrays
-                if coefficient(at, row)]
+        return [(n, at, step, written) for written, arrays in ((False, loads), (True, new)) for n, at in arrays
+                if (step := coefficient(at, row))]
 
     def _of_columns(self, m: Matmul, t: Tile, x: Var) -> tuple[Index, set[Var], Var]:
         """The results along a tile's columns: their index, the variables around the tile, the lane variable."""

@@ -248,11 +248,9 @@ class Zeros(Panels):
     def _fetches(self, tile: Tile) -> list[Stmt]:
         """What is fetched before a vector of a row's results: the same vector of a later row, of all large arrays that
         are read or written, into the second cache, since lines of the panel fill the first one."""
-        row = self.m.rows[0]
         try:
             return [Prefetch(Name(self.names[n]), at, step, LATER, ", 0, 2")
-                    for n, at, _ in self._touched(self.m, tile, self.x)
-                    if fixed(n.size) and n.nbytes >= FAR and (step := coefficient(at, row))]
+                    for n, at, step, _ in self._touched(self.m, tile, self.x) if fixed(n.size) and n.nbytes >= FAR]
         except Refused:
             return []
 
