@@ -105,8 +105,7 @@ def measured(dtype: str, of_nd: bool, only: str) -> Iterator[tuple[float, str, f
         ours, theirs = eval(f"lambda: {text}", here), eval(f"lambda: {other}", there)
         try:
             theirs(), ours()
-        except (TypeError, ValueError) as err:                   # which NumPy refuses too, or does not have
-            del err
+        except (TypeError, ValueError):                          # one of the two does not take this dtype
             continue
         a, b = least(ours, theirs, 3)
         if a > 2 * b:                                            # others may have had the processor

@@ -39,13 +39,13 @@ def spread(n: Node) -> tuple[Node, ...]:
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
 
 
-_OF_TRUTHS = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 
 
-def of_truths(n: Node) -> "tuple[Callable[..., Any], tuple[Node, ...]] | None":
-    """Of a sum, a difference or a product of two truth values counted in wide integers: what computes it in bytes, and
-    the truth values; None for other nodes."""
-    ufunc = _OF_TRUTHS.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
+def boolean_arithmetic(n: Node) -> "tuple[Callable[..., Any], tuple[Node, ...]] | None":
+    """For a sum, a difference or a product of two booleans that are cast to wide integers: a function that computes it
+    in int8 and casts the result, and the boolean operands. None for other nodes."""
+    ufunc = _BOOLEAN_ARITHMETIC.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
     casts = [a.args[0] if a.prim == "expand" else a for a in n.args]
     if ufunc is None or n.dtype.itemsize == 1 or not all(c.prim == "cast" and c.args[0].dtype == bool for c in casts):
         return None
@@ -75,9 +75,9 @@ def sum_of_products(a: Any, b: Any) -> Any:
     return np.asarray(np.dot(a.reshape(-1), b.reshape(-1)))
 
 
-def numbers(order: Iterable[Node]) -> dict[Node, Any]:
-    """The values of those nodes that are single numbers of the program, or made of such numbers alone; one number in
-    all places of a shape takes the memory of one."""
+def constants(order: Iterable[Node]) -> dict[Node, Any]:
+    """Evaluates the nodes that depend on scalar constants alone. Where a constant fills a shape, its value is a view of
+    one element with strides of zero."""
     found: dict[Node, Any] = {}
     for n in order:
         if n.prim in _NUMBERS and n.size == 1:

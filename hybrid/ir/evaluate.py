@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import (LEAST_REUSED, numbers, of_truths, own, quiet, quietly, spread, sum_of_products,
+from .direct import (LEAST_REUSED, boolean_arithmetic, constants, own, quiet, quietly, spread, sum_of_products,
                      sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS
@@ -64,7 +64,7 @@ def _plan(program: Program, xp: Any) -> Plan:
     order, host = program.order(), xp is np
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
     dots = sums_of_products(order, program.roots) if host else {}
-    truths = {n: found for n in order if host and (found := of_truths(n)) is not None}
+    truths = {n: found for n in order if host and (found := boolean_arithmetic(n)) is not None}
     ufuncs = {n: u for n, u in ufuncs.items() if n not in truths}
     args = {n: truths[n][1] if n in truths else spread(n) if n in ufuncs else dots.get(n, n.args) for n in order}
     order = _live(program.roots, args, order)
@@ -73,7 +73,7 @@ def _plan(program: Program, xp: Any) -> Plan:
         for a in args[n]:
             readers[a].append(n)
     roots = set(program.roots)
-    known = numbers(n for n in order if n not in roots) if host else {}
+    known = constants(n for n in order if n not in roots) if host else {}
     args.update({n: () for n in known})
     order = _live(program.roots, args, order)
     known = {n: known[n] for n in order if n in known}

@@ -37,13 +37,13 @@ def _keys(x: np.ndarray, descending: bool) -> np.ndarray | None:
     return ranks
 
 
-# elements of a row from which on an order that is not stable is sooner found, and repaired
+# rows of at least so many elements are sorted without keeping the order of equal ones, which is then restored
 _LEAST_REPAIRED = 1 << 8
 
 
 def _repaired(x: np.ndarray, order: np.ndarray, descending: bool) -> np.ndarray:
-    """A stable order from an ascending one of which equal elements stand anyhow: they are put into their order."""
-    ranked = np.sort(x, axis=-1)                                     # takes less time than looking them up
+    """Makes an argsort stable. order: ascending, with equal elements in any order; they are sorted by their index."""
+    ranked = np.sort(x, axis=-1)                     # sorting again is faster than gathering x by ``order``
     other = ranked[..., 1:] != ranked[..., :-1]
     if x.dtype.kind == "f":
         other &= (ranked == ranked)[..., :-1]                        # all nan are one element, the last

@@ -146,7 +146,7 @@ def trigamma(xp: Any, x: Any) -> Any:
         return value.astype(out)
 
 
-# elements from which on a choice made of bits is sooner made than NumPy's, which guesses at every element
+# from so many elements on, combining bits is faster than NumPy's ``where``, whose branches are often predicted wrongly
 _LEAST_BLENDED = 1 << 12
 _WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
@@ -162,8 +162,8 @@ def _blended(c: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def where(xp: Any, c: Any, a: Any, b: Any) -> Any:
-    """a where the condition holds, else b. Of many elements NumPy's own function takes several times as long where
-    nobody can guess which hold."""
+    """a where the condition holds, else b. For many elements NumPy's own function takes several times as long where
+    the processor predicts the condition wrongly."""
     c = c.astype(bool, copy=False)
     if xp is not np or c.size < _LEAST_BLENDED or not c.shape == a.shape == b.shape or a.dtype != b.dtype \
             or a.dtype.itemsize not in _WORDS:
@@ -184,11 +184,11 @@ def logical_xor(xp: Any, a: Any, b: Any) -> Any:
     return xp.not_equal(*(x if x.dtype == bool else xp.not_equal(x, x.dtype.type(0)) for x in (a, b)))
 
 
-_EXACT = 1 << 52                     # integers up to there have a quotient in float64 that is cut off rightly
+_EXACT = 1 << 52                 # quotients of integers up to this size, computed in float64 and truncated, are exact
 
 
 def quotient(xp: Any, a: Any, b: Any) -> Any:
-    """The quotient, cut off towards zero; of a division of an integer by zero 0. NumPy divides integers of both signs
+    """The quotient truncated towards zero; an integer divided by zero gives 0. NumPy divides integers of both signs
     many times slower than floats."""
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
@@ -249,7 +249,8 @@ def round_half_away(xp: Any, a: Any) -> Any:
     below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
     if xp is np and a.ndim and a.dtype.itemsize in _WORDS:
         word: Any = _WORDS[a.dtype.itemsize]
-        half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)       # of the sign of a
+        # 0.5 less one unit in the last place, with the sign of a
+        half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)
     else:
         half = xp.copysign(below, a)
     half += a

@@ -327,7 +327,7 @@ class Reachable(FoundPlaces):
         if answers.points(value):
             self.outside.setdefault(f"memory behind a {cls.__name__}", self.line())
         if isinstance(value, (weakref.ref, *weakref.ProxyTypes)) and not isinstance(answers.leads_to(value), type):
-            self.weak = True                             # a class lives as long as its module: functools keeps such
+            self.weak = True                             # functools keeps classes so, in caches that are found by them
         self.walk(answers.leads_to(value))
         self._of_library(value, cls)
         if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:

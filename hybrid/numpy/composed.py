@@ -103,9 +103,9 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
     return _f("logical_or")(found, _f("logical_and")(_f("isnan")(a), _f("isnan")(b))) if equal_nan else found
 
 
-def _alike(x1: Any, x2: Any) -> tuple[Any, Any] | None:
-    """Two values of which one at least is an array, in one dtype, where that is that of all arrays among them and
-    numbers lose nothing; None else."""
+def _in_common_dtype(x1: Any, x2: Any) -> tuple[Any, Any] | None:
+    """Both operands in the dtype of the arrays among them, where that is one dtype and Python's numbers convert to it
+    exactly; None otherwise."""
     dtypes = {_dtype(v) for v in (x1, x2) if is_value(v)}
     dtype = dtypes.pop() if len(dtypes) == 1 else None
     if dtype is None or dtype.kind not in "fiu" or dtype == _np.float16:
@@ -119,7 +119,7 @@ def _alike(x1: Any, x2: Any) -> tuple[Any, Any] | None:
 
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
     """Quotient and remainder: floor_divide and mod."""
-    if not needs_operators(x1, x2) and (both := _alike(x1, x2)) is not None:
+    if not needs_operators(x1, x2) and (both := _in_common_dtype(x1, x2)) is not None:
         with _np.errstate(all="ignore"):                     # in one pass
             return fallback.numpy_function("divmod", ndarray)(*both)
     if all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2)):

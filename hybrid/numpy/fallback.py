@@ -141,8 +141,8 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
 
 
 def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str, Any]) -> None:
-    """A function that changes its first array: it changes a copy, whose elements the array then gets, where writes
-    to the array are looked at."""
+    """Calls a function that writes into its first array: in place for an array in NumPy's memory that is neither
+    recorded nor traced, otherwise on a copy that is then assigned, so that recording and tracing see the write."""
     raw = target._data
     if type(raw) is np.ndarray and target._ag is None and not SCOPE.traces:
         pending.before_write(raw)

@@ -319,7 +319,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     if _plain(indices) and _np.dtype(indices.dtype).kind in "iu":
         try:
             whole = fallback.numpy_function("unravel_index", ndarray)(indices, shape)
-        except ValueError:                                       # below it is told
+        except ValueError:                                       # the check below raises our own error
             whole = None
         if whole is not None:
             return tuple(v.astype(indices.dtype, copy=False) for v in whole)

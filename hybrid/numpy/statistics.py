@@ -47,17 +47,17 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
         values, rest = q.asnumpy() if isinstance(q, NDArray) else _np.zeros(()), (q * scale if scale != 1 else q,)
     if ((values < 0) | (values * scale > 100)).any():
         raise ValueError(f"np.{name}: q must lie between 0 and {100 / scale:g}, got {q}")
-    if how != "nearest" and _is_ordered(a) and not composed.needs_operators(a, q):       # NumPy need not sort all
+    if how != "nearest" and _numpy_has_percentiles(a) and not composed.needs_operators(a, q):   # sorts not all
         found = _counted(name, a.astype("uint8") if a.dtype == _np.bool_ else a, values.astype("float64"), axis=axis,
                          method=how, keepdims=keepdims)
         return finish(found.astype(a.dtype if a.dtype.kind == "f" else "float32", copy=False), out)
-    if isinstance(a, NDArray) and a.dtype.kind in "iub":     # as the operator has them
+    if isinstance(a, NDArray) and a.dtype.kind in "iub":     # the operator takes floats
         a = a.astype("float32")
     return finish(_op("_npi_percentile", as_value(a), *rest, **attrs), out)
 
 
-def _is_ordered(a: Any) -> bool:
-    """Whether NumPy finds percentiles of an array: of its own numbers, of which there are some."""
+def _numpy_has_percentiles(a: Any) -> bool:
+    """Whether an array has elements, of float32, float64, integers or booleans, so that NumPy's percentile serves."""
     return isinstance(a, NDArray) and (a.dtype in (_np.float32, _np.float64) or a.dtype.kind in "iub") and a.size > 0
 
 

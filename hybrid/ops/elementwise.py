@@ -130,7 +130,7 @@ def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
 
 
 def _with_number(fn: str, data: Node, number: float) -> Node:
-    """A function of an array and a number; whether just one of them is not 0 is a comparison."""
+    """Applies a function to an array and a number: ``logical_xor`` is a comparison with 0, or a negation."""
     if fn != "logical_xor":
         return ir.map(fn, data, number)
     if number and data.dtype == dt.bool_:
@@ -192,9 +192,9 @@ def _np_binary(name: str, fn: str) -> None:
         both = x1.dtype == x2.dtype == dt.bool_
         if both and fn == "pow":                            # 0 to the power 1 alone is 0
             return ir.cast(ir.map("logical_or", x1, ir.map("logical_not", x2)), dt.int64)
-        if both and fn in ("shl", "shr"):
-            held = ir.map("logical_and", x1, x2 if fn == "shl" else ir.map("logical_not", x2))
-            return ir.map("add", x1, held) if fn == "shl" else ir.cast(held, dt.int64)
+        if both and fn in ("shl", "shr"):                   # x1 << x2 is x1 + (x1 and x2), x1 >> x2 is x1 and not x2
+            moved = ir.map("logical_and", x1, x2 if fn == "shl" else ir.map("logical_not", x2))
+            return ir.map("add", x1, moved) if fn == "shl" else ir.cast(moved, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:

@@ -112,7 +112,8 @@ def begin(source: str) -> Callable[[], tuple[Path, Path]]:
 
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
               folder: str) -> tuple[dict[Path, list[str]], list[str] | None]:
-    """Compiler runs that may take place at the same time, by what they write, and the one that links that."""
+    """The compiler's commands by the file that each writes, and the command that links these files, None for one file
+    that is the shared object itself."""
     libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
     count = _at_once(source)
     count *= -(-len(source) // (count * LONG_UNIT)) if UNITS in source else 1
@@ -125,14 +126,14 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
 
 
 def _at_once(source: str) -> int:
-    """Compilers that work for a text at the same time."""
+    """The number of compilers that work for a text at the same time."""
     return min(system.cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
 
 
 def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: int = MOST_UNITS,
         each: Callable[[int], Any] | None = None) -> str:
-    """Run so many of them at the same time, in order: what they say. CompileError with what the first says that fails,
-    or that nothing comes of them. each: told which succeeded."""
+    """Runs commands, ``at_once`` of them at the same time, and returns what they print. CompileError with what the
+    first says that fails, or that it says nothing. each: is called with the index of each command that succeeds."""
     runs: list[tuple[Any, int]] = []
     status: list[int] = []
 
@@ -169,11 +170,6 @@ def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: 
     return "".join(said)
 
 
-def _kept(so: Path, i: int, count: int) -> Path:
-    """Where an object of one unit of a text is in the cache."""
-    return so.with_name(f"unit-{cache.digest(so.stem, str(i), str(count))}.o")
-
-
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
     c = cache.write(c, cache.encoded(source))
     with scratch.work() as d:
@@ -189,7 +185,8 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
 
 
 def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_once: int) -> str:
-    """Compile the units of a text. Those of a long one are in the cache until all are there."""
+    """Compiles the units of a text. Where there are more than are compiled at the same time, object files are kept in
+    the disk cache until all are there, so that a later process continues from them. at_once: how many compilers run."""
     if len(runs) <= at_once:
         return run([*runs.values()], c, folder)
     kept = {made: so.with_name(f"unit-{cache.digest(so.stem, str(i), str(len(runs)))}.o")
