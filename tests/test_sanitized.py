@@ -136,7 +136,8 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "block_loop.block_loop": "test_blocks", "outlining": "test_export_c", "declarations": "test_export_c",
              "plain": "test_export_c", "targets": "test_targets", "registered": "test_outside",
              "merged_launches": "CUDA",
-             "packed_words": "needs a processor that multiplies by words", "packed_tiles": "test_tiles",
+             **dict.fromkeys(("packed_words", "packed_winograd_words"), "needs a processor that multiplies by words"),
+             "packed_tiles": "test_tiles",
              **dict.fromkeys(("size_parameters.alone", "tiles.most_rows"),
                              "programs for any size: test_any_size_products, test_export_sizes")}
 

@@ -64,9 +64,14 @@ def _power(n: Node, x: Node, c: float) -> Node | None:
     if c == 2:
         return ir.map("square", x)
     if not dt.is_float(n.dtype) or n.dtype.itemsize < 4:
-        return ir.map("sqrt", x) if c == 0.5 and dt.is_float(n.dtype) else None
-    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x,
+        return _root(x) if c == 0.5 and dt.is_float(n.dtype) else None
+    return {0.5: lambda: _root(x), 3: lambda: ir.map("square", x) * x,
             4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(float(c), lambda: None)()
+
+
+def _root(x: Node) -> Node:
+    """The power 0.5: a square root but for -0.0, whose power is 0.0, and -inf, whose power is inf (C11, F.10.4.4)."""
+    return ir.map("where", ir.map("eq", x, -math.inf), math.inf, ir.map("sqrt", x) + 0.0)
 
 
 def before_reshape(n: Node) -> Node | None:
