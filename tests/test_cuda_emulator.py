@@ -133,7 +133,7 @@ def test_half_types_round_as_numpy_and_ml_dtypes(order, seed):
     assert np.array_equal(out, every.view(np.float16).astype(np.float32), equal_nan=True)
 
 
-@pytest.mark.unwatched                                      # what is read before an exchange may be old: it is tried again
+@pytest.mark.unwatched                              # what is read before an exchange may be old: it is tried again
 @everywhere
 def test_atomic_sums(order, seed):
     rng = np.random.default_rng(5)
