@@ -71,9 +71,10 @@ def occupancy(k: Kernel, gpu: Gpu) -> int:
 
 def model(k: Kernel, gpu: Gpu) -> Time:
     """The time of one launch."""
-    from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,  # noqa: PLC0415  builds on this
+    # imported here: those modules import this one
+    from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,       # noqa: PLC0415
                                  tile as async_tile)
-    from gpu_model_launches import over_time, steps        # noqa: PLC0415  builds on this
+    from gpu_model_launches import over_time, steps                                           # noqa: PLC0415
     if steps(k):
         t = over_time(k, gpu)
     elif is_async(k):

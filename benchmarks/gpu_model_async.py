@@ -26,7 +26,7 @@ from gpu_model import LATENCY, Gpu, Kernel, Time, occupancy
 from gpu_sass import Instruction
 
 STAGES = 4
-WAIT = 33                       # clocks of a barrier, an LDSM or a dependent HMMA
+STALL = 33                      # clocks by which a barrier, an LDSM or an HMMA delays what depends on it
 
 
 def is_async(k: Kernel) -> bool:
@@ -122,7 +122,7 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
     under_way = 1 if turns else 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
-    latency = rounds * max(LATENCY / under_way, 4 * WAIT) + LATENCY + 1500
+    latency = rounds * max(LATENCY / under_way, 4 * STALL) + LATENCY + 1500
     throughput = max(issue, shared, tensor, float32)
     per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)
     waiting, working = math.ceil(per_sm / at_once) * latency, per_sm * throughput

@@ -8,12 +8,15 @@ block; a stage takes as long as its kernel in a launch of its own. Where each fi
   Microbenchmarking", 2024: latency of the L2 of an H100; 261 of an A100).
 - A launch within a CUDA graph is assumed to take 1 us beside its kernel.
 
-A loop over time as one launch (matrices in registers) takes for each step a barrier, then one after the other: the way
-of the operand from the L2 (a round trip, and its bytes at the L2's rate); what all warps issue, or move through shared
-memory, as in gpu_model_async.py; and once more all instructions but the products as if each waited for the one before
-(4 clocks: Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture", 2018, and W. Luo et al. find as many on later
-ones), with 33 clocks for each barrier of the block and for the two times that shared memory is read. That is more than
-it takes: only the warps that have units run what follows the products.
+For a loop over time that is one launch (matrices in registers), the modelled time of a step is the sum of
+1. a barrier of the grid, as above, or two of the block where no block waits for another;
+2. the loads from L2: a round trip, and their bytes at the L2's rate;
+3. the larger of issue time and shared-memory time of all warps, as in gpu_model_async.py;
+4. 4 clocks for each instruction that is no product, as if each depended on the one before (Z. Jia et al., "Dissecting
+   the NVIDIA Volta GPU Architecture", 2018, find 4 clocks; W. Luo et al. as many on later GPUs);
+5. 33 clocks for each barrier of the block, and for each of two reads of shared memory.
+That should be an upper bound: nothing overlaps, 3 and 4 count the same instructions, and only the warps that have units
+run those after the products.
 """
 from __future__ import annotations
 
@@ -23,10 +26,9 @@ from typing import Any
 
 import gpu_sass
 from gpu_model import Gpu, Kernel, Time
-from gpu_model_async import WAIT, shared_clocks
+from gpu_model_async import STALL, shared_clocks
 
 L2 = 263                        # clocks
-SYNC = 33                       # clocks of a barrier of the block, as in gpu_model_async.py
 LAUNCH = 1.0                    # us that each launch adds
 DEPENDENT = 4                   # clocks of an instruction that waits for the one before
 BEGIN = 1500                    # clocks of a launch and its first loads, as for tiles in gpu_model.py
@@ -34,7 +36,7 @@ BEGIN = 1500                    # clocks of a launch and its first loads, as for
 
 def barrier(gpu: Gpu, whole: bool) -> float:
     """Time in us between two stages; whole: all blocks of the grid wait for each other."""
-    return ((4 * L2 if whole else 0) + 2 * SYNC) / gpu.clock * 1e6
+    return ((4 * L2 if whole else 0) + 2 * STALL) / gpu.clock * 1e6
 
 
 def steps(k: Kernel) -> int:
@@ -61,7 +63,7 @@ def over_time(k: Kernel, gpu: Gpu) -> Time:
     issue, shared = len(body) * warps / 4, sum(map(shared_clocks, body)) * warps
     syncs = sum(i.op.startswith("BAR") for i in body)
     step = (L2 + moved / (gpu.l2 / gpu.sms / gpu.clock) + max(issue, shared) + DEPENDENT * (len(body) - products)
-            + WAIT * (syncs + 2))
+            + STALL * (syncs + 2))
     once = BEGIN + (len(k.code) - len(body)) * (warps / 4 + DEPENDENT)
     waits = "hy_grid_barrier" in k.text
     us = (once + step * steps(k)) / gpu.clock * 1e6 + barrier(gpu, waits) * steps(k)

@@ -119,6 +119,24 @@ def test_halves(dtype: str, within: float, cuda_device: Any, made: list[Any]) ->
     assert forms(made) == [IN_ONE]
 
 
+def test_a_unit_of_five_sums(cuda_device: Any, made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vector loads that read them are aligned."""
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    random = np.random.default_rng(5)
+    given = [random.standard_normal(shape).astype("float32") * 0.2 for shape in ((3, 2, 16), (2, 16), (16, 80))]
+
+    @mx.hybridize
+    def run(x: Any, state: Any, w: Any) -> Any:
+        def body(row: Any, h: Any) -> Any:
+            a, b, c, d, e = nd.split(nd.dot(h, w), 5, axis=1)
+            new = nd.tanh(a + row) * nd.sigmoid(b) + nd.tanh(c) * nd.sigmoid(d) + e
+            return new, new
+        return nd.contrib.foreach(body, x, state)[0]
+    want = run(*(nd.array(a) for a in given)).asnumpy()
+    close([run(*(nd.array(a, ctx=cuda_device) for a in given)).asnumpy()], [want], 1e-5)
+    assert forms(made) == [IN_ONE]
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_gradients(name: str, cuda_device: Any, made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resident, "REGISTERS", FEW)

@@ -234,10 +234,10 @@ def test_left_as_it_is(shape: tuple[int, int, int], why: str) -> None:
     assert "_dense(" not in exe.report.source, why
 
 
-def test_where_vectors_are_halved_zeros_are_left_out_of_more_factors() -> None:
+def test_where_vectors_are_split_zeros_are_left_out_of_more_factors() -> None:
     """A processor that multiplies no more vectors in a cycle than it loads takes little longer for a step of a row than
     for one of a tile; sums that go through memory after each word of 64 steps take their time there as well."""
-    short, long = ([sparsity.pays(depth, 8, 16, 2, 128, halved=halved) for halved in (False, True)]
+    short, long = ([sparsity.pays(depth, 8, 16, 2, 128, split=split) for split in (False, True)]
                    for depth in (64, 128))
     assert 0.5 < short[0] < short[1] < 1 and 0.5 < long[0] < long[1] < 1
     assert short[1] - long[1] > 0.05

@@ -243,4 +243,4 @@ def test_a_compiler_is_asked_for_its_version_once(monkeypatch: pytest.MonkeyPatc
 def test_what_linux_says_of_the_processor() -> None:
     said = system.processor()
     assert toolchain.cpu_features() == (said.get("flags") or said.get("Features"))
-    assert system.halves_vectors() == (said.get("vendor_id") == "AuthenticAMD" and said["cpu family"] == "25")
+    assert system.splits_wide_vectors() == (said.get("vendor_id") == "AuthenticAMD" and said["cpu family"] == "25")

@@ -45,7 +45,7 @@ def cores() -> int:
 
 @lru_cache(maxsize=1)
 def processor() -> dict[str, str]:
-    """What Linux says of the first processor, by name: ``vendor_id``, ``flags``, …; nothing elsewhere."""
+    """Returns /proc/cpuinfo's fields of the first processor (``vendor_id``, ``flags``, …); {} on other systems."""
     said = {}
     with contextlib.suppress(OSError), open("/proc/cpuinfo") as lines:
         for line in lines:
@@ -56,8 +56,9 @@ def processor() -> dict[str, str]:
     return said
 
 
-def halves_vectors() -> bool:
-    """Whether the processor works on vectors of 64 bytes in two halves, and multiplies one in a cycle: AMD's Zen 4."""
+def splits_wide_vectors() -> bool:
+    """Whether the processor executes a 64-byte vector as two 32-byte operations, as AMD's Zen 4 does (Zen 3 has the
+    same family but no such vectors)."""
     said = processor()
     return said.get("vendor_id") == "AuthenticAMD" and said.get("cpu family") == "25"
 

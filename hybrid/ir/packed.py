@@ -32,7 +32,7 @@ from .build import cast, data, dot, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
 from .primitives import PRIMS, Prim
-from .winograd import IN_WORDS, TILES, array, square, tiles
+from .winograd import TILES, WINOGRAD_WORDS, array, square, tiles
 
 WORDS = ("words", "tiles")                     # forms that multiply words of 32 bits
 
@@ -43,11 +43,11 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
-    if (form not in ("direct", "depthwise", IN_WORDS, *WORDS, *TILES) or x.ndim not in (4, 5)
+    if (form not in ("direct", "depthwise", WINOGRAD_WORDS, *WORDS, *TILES) or x.ndim not in (4, 5)
             or x.ndim != len(kernel) + 2):
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
     channels, rank = x.shape[-1], len(kernel)
-    if form == IN_WORDS:
+    if form == WINOGRAD_WORDS:
         if (w.dtype.name != "bfloat16" or w.ndim != 5 or w.shape[1:3] + w.shape[4:] != (16, -(-channels // 2), 2)
                 or w.shape[0] * w.shape[3] < filters or rank != 2):
             raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, {filters} filters")
@@ -95,7 +95,7 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
     if a["form"] in batch_in_lanes.FORMS:
         return batch_in_lanes.eager(n, x, w)
-    if a["form"] in (IN_WORDS, *TILES):
+    if a["form"] in (WINOGRAD_WORDS, *TILES):
         return _winograd(n, x, w)
     if a["form"] in WORDS:
         x, w = low_precision.exact(x), low_precision.unpacked(low_precision.exact(w))
@@ -126,7 +126,7 @@ def _winograd(n: Node, x: Any, w: Any) -> Any:
 
 
 def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> Any:
-    m, in_words = TILES.get(n.attrs["form"], 2), n.attrs["form"] == IN_WORDS
+    m, in_words = TILES.get(n.attrs["form"], 2), n.attrs["form"] == WINOGRAD_WORDS
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
     x = low_precision.exact(x) if in_words and dt.is_half(x.dtype) else x
     ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size,
@@ -206,7 +206,7 @@ def pack(w: Node, form: str, width: int, groups: int = 1) -> Node:
     panels, taps = -(-filters // width), len(kernel)
     if panels * width > filters:
         w = pad(w, (0, *zeros), (panels * width - filters, *zeros))
-    if form == IN_WORDS:
+    if form == WINOGRAD_WORDS:
         g = data(array(square(form)[1]))
         w = dot(dot(pad(w, (0,) * 4, (0, channels % 2, 0, 0)), g, ((2,), (1,))), g, ((2,), (1,)))
         w = reshape(cast(w, dt.as_dtype("bfloat16")), (panels, width, -(-channels // 2), 2, 16))

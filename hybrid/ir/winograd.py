@@ -15,8 +15,9 @@ POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1,
 # a third of the rounding errors of 2, -2 where both axes are transformed
 MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))
 TILES = {"winograd": 2, "winograd4": 4}                  # m of the forms F(m x m, 3x3)
-IN_WORDS = "winograd_words"                              # F(2x2, 3x3) whose products are of pairs of bfloat16
-TAPS = ((-1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))     # g from G g of F(2, 3)
+WINOGRAD_WORDS = "winograd_words"                        # F(2x2, 3x3) whose products are of pairs of bfloat16
+# recovers the 3 taps g from the 4 transformed values G g, for F(2, 3)
+TAPS = ((-1, 0, 0, 0), (0, 1, -1, 0), (0, 0, 0, 1))
 FILTER = {"winograd": 60, "winograd4": 110}              # a filter's transform, counted in products with a number
 Rows = tuple[tuple[Fraction, ...], ...]
 

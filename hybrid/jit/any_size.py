@@ -111,8 +111,8 @@ class Family:
         entry.seen = entry.checked = entry.collected = entry.marked = -1
         last = self.newest()
         if last is not None:
-            entry.bound = last.bound                     # of which prepared values may be taken
-            collected = last.collected                   # first: another thread may collect arrays anew
+            entry.bound = last.bound                     # its prepacked parameters are reused
+            collected = last.collected                   # read before slots and arrays: another thread may replace them
             if entry.frozen and collected >= 0 and all(map(is_, entry.captured, last.captured)):
                 entry.slots, entry.arrays, entry.collected = last.slots, last.arrays, collected
         return entry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Hashable, Sequence
 from .. import ir
 from ..buffers.array import NDArray
 from ..ir import Node
-from .adaptive import alike, mix, sqrt, square
+from .adaptive import ignores_index, mix, sqrt, square
 from .base import Optimizer, register, zeros_like
 from .program import Scalars
 from .sgd import norm
@@ -55,7 +55,7 @@ class Adam(_Moments):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
 
-    @alike
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return self.corrected(lr, t), wd
 
@@ -80,7 +80,7 @@ class AdamW(_Moments):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.correct_bias = beta1, beta2, epsilon, correct_bias
 
-    @alike
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return self.corrected(lr, t) if self.correct_bias else lr, wd
 
@@ -105,7 +105,7 @@ class Adamax(_Moments):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2 = beta1, beta2
 
-    @alike
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return lr / (1.0 - self.beta1 ** t), wd
 
@@ -165,7 +165,7 @@ class LAMB(_Moments):
     def flags(self) -> tuple[Hashable, ...]:
         return (*super().flags(), bool(self.lower_bound), bool(self.upper_bound))
 
-    @alike
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return (lr, wd, 1.0 - self.beta1 ** t, 1.0 - self.beta2 ** t) if self.bias_correction else (lr, wd, 1.0, 1.0)
 

@@ -22,11 +22,10 @@ Rule = tuple[Node, Sequence[Node]]
 Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
 
 
-def alike(numbers: Numbers) -> Numbers:
-    """Marks a method ``numbers`` that gives the same for all parameters of one rate, decay and count, and changes
-    nothing: it is asked once for parameters that follow each other. A method that overrides it is not marked. A
-    decorator."""
-    numbers.alike = True                                     # type: ignore[attr-defined]
+def ignores_index(numbers: Numbers) -> Numbers:
+    """Decorator for ``numbers`` methods that depend only on (lr, wd, t) and have no side effects. Consecutive
+    parameters with equal arguments share one call. Overriding methods need the mark themselves."""
+    numbers.ignores_index = True                             # type: ignore[attr-defined]
     return numbers
 
 
@@ -232,7 +231,7 @@ class FTML(Optimizer):
         """(d, v, z), zeros."""
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
 
-    @alike
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         return lr, wd, 1.0 - self.beta1 ** t, 1.0 - self.beta2 ** t
 

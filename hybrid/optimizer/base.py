@@ -269,12 +269,12 @@ class Optimizer:
         """The shared numbers, then those of each parameter."""
         out = self.common()
         counts, numbers = self._index_update_count, self.numbers
-        again, known = getattr(numbers, "alike", False), None
+        ignores_index, known = getattr(numbers, "ignores_index", False), None
         values: tuple[float, ...] = ()
         try:
             for i, lr, wd in zip(indices, lrs, wds):
                 given = lr, wd, counts[i]
-                if not again or given != known:
+                if not ignores_index or given != known:
                     known, values = given, numbers(i, *given)
                 out += values
         except (ZeroDivisionError, OverflowError) as err:

@@ -21,9 +21,11 @@ MOST_TRIED = 16             # groups that a kernel tries to join
 # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else
 # memory
 MOST_ARENA = 1 << 18
-# bytes of a result up to which its kernel waits until all that others need is done: launching it takes longer than
-# reading its gradient again, which lies in memory until then; and bytes as of MOST_ARENA of those that wait
-MOST_WAITING, WAITING_ARENA = 1 << 20, 1 << 25
+# A kernel whose result has at most so many bytes, and which no other kernel needs (a parameter update), gets its place
+# after all others have theirs, so that updates share launches: reading its gradient from memory again costs less than a
+# launch.
+MOST_DEFERRED = 1 << 20
+DEFERRED_ARENA = 1 << 25    # takes the place of MOST_ARENA when such a kernel joins a group
 
 
 @dataclass
@@ -58,13 +60,13 @@ class Joining:
 ALONE = Joining(lambda k: False)
 
 
-def waiting(fused: Fused, joining: Joining) -> set[int]:
-    """Numbers of small kernels that may run together and that no others need: the updates of parameters, which
-    otherwise stand each between two gradients."""
-    read: set[Node] = set()                                # by kernels that do not wait
+def deferred_updates(fused: Fused, joining: Joining) -> set[int]:
+    """Returns the numbers of small kernels that may run together and whose results only such kernels read: mostly
+    parameter updates. If they were not deferred, each would be launched between two gradients."""
+    read: set[Node] = set()                                # by kernels that are not deferred
     out: set[int] = set()
     for k in reversed(fused.kernels):
-        small = hint(k.root.nbytes) <= MOST_WAITING and bool(k.root.size) and joining.joins(k)
+        small = hint(k.root.nbytes) <= MOST_DEFERRED and bool(k.root.size) and joining.joins(k)
         if small and not read.intersection(k.stores):
             out.add(k.number)
         else:
@@ -81,7 +83,7 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
     free: list[int] = []                                         # numbers of the groups that others may join
     written: dict[Node, int] = {}                                # the last group that writes a value, and that reads it
     read: dict[Node, int] = {}
-    late = waiting(fused, joining)
+    late = deferred_updates(fused, joining)
     for k in sorted(fused.kernels, key=lambda k: k.number in late):
         reads = set(k.reads)
         writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
@@ -95,7 +97,7 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
                    max((read.get(n, -1) for n in writes), default=-1))
         start = bisect.bisect_right(free, last) if fits else len(free)
         near = free[start:start + MOST_TRIED]
-        most_arena = WAITING_ARENA if k.number in late else MOST_ARENA
+        most_arena = DEFERRED_ARENA if k.number in late else MOST_ARENA
         at = next((i for i in near if out[i].takes(reads, writes, arena, joining.most, most_arena)), None)
         if at is None:
             at = len(out)

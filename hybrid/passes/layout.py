@@ -25,10 +25,9 @@ from ..ir.size import Specialised, fixed, hint
 from ..ir.low_precision import narrow
 from ..ir.packed import conv, joined, met, pack
 from ..ir.pattern import matched
-from ..ir.winograd import IN_WORDS, TILES, by_rule, possible
+from ..ir.winograd import TILES, WINOGRAD_WORDS, by_rule, possible
 from .frozen import Frozen, Layout, apart
-from .low_precision import Words, words
-from .low_precision import form as low_form
+from .low_precision import Words, fastest_form, words
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line, unbordered
 from .rewrite import rebuild, relaid
 
@@ -123,7 +122,7 @@ class Conversion:
                 rounded: bool) -> Node | None:
         """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out).
         between: the data is channels last already, so that half a vector of filters costs less than another order.
-        rounded: whether data and weights may be.
+        rounded: whether data and weights may be rounded to bfloat16.
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
@@ -167,20 +166,21 @@ class Conversion:
                      if t * each >= min(least, filters)), 0)
 
     def _narrow(self, c: Window, groups: int, pixels: int, rounded: bool) -> tuple[Window, Words | None, str]:
-        """A convolution of narrower numbers, how words multiply them, and its form; itself, None and "" where it is
-        one of float32."""
+        """Chooses a low-precision form: returns the convolution with narrow operands, their ``Words``, and the form;
+        returns it unchanged, None and "" if it stays float32. With Winograd's form ``Words`` is None, and only data
+        that was cast from bfloat16 is narrow."""
         kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
 
-        def form(rounded: bool) -> str:
-            return low_form(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
-                            self.blocking.words, rounded)
+        def fastest(rounded: bool) -> str:
+            return fastest_form(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
+                                self.blocking.words, rounded)
         may = rounded and groups == 1 and len(c.kernel) == 2 and "bfloat16" in self.blocking.words
-        if may and form(True) == IN_WORDS:
+        if may and fastest(True) == WINOGRAD_WORDS:
             found = narrow(c.x)
             half = found is not None and found[0].dtype.name == "bfloat16"
-            return replace(c, x=found[0]) if found is not None and half else c, None, IN_WORDS
+            return replace(c, x=found[0]) if found is not None and half else c, None, WINOGRAD_WORDS
         low = words(c.x, c.w, groups, c.dilate, pixels, self.blocking.words)
-        if low is None or low.word == 2 and form(False) != "words":
+        if low is None or low.word == 2 and fastest(False) != "words":
             return c, None, ""
         return replace(c, x=low.x, w=low.w), low, low.form
 

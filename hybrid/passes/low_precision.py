@@ -20,7 +20,7 @@ from ..ir.access import MOVEMENT, depth_of
 from ..ir.build import make
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
 from ..ir.size import fixed
-from ..ir.winograd import IN_WORDS, by_rule, possible, tiles
+from ..ir.winograd import WINOGRAD_WORDS, by_rule, possible, tiles
 from .frozen import Frozen
 from .rewrite import rebuild, rewrite
 
@@ -35,31 +35,33 @@ WEIGHT, TILE = 200, 630
 WORDS_WEIGHT, WORDS_TILE = 20, 80
 
 
-def form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
-         filters: int, batch: int, known: frozenset[str], rounded: bool) -> str:
-    """How a bfloat16 convolution is estimated to be fastest: with dot-product instructions, two products each
-    ("words"), by Winograd's F(2x2, 3x3) with them, if what that transforms may be rounded, or as float32 ("") with
-    Winograd's F(4x4, 3x3), which has a quarter of the products. With tiles it is by words."""
+def fastest_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int],
+                 channels: int, filters: int, batch: int, known: frozenset[str], rounded: bool) -> str:
+    """Returns the form of a bfloat16 convolution with the least estimated cost: "words" (bfloat16 dot products),
+    "winograd_words" (F(2x2, 3x3) with bfloat16 products, only if transformed data may be rounded and the batch size is
+    no symbol), or "" (float32, with Winograd's F(4x4, 3x3)). With AMX, and where Winograd's forms are not possible, it
+    is always "words"."""
     if "tiles" in known or not possible(kernel, stride, dilate, out):
         return "words"
     each, pixels = channels * filters, batch * math.prod(out)
     places = {m: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) for m in (2, 4)}
     costs = {"words": 4.9 * pixels * each}
     if rounded and fixed(batch):
-        costs[IN_WORDS] = (8.3 * places[2] + WORDS_WEIGHT) * each + WORDS_TILE * places[2] * (channels + filters)
+        costs[WINOGRAD_WORDS] = ((8.3 * places[2] + WORDS_WEIGHT) * each
+                                 + WORDS_TILE * places[2] * (channels + filters))
     if by_rule(kernel, stride, dilate, out, channels, batch) == "winograd4":
         costs[""] = (36 * places[4] + WEIGHT) * each + TILE * places[4] * (channels + filters)
     return min(costs, key=lambda f: costs[f])
 
 
-def _form(n: Node, known: frozenset[str]) -> str:
-    """``form`` of a product with windows; "words" for other products."""
+def _fastest_form_of(n: Node, known: frozenset[str]) -> str:
+    """Returns ``fastest_form`` of a product with windows; "words" for other products."""
     w, win = n.args
     if win.prim != "window" or len(win.attrs["size"]) != 2 or n.ndim != 4:
         return "words"
     a = win.attrs
-    return form(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1], known,
-                True)
+    return fastest_form(a["size"], a["stride"], a["dilation"], n.shape[2:], w.shape[1], w.shape[0], n.shape[1], known,
+                        True)
 
 
 def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str]) -> Program:
@@ -68,13 +70,13 @@ def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str])
     Winograd's form are marked: they round what they transformed. known: what the processor multiplies by words
     (``Blocking.words``)."""
     lasts = Frozen(program, frozen)
-    forms = {n: _form(n, known) for n in program.order() if _pays(n, lasts)}
+    forms = {n: _fastest_form_of(n, known) for n in program.order() if _pays(n, lasts)}
     rounded = {s for n, f in forms.items() if f == "words" for a in n.args for s in _sources(a)}
     exact: dict[Node, Node] = {}
     new: dict[Node, Node] = {}
     for n in program.order():
         m = rebuild(n, [new[a] for a in n.args])
-        exact[n] = m = make("dot", m.args, **m.attrs, rounded=True) if forms.get(n) == IN_WORDS else m
+        exact[n] = m = make("dot", m.args, **m.attrs, rounded=True) if forms.get(n) == WINOGRAD_WORDS else m
         new[n] = _rounded(m) if n in rounded else m
     changed = program.with_roots([exact[r] for r in program.roots])
     changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))

@@ -21,8 +21,8 @@ Slots = list[tuple[int, Any]]
 
 
 def _addresses(kept: Sequence[tuple[int, np.ndarray]], old: "Bound | None") -> tuple[Slots, Slots]:
-    """Slots with their arrays, and with these arrays' addresses. What is as in an older program is taken of it: one for
-    any size has hundreds of these, and objects of their own would be as much work for Python's collector."""
+    """Returns (slot, array) and (slot, address) pairs. Pairs that an older program with the same arrays has are reused:
+    a program for any size may have hundreds, and new objects would trigger garbage collections."""
     before: Sequence[Any] = list(zip(old._kept, old._keep)) if old is not None else ()
     if len(before) != len(kept):
         before = [((None, None), None)] * len(kept)

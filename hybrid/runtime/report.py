@@ -10,7 +10,7 @@ from ..ir.access import MOVEMENT
 from ..ir.batch_in_lanes import FORMS as BATCH_FORMS
 from ..ir.kernel import Kernel, strip_reshape
 from ..ir.node import describe, packed_product
-from ..ir.winograd import IN_WORDS
+from ..ir.winograd import WINOGRAD_WORDS
 from ..passes.fusion_legality import LEAVES
 from ..passes.pipeline import Planned
 
@@ -213,6 +213,6 @@ def _products_of(n: Node) -> int:
     x, filters = n.args
     pictures = x.shape[0] * (x.shape[-1] if n.attrs["form"] in BATCH_FORMS else 1)
     size = filters.size
-    if n.attrs["form"] == IN_WORDS:                    # weights of 9 taps that were transformed to 16 points
+    if n.attrs["form"] == WINOGRAD_WORDS:              # weights of 9 taps that were transformed to 16 points
         size = size * 9 // 16
     return pictures * math.prod(n.attrs["out"]) * size

@@ -105,13 +105,13 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    lines = _words_of(cc, Path(cc).stat().st_mtime_ns).splitlines()
+    lines = _version_text(cc, Path(cc).stat().st_mtime_ns).splitlines()
     return f"{cc} {lines[0] if lines else ''}"
 
 
 @lru_cache(maxsize=8)
-def _words_of(cc: str, _changed: int) -> str:
-    """All that a compiler says of itself. _changed: when its file was."""
+def _version_text(cc: str, mtime: int) -> str:
+    """Returns the output of ``cc --version``. mtime only keys the cache, so that a replaced compiler is asked again."""
     return compiler_process.ask([*compilers.command(cc), "--version"])[1]
 
 
@@ -129,7 +129,7 @@ def own_threads() -> str:
 
 def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
-    said = _words_of(cc, Path(cc).stat().st_mtime_ns)
+    said = _version_text(cc, Path(cc).stat().st_mtime_ns)
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
     return sys.platform == "linux" and _machine() in ("x86_64",
                                                       "aarch64") and FSF in said and version is not None and int(

@@ -6,7 +6,8 @@ typedef float hy_vh __attribute__((vector_size(HYV_BYTES / 2)));
 typedef int hy_vih __attribute__((vector_size(HYV_BYTES / 2)));
 union hy_halves { hy_v v; hy_vi i; hy_vh h[2]; hy_vih ih[2]; };
 #define HYV_D(x) ((hy_d){} + (x))
-// 2^t, and t itself, of one half; without bounds: what is too large or too small is told by t. Polynomials at Chebyshev points, of 38 and 28.5 bits.
+// Returns 2^t, t = by * log2(x), in float64 for half of a vector x = mantissa * 2^exponent, and stores t in *power; the caller
+// handles overflow and underflow by t. The polynomials for log2 and 2^r are interpolated at Chebyshev points, accurate to 38 and 28.5 bits.
 HY_FN hy_vh hyv_pow_half(hy_vh mantissa, hy_vih exponent, hy_vh by, hy_vh *power) {
     hy_d m = __builtin_convertvector(mantissa, hy_d), inverse = __builtin_convertvector(1.0f / (mantissa + 1.0f), hy_d);
     hy_d s = (m - 1.0) * inverse; s += ((m - 1.0) - s * (m + 1.0)) * inverse;
@@ -19,7 +20,7 @@ HY_FN hy_vh hyv_pow_half(hy_vh mantissa, hy_vih exponent, hy_vh by, hy_vh *power
     e = e * r + 0.24022650922288757; e = e * r + 0.6931472067028326; e = e * r + 1.0;
     return __builtin_convertvector(e * (hy_d)(((hy_dl)big + 1023) << 52), hy_vh);
 }
-// of numbers above 0; those of them that are not normal were multiplied by 2^23, which ``less`` has as 23
+// Returns a^y for a > 0. Subnormals come multiplied by 2^23; ``less`` is 23 for those, else 0.
 HY_FN hy_v hyv_pow_positive(hy_v a, hy_v y, hy_vi less) {
     hy_v none = {};
     hy_vi bits = HYV_BITS(a);

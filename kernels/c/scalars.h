@@ -5,8 +5,10 @@
 #define HY_NAN __builtin_nan("")
 #define HY_NANf __builtin_nanf("")
 #define HY_MATH(f) __builtin_##f
-// fmod by one division where the quotient, cut off, is a float64 that times b is exact (by an fma): it may be one too
-// far from zero, then the remainder is beyond zero. C's own function takes the bits of the quotient one by one.
+// Computes fmod as a - trunc(a / b) * b, exact (with an fma for double) for quotients below 2^29 or 2^52. Division may
+// round the quotient up by one; the remainder then has the wrong sign, and hy_rem_within corrects it. Other cases call
+// C's fmod, which is slow.
+// hy_rem_within returns r with a's sign, and |b| - |r| with it where r has the wrong one.
 HY_FN double hy_rem_within(double r, double a, double b) {
     return __builtin_copysign(r != 0 && (r < 0) != (a < 0) ? __builtin_fabs(b) - __builtin_fabs(r) : r, a);
 }

@@ -38,14 +38,14 @@ struct Clock {                                  // of a block that is alive
 };
 struct Request {                                // of a warp: one instruction, one time
     uintptr_t at[32];
-    unsigned lanes, turn;
+    unsigned lanes, execution;
 };
 struct Traffic {                                // of one instruction
     unsigned long requests, cost, least;        // bank passes of shared memory, sectors of global memory
     int size;
     bool write, shared;
-    unsigned turns[1024];                       // how often each thread came to it
-    std::deque<Request> open[32];               // by warp: requests that not all lanes came to yet, in order of turns
+    unsigned executions[1024];                  // by thread: how often it executed the instruction
+    std::deque<Request> open[32];               // by warp: requests that not all lanes made yet, by execution
 };
 
 const emu::Machine *machine;
@@ -55,10 +55,10 @@ uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;            // the emul
 bool on, whole, traffic;                        // whole: all arrays of the launch are known
 unsigned launch, now, atomics;
 std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
-struct Seen {                                   // a page that was looked up lately
+struct CachedPage {
     uintptr_t page;
     Word *words;
-} seen[1024];
+} page_cache[1024];                             // by the last bits of its number, the page that was looked up last
 std::unordered_map<unsigned, Clock> clocks;     // by block
 Clock *last_clock;
 unsigned last_clocked;
@@ -137,7 +137,7 @@ void check_word(Word &w, const Access &a, bool write, bool shared, const Clock &
 }
 
 Word *words_of(uintptr_t page) {
-    Seen &s = seen[page % 1024];
+    CachedPage &s = page_cache[page % 1024];
     if (s.words && s.page == page) return s.words;
     Word *&p = pages[page];
     if (!p) p = (Word *)calloc(1024, sizeof(Word));
@@ -191,10 +191,11 @@ void note_request(uintptr_t at, int size, bool write, bool shared, void *pc, uns
     if (thread >= 64 && thread + 32 < machine->current_block->threads) return;       // first and last warps are enough
     Traffic &t = flows[pc];
     t.write = write, t.shared = shared, t.size = size;
-    unsigned turn = t.turns[thread]++;
+    unsigned execution = t.executions[thread]++;
     std::deque<Request> &open = t.open[thread / 32];
-    auto r = std::lower_bound(open.begin(), open.end(), turn, [](const Request &o, unsigned n) { return o.turn < n; });
-    if (r == open.end() || r->turn != turn) r = open.insert(r, Request{{0}, 0, turn});
+    auto r = std::lower_bound(open.begin(), open.end(), execution,
+                              [](const Request &o, unsigned n) { return o.execution < n; });
+    if (r == open.end() || r->execution != execution) r = open.insert(r, Request{{0}, 0, execution});
     r->at[thread % 32] = at, r->lanes |= 1u << thread % 32;
     if (r->lanes == ~0u) close_request(t, *r), open.erase(r);
 }
@@ -205,7 +206,7 @@ void close_requests() {
             for (const Request &r : open) close_request(f.second, r);
             open.clear();
         }
-        std::fill(f.second.turns, f.second.turns + 1024, 0);
+        std::fill(f.second.executions, f.second.executions + 1024, 0);
     }
 }
 
@@ -215,8 +216,9 @@ bool within(const std::vector<Range> &ranges, uintptr_t from, uintptr_t to) {
     return false;
 }
 
-// Most accesses are to variables of a thread, which nobody else can see.
-inline bool unseen(uintptr_t at) { return !on || at - stacks_from < stacks_bytes || at - own_from < own_bytes; }
+// Skips accesses while the watch is off, to the threads' stacks, and to the emulator's own memory: most accesses are of
+// these.
+inline bool ignored(uintptr_t at) { return !on || at - stacks_from < stacks_bytes || at - own_from < own_bytes; }
 
 __attribute__((noinline)) void look_at(uintptr_t at, int size, bool write, void *pc, bool async) {
     if (!machine->current) return;
@@ -244,7 +246,7 @@ __attribute__((noinline)) void look_at(uintptr_t at, int size, bool write, void 
 }
 
 inline void touch(uintptr_t at, int size, bool write, void *pc, bool async = false) {
-    if (!unseen(at)) look_at(at, size, write, pc, async);
+    if (!ignored(at)) look_at(at, size, write, pc, async);
 }
 
 }  // namespace
@@ -302,7 +304,7 @@ API void emu_watch_begin(const void *m, const void *from, const void *to, const 
     launch++, all_ordered = now++, atomics = 0, on = true;
     if (pages.size() > 4096) {                  // 512 MB
         for (auto &p : pages) free(p.second);
-        pages.clear(), std::fill(seen, seen + 1024, Seen());
+        pages.clear(), std::fill(page_cache, page_cache + 1024, CachedPage());
     }
 }
 API void emu_watch_end() { on = false, close_requests(); }

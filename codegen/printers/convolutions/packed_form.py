@@ -96,7 +96,7 @@ class Packed(Anchored):
     # ---- loops
     def over_channels(self, block: Callable[[str, int], Sequence[Stmt]], kind: str = "") -> list[Stmt]:
         """Loops over channels as vectors, from lines ``s`` of them. block(load, partial): the statements of one
-        vector. kind: the ending of what loads numbers of a half type."""
+        vector. kind: the suffix of the HYV_LOAD macro of the data's type, "" for float32."""
         whole, rest = self.c // self.lanes * self.lanes, self.c % self.lanes
         out: list[Stmt] = []
         if whole:

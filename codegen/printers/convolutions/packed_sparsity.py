@@ -11,8 +11,8 @@ from .blocked import Direct
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.dialect import PARALLEL
 from hybrid.codegen.nest import count
-from hybrid.codegen.printers.products.sparsity import (HOPED, LEAST_ROWS, STEPS, VALUES, bits, every_step, halves,
-                                                       looks, parts, pays, sums, widest)
+from hybrid.codegen.printers.products.sparsity import (HOPED, LEAST_ROWS, STEPS, VALUES, bits, every_step, looks,
+                                                       parts, pays, splits_vectors, sums, widest)
 
 MOST_DEPTH = 4096               # bits of so many steps for all rows of a part stay small
 
@@ -42,7 +42,7 @@ class Skipped(Direct):
             return None
         panels, width = self.weights[0], self.weights[-1]
         found = [(pays(self.deep, n * width // self.lanes, panels * width / self.lanes, -(-panels // n),
-                       min(rows, VALUES // 4 // (n * width)), halved=halves(self.target)), n)
+                       min(rows, VALUES // 4 // (n * width)), split=splits_vectors(self.target)), n)
                  for n in range(1, min(widest(self.target, self.deep) * self.lanes // width, panels) + 1)]
         part, n = max(found, default=(0.0, 0))
         return (n, part) if part >= HOPED else None

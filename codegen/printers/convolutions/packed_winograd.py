@@ -28,15 +28,16 @@ FEWEST = 56                      # tiles of a strip: fewer do not pay for weight
 class Winograd(Packed):
     """Prints one convolution."""
     how = FLOATS
-    data = ("float", "")             # numbers of the data in C, and the ending of what loads vectors of them
+    data = ("float", "")             # C type of an input element, and the suffix of its HYV_LOAD macro
 
     def packing(self) -> None:
-        """Panels of filters, filters of a panel, and numbers of transformed data that a filter reads at each point."""
+        """Sets ``panels``, ``width`` (filters a panel) and ``depth`` (elements of transformed data that a filter reads
+        at each point)."""
         self.panels, *_, self.width = self.weights
         self.depth = self.c
 
     def print(self) -> Printed:
-        """The kernel."""
+        """Prints the kernel."""
         self.prepare()
         self.packing()
         L = self.lanes
@@ -56,7 +57,7 @@ class Winograd(Packed):
         self.counted = not fixed(self.tiles)
         self.strips = Cut.even(most if self.counted else self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
-        self.chunk, self.chunks, self.us = self.pieces()
+        self.chunk, self.chunks, self.us = self.channel_blocks()
         room = self.strips.largest
         self.skips = self.volume and self._skips()
         # parts of a strip that no run of tiles goes across: planes that leave taps out
@@ -70,7 +71,7 @@ class Winograd(Packed):
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
         self.ms = self.several * self.sizes[-1] * self.width + L
-        self.slice = self.asked()
+        self.slice = self.prefetch_bytes()
         self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
         self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
@@ -79,19 +80,19 @@ class Winograd(Packed):
                              *([self.backward("_last", self.rest)] if self.rest and self.panels > 1 else []),
                              self.head(), *self.body(), "}"])
 
-    def pieces(self) -> tuple[int, int, int]:
-        """Channels that are multiplied at a time, of how many such parts the sums are, and numbers from point to point
+    def channel_blocks(self) -> tuple[int, int, int]:
+        """Returns channels a block, number of blocks (those of all taps of the depth), and the stride between points
         of transformed weights."""
         chunks = Cut.even(self.c, max(PANEL // (4 * self.points * self.width), 8))
         return chunks.largest, chunks.count * self.kd, chunks.largest * self.width + self.lanes
 
-    def asked(self) -> int:
-        """Bytes of the next channels' weights that a step of products asks for."""
+    def prefetch_bytes(self) -> int:
+        """Returns how many bytes of the next channels' weights a step of products prefetches."""
         return -(-36 * self.width // (self.points * self.several))
 
     def _skips(self) -> bool:
-        """Whether planes are multiplied one by one, without those taps that meet no data: where that is less work, and
-        each plane has a tap."""
+        """Whether depth slices are multiplied one by one, each without the taps that read only padding: where that is
+        less work, and each slice has a tap that reads data."""
         met = [sum(0 <= z - self.pz + t * self.dz < self.layers for t in range(self.kd)) for z in range(self.planes)]
 
         def cost(tiles: int) -> int:
@@ -101,7 +102,8 @@ class Winograd(Packed):
         return min(met) > 0 and cost(self.strips.size) * sum(met) < cost(self.strips.size * self.planes) * self.kd
 
     def micro(self, pixels: int) -> Stmt:
-        """Some tiles times a panel, in registers; added to earlier channels' sums."""
+        """Prints the function that multiplies so many tiles by a panel at one point, with the sums in registers, and
+        adds the sums of earlier channels."""
         sums, T = Sums([self.how.spread.format(f"x[q + {i * self.vs}]") for i in range(pixels)],
                        [self.how.load.format(f"W + {j * self.lanes}") for j in range(self.nv)],
                        self.how), self.how.number
@@ -116,7 +118,7 @@ class Winograd(Packed):
                          *sums.write("to", at)])
 
     def filters_forward(self) -> list[Stmt]:
-        """G g Gᵀ of some channels of a panel."""
+        """Prints the function that computes G g Gᵀ for some channels of a panel."""
         body = square(forward(self.g), 3, self.side, "t", lambda i, j: f"HYV_LOAD(g + {(i * 3 + j) * self.width} + j)",
                       lambda i, j, v: f"HYV_STORE(to + {(i * self.side + j) * self.us} + j, {v});")
         head = f"for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) {{"
@@ -124,7 +126,7 @@ class Winograd(Packed):
                          within([head], [count("j", self.width, body, self.lanes)]))]
 
     def forward(self) -> Stmt:
-        """Bᵀ d B of one tile, all channels."""
+        """Prints the function that computes Bᵀ d B of one tile, for all channels."""
         n, (number, kind) = self.side, self.data
         return function(
             f"{self.name}_in", f"const {number} *const *s, {self.how.number} *to, long step",
@@ -133,11 +135,11 @@ class Winograd(Packed):
                 lambda i, j, v: self.stored(f"to + {i * n + j} * step", v)), kind))
 
     def stored(self, to: str, v: str) -> str:
-        """Stores a vector of transformed data, channels c0_ … of a tile's."""
+        """Stores a vector of a tile's transformed data, channels c0_ and following."""
         return f"HYV_STORE({to} + c0_, {v});"
 
     def backward(self, suffix: str, partial: list[int]) -> Stmt:
-        """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
+        """Prints the function that computes Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
         L, whole = self.lanes, partial.count(0)
         body: list[Stmt] = []
         if whole:
@@ -147,8 +149,8 @@ class Winograd(Packed):
                         f"{self.pointers}{more_declared()}", body)
 
     def plain(self) -> list[str]:
-        """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN to
-        pixels that do not read them: where any sum is no finite number."""
+        """Prints the function that sums a tile's pixels for a vector of filters without the transforms, which spread
+        infinities and NaN to pixels that do not read them. It runs if any of the tile's results is not finite."""
         m, L, panel = self.m, self.lanes, 9 * self.kd * self.c * self.width
         taps, read, border = "", "b", "1"
         if self.volume:
@@ -196,7 +198,8 @@ class Winograd(Packed):
         return out
 
     def body(self) -> list[str]:
-        """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
+        """Prints the loop over strips: it transforms the data; then, for each panel, it transforms the weights,
+        multiplies at each point, and transforms the sums back."""
         longest = self.strips.largest * self.deep_planes
         omp, n = self.parallel, self.side
         oy, ox = self._first(f"t / {self.tw} % {self.th}", self.dy), self._first(f"t % {self.tw}", self.dx)
@@ -231,19 +234,20 @@ class Winograd(Packed):
                 *self._panel(place, longest), "    }", "  }"]
 
     def of_filters_at(self, q: str) -> tuple[str, str, str]:
-        """C of a panel's weights from number ``q`` on: what transforms them; where those of point p are; where those
-        that follow are, of which each step asks for some bytes."""
+        """Returns C for a panel's weights from channel ``q`` on: the call that transforms them; the address of those
+        of point p; the address of the next block's, plus the number of runs multiplied before, which the caller
+        multiplies by the bytes that a run prefetches."""
         W = f"{self.w} + o * {9 * self.kd * self.c * self.width}l"
         return (f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);", f"U + p * {self.us}",
                 f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.several} + r - r0)")
 
     def _first(self, tile: str, dilate: int) -> str:
-        """The first line or column of a tile; with a dilation, of one of those that lie between each other."""
+        """Returns C for the first row or column of a tile; with a dilation, tiles are interleaved."""
         return f"{tile} * {self.m}" if dilate == 1 else f"{tile} / {dilate} * {self.m * dilate} + {tile} % {dilate}"
 
     def _runs(self) -> list[str]:
-        """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how
-        many parts threads make of them."""
+        """Declares the runs of tiles that one call multiplies: how many a strip has, their size, how many are one
+        longer; and into how many parts threads divide them."""
         share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
         if self.counted:
             return [f"const long runs = (count + {self.cells - 1}) / {self.cells}, size = count / runs, more = count % "
@@ -258,8 +262,8 @@ class Winograd(Packed):
                 "const long parts = share < runs ? share : runs;"]
 
     def _panel(self, place: str, longest: int) -> list[str]:
-        """A panel of filters over a part of a strip's tiles. Where the runs do not divide, panels in turn have more of
-        them in their first and in their last part."""
+        """Prints the body of the loop over panels and parts: one panel of filters over one part of a strip's runs. If
+        the runs do not divide evenly, which parts have one more differs from panel to panel."""
         q, add = "q", "q"
         if self.volume:                                                  # taps of the depth, and channels of each
             q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"

@@ -14,7 +14,7 @@ from .packed_words import ARITHMETIC
 
 
 class WinogradWords(Winograd):
-    """Sums over words: two channels of a pixel each."""
+    """Prints one convolution, whose sums are over words: two channels of a pixel each."""
     how = ARITHMETIC["bfloat16"]
 
     def _shapes(self, x: Node, w: Node) -> None:
@@ -24,19 +24,19 @@ class WinogradWords(Winograd):
             self.data = "hy_bf16", HALVES[x.dtype.name]
 
     def packing(self) -> None:
-        """Panels of filters, filters of a panel, and words that a filter reads at each point."""
+        """Sets ``panels``, ``width`` and ``depth`` (words that a filter reads at each point)."""
         self.panels, _, self.depth, self.width, _ = self.weights
 
-    def pieces(self) -> tuple[int, int, int]:
-        """All channels at once; no place for transformed weights."""
+    def channel_blocks(self) -> tuple[int, int, int]:
+        """Returns one block of all channels; weights need no scratch: they are already transformed."""
         return self.depth, 1, 0
 
-    def asked(self) -> int:
-        """Bytes of the next point's weights that a step of products asks for."""
+    def prefetch_bytes(self) -> int:
+        """Returns how many bytes of the next point's weights a step of products prefetches."""
         return -(-4 * self.width // self.several)
 
     def filters_forward(self) -> list[Stmt]:
-        """Nothing."""
+        """Prints nothing: weights are already transformed."""
         return []
 
     def stored(self, to: str, v: str) -> str:
@@ -44,13 +44,13 @@ class WinogradWords(Winograd):
         return f"HYV_STORE_BF16((hy_bf16 *)({to}) + c0_, {v});"
 
     def of_filters_at(self, q: str) -> tuple[str, str, str]:
-        """C of a panel's weights: where those of point p are, and those of the next."""
+        """Returns C for a panel's weights: no transform, the address of those of point p, and of the next point's."""
         return ("", f"{self.w} + (o * {self.points} + p) * {self.depth * self.width}l",
                 f"(const char *)(w + {self.depth * self.width}) + (r - r0)")
 
     def plain(self) -> list[str]:
-        """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN: of
-        weights that are made of the transformed ones."""
+        """Prints the function that sums a tile's pixels without transforms of the data (as ``Winograd`` does), with
+        filters recovered from their transforms (``TAPS``)."""
         rows = ", ".join(map(str, (c for row in TAPS for c in row)))
         number, read = self.data[0], "hy_load_bf16(a[q])" if self.data[1] else "a[q]"
         return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "

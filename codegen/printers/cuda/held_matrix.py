@@ -1,6 +1,7 @@
-"""A product in a loop over time whose matrix no step changes: each thread of a block keeps a part of it in registers.
+"""Products in a loop over time whose matrix no step changes: each thread of a block keeps a part of it in registers.
 
-Warps share the depth, and lanes the columns, or some lanes the depth as well; the sums of warps meet in shared memory.
+The warps of a block split the depth of a product. The lanes of a warp split the columns, or groups of lanes split the
+columns and the lanes of a group the warp's depth. Warps store their sums to shared memory; a unit's thread adds them.
 """
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from hybrid.codegen.lanes import Refused
 
 WARPS = THREADS // 32
 CHUNK = 4                       # neighbours along the depth that a lane multiplies together
-L2_BYTES = 24                   # that a multiprocessor reads of the L2 in a clock
-PARTS = (1, 2, 4, 8)            # lanes that share the depth
+L2_BYTES = 24                   # that a multiprocessor reads from the L2 in a clock
+PARTS = (1, 2, 4, 8)            # how many lanes may split the depth of a column
 
 
 @dataclass(frozen=True)
 class Share:
-    """How a product is divided: ``columns`` of a block, ``parts`` of the depth among lanes, ``each`` columns of a lane,
-    ``chunks`` of the depth of a lane."""
+    """How a block divides a product: it has ``columns``, of which each lane sums ``each``; ``parts`` lanes split the
+    depth of a column, and each multiplies ``chunks`` of it."""
     columns: int
     parts: int
     each: int
@@ -35,107 +36,115 @@ class Share:
 
     @property
     def across(self) -> int:
-        """Lanes with different columns."""
+        """Returns how many lanes of a warp have different columns."""
         return 32 // self.parts
 
     @property
     def deep(self) -> int:
-        """Depth of a warp."""
+        """Returns the depth that a warp multiplies."""
         return self.chunks * self.parts * CHUNK
 
     def clocks(self, rows: int, depth: int) -> float:
-        """About how long the product takes: shared memory, instructions, and the operand's way from the L2."""
-        reads, met = self.chunks * rows, rows * self.each * (1 + 2 * int(math.log2(self.parts)))
-        issued = reads + reads * CHUNK * self.each + met
-        return max(WARPS * reads * 4, issued * WARPS / 4) + 4 * met + rows * depth * 4 / L2_BYTES
+        """Estimates the time of a product: of shared memory or issue, of adding sums, and of reading the operand from
+        L2."""
+        reads, stores = self.chunks * rows, rows * self.each * (1 + 2 * int(math.log2(self.parts)))
+        issued = reads + reads * CHUNK * self.each + stores
+        return max(WARPS * reads * 4, issued * WARPS / 4) + 4 * stores + rows * depth * 4 / L2_BYTES
 
 
 def share(columns: int, depth: int, rows: int) -> Share:
-    """The division of a product that takes least time."""
+    """Returns the division of a product that takes least time."""
     made = [Share(columns, p, -(-columns * p // 32), -(-depth // (CHUNK * WARPS * p))) for p in PARTS]
     return min(made, key=lambda s: s.clocks(rows, depth))
 
 
 @dataclass
 class HeldMatrix:
-    """A product with a matrix that no step changes, its sums that a unit needs, and after how many barriers of a step
-    it can begin."""
+    """A product whose matrix no step changes. ``level``: the length of the longest chain of products in a step that its
+    operand is computed from; products of a level begin after the same barrier."""
     number: int
     product: Product
     level: int
-    offsets: dict[int, str] = field(default_factory=dict)      # column beside the unit's -> name of the sum
+    offsets: dict[int, str] = field(default_factory=dict)      # column minus the unit's -> name of that sum
 
     @property
     def count(self) -> int:
-        """Columns of a unit."""
+        """Returns how many columns a unit is computed from."""
         return max(1, len(self.offsets))
 
     @property
     def room(self) -> int:
-        """Floats between the sums of neighbouring units: they are read together."""
-        return 4 if self.count == 3 else self.count
+        """Returns the floats from one unit's sums to the next's in shared memory. Vector loads read the sums of a unit:
+        they are of 1, 2 or 4 floats on boundaries of their size, so that 3 take the room of 4, 5 that of 8."""
+        return self.count if self.count < 3 else -(-self.count // 4) * 4
 
-    def line(self, u: int) -> int:
-        """Floats between the sums of two rows of ``u`` units: those of neighbouring rows lie in different banks."""
+    def row_stride(self, u: int) -> int:
+        """Returns the floats from one row's sums of ``u`` units to the next's in shared memory, which serves 32 floats
+        at once. Rows of fewer floats are padded so that those read together lie in different banks. A multiple of 32
+        stays as it is: all 32 are then of one row, and conflict only where units have more than 4 sums."""
         return -(-self.room * u // 32) * 32 + self.room * u % 32
 
-    def apart(self) -> int:
-        """Columns between those of a unit."""
+    def stride(self) -> int:
+        """Returns the distance between a unit's columns, of which the first is the unit's own number."""
         own = sorted(self.offsets)
         steps = {b - a for a, b in zip(own, own[1:])}
         if len(steps) > 1 or own and own[0]:
-            raise Refused("the columns that a unit is computed from are not evenly apart")
+            raise Refused("a unit's columns are not evenly spaced, or the first is not that of its own number")
         return steps.pop() if steps else 0
 
     def sum_of(self, idx: Index, b: Var, j: Var) -> str:
-        """The name of the sum at an index, for unit j of row b."""
+        """Returns the name of the sum at an index, which unit j of row b needs."""
         p = self.product
         row, column = (coefficient(linear(p.dot.shape, p.m.dot_index), v) or 0 if v.extent > 1 else 0
                        for v in (p.m.rows[0], p.m.columns[0]))
         rest = linear(p.dot.shape, idx) - var(b) * row - var(j) * column
         if not rest.is_const or column and rest.const % column or not column and rest.const:
-            raise Refused("a unit is computed from others' columns")
+            raise Refused("a unit needs a sum that is not in its row, a fixed number of columns from its own")
         return self.offsets.setdefault(rest.const // (column or 1), f"sum{self.number}_{len(self.offsets)}")
 
     # ---- statements
     def held(self, names: Mapping[Node, str], s: Share, units: int) -> list[str]:
-        """A thread's part of the matrix, loaded once. names: pointers to what it is made of."""
-        p, apart, matrix = self.product, self.apart(), f"matrix{self.number}"
+        """Prints the declaration of a thread's part of the matrix, and loads of it before the loop. names: pointers to
+        what the matrix is computed from."""
+        p, stride, matrix = self.product, self.stride(), f"matrix{self.number}"
         p.names.update(names)
         element = p.element("b", frozenset([*p.m.columns, *p.m.depth]))
         read = [*p.decode("own", p.m.columns), *p.decode("deep", p.m.depth), *element.common,
                 f"value = {element.value};"]
         return [f"float {matrix}[{s.chunks}][{CHUNK}][{s.each}];", *unrolled(
             [("q", s.chunks), ("d", CHUNK), ("c", s.each)],
-            [f"const int column = c * {s.across} + lane / {s.parts}, unit = j0 + column / {self.count};",
+            [f"const int column = c * {s.across} + lane / {s.parts}, of_unit = j0 + column / {self.count};",
              f"const int deep = ((warp * {s.chunks} + q) * {s.parts} + lane % {s.parts}) * {CHUNK} + d;",
              "float value = 0;",
-             f"if (column < {s.columns} && unit < {units} && deep < {p.depth}) {{",
-             f"  const int own = column % {self.count} * {apart} + unit;", *("  " + t for t in read), "}",
+             f"if (column < {s.columns} && of_unit < {units} && deep < {p.depth}) {{",
+             f"  const int own = column % {self.count} * {stride} + of_unit;", *("  " + t for t in read), "}",
              f"{matrix}[q][d][c] = value;"])]
 
     def multiplied(self, pointer: str, s: Share, r: int, u: int, at: tuple[int, int]) -> list[str]:
-        """The operand into shared memory, the products of each warp, and the sums of a thread's unit. pointer: to the
-        operand; at: bytes of shared memory where it and the sums begin."""
-        n, line, sums = self.number, self.line(u), [name for _, name in sorted(self.offsets.items())]
+        """Prints statements that copy the operand to shared memory, multiply it by each warp's part of the matrix, and
+        add the warps' sums for each thread's unit. pointer: to the operand; at: bytes of shared memory where it and the
+        sums begin."""
+        n, stride, sums = self.number, self.row_stride(u), [name for _, name in sorted(self.offsets.items())]
         acc, shared, d = f"acc{n}", f"shared{n}", self.product.dot.dtype
         mine = unrolled([("v", WARPS)], [
-            f"const hy_pack<float, {self.room}> x = *(const hy_pack<float, {self.room}> *)&{shared}[v * {r} + line]"
-            f"[place * {self.room}];", *(f"{name} += x.x[{g}];" for g, name in enumerate(sums))])
+            f"const hy_pack<float, {self.room}> x = *(const hy_pack<float, {self.room}> *)&{shared}[v * {r} + row]"
+            f"[unit * {self.room}];", *(f"{name} += x.x[{g}];" for g, name in enumerate(sums))])
         return [f"float (*operand{n})[{s.deep}] = (float (*)[{s.deep}])(tile_memory + {at[0]}) + warp * {r};",
-                f"float (*{shared})[{line}] = (float (*)[{line}])(tile_memory + {at[1]});",
-                *self._fetched(pointer, s, r), "__syncwarp();", f"float {acc}[{r}][{s.each}] = {{}};",
-                *self._products(s, r), *self._meet(s, r), "__syncthreads();", *(f"float {name} = 0;" for name in sums),
+                f"float (*{shared})[{stride}] = (float (*)[{stride}])(tile_memory + {at[1]});",
+                *self._copy_operand(pointer, s, r), "__syncwarp();", f"float {acc}[{r}][{s.each}] = {{}};",
+                *self._products(s, r), *self._store_partial_sums(s, r), "__syncthreads();",
+                *(f"float {name} = 0;" for name in sums),
                 *when("mine", [*mine, *(f"{name} = {CUDA.rounded(d, name)};" for name in sums if is_half(d))])]
 
     def _products(self, s: Share, r: int) -> list[str]:
+        """Prints loops in which a lane multiplies its part of the operand by its part of the matrix."""
         acc, matrix, T = f"acc{self.number}", f"matrix{self.number}", f"const hy_pack<float, {CHUNK}>"
         return unrolled([("q", s.chunks), ("r", r)], [
             f"{T} x = *({T} *)&operand{self.number}[r][(q * {s.parts} + lane % {s.parts}) * {CHUNK}];",
             *unrolled([("d", CHUNK), ("c", s.each)], [f"{acc}[r][c] += x.x[d] * {matrix}[q][d][c];"])])
 
-    def _meet(self, s: Share, r: int) -> list[str]:
-        """The sums of a warp into shared memory."""
+    def _store_partial_sums(self, s: Share, r: int) -> list[str]:
+        """Prints loops that add the sums of the lanes of a column, and store each warp's sums to shared memory."""
         acc, column = f"acc{self.number}[r][c]", f"c * {s.across} + lane / {s.parts}"
         to = column
         if self.room != self.count:
@@ -144,8 +153,8 @@ class HeldMatrix:
             *(f"{acc} += __shfl_xor_sync(0xffffffffu, {acc}, {1 << i});" for i in range(int(math.log2(s.parts)))),
             f"if (lane % {s.parts} == 0 && {column} < {s.columns}) shared{self.number}[warp * {r} + r][{to}] = {acc};"])
 
-    def _whole(self) -> bool:
-        """Whether chunks of the operand lie together on boundaries of their size."""
+    def _vector_loads(self) -> bool:
+        """Whether each chunk of CHUNK elements of the operand is contiguous and aligned."""
         p = self.product
         o, deep = p.operand("a"), p.m.depth[0]
         assert o.place is not None and o.memory is not None
@@ -153,15 +162,15 @@ class HeldMatrix:
         return (p.depth % CHUNK == 0 and coefficient(o.place, deep) == 1 and not any(c % CHUNK for c in rest)
                 and o.node.dtype == o.memory.dtype)
 
-    def _fetched(self, pointer: str, s: Share, r: int) -> list[str]:
-        """A warp brings its part of the operand's rows."""
+    def _copy_operand(self, pointer: str, s: Share, r: int) -> list[str]:
+        """Prints a loop in which a warp copies its part of the operand's rows to shared memory."""
         p, count = self.product, s.chunks * s.parts
         o = p.operand("a")
         assert o.memory is not None and o.place is not None
         d, T, at = o.memory.dtype, f"hy_pack<{CUDA.storage(o.memory.dtype)}, {CHUNK}>", text(o.place)
         load = CUDA.half_load[d.name] if is_half(d) else "{0}"
         index = [*p.decode("at", p.m.rows), *p.decode("deep", p.m.depth)]
-        if self._whole():
+        if self._vector_loads():
             get = ["const int deep = from;", *index, f"const {T} v = *(const {T} *)({pointer} + {at});",
                    *unrolled([("d", CHUNK)], [f"x.x[d] = {load.format('v.x[d]')};"])]
         else:
@@ -175,12 +184,12 @@ class HeldMatrix:
 
 
 def when(condition: str, body: Sequence[str]) -> list[str]:
-    """Statements under a condition."""
+    """Prints statements under a condition; none if there are none."""
     return [f"if ({condition}) {{", *("  " + s for s in body), "}"] if body else []
 
 
 def unrolled(loops: Sequence[tuple[str, int]], body: Sequence[str]) -> list[str]:
-    """Unrolled loops around statements."""
+    """Prints unrolled loops around statements; loops: (variable, iterations), the outermost first."""
     out = list(body)
     for name, count in reversed(loops):
         out = ["#pragma unroll", f"for (int {name} = 0; {name} < {count}; {name}++) {{", *("  " + s for s in out), "}"]

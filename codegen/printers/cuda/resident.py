@@ -31,19 +31,19 @@ from hybrid.codegen.lanes import Refused
 from hybrid.codegen.printers.rows.scan import Loop
 
 REGISTERS = 160                 # of a thread for its part of the matrices and its sums
-WAIT, ARRIVAL = 1000, 2         # clocks of a barrier of the grid, and of each block's arrival there
-SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+GRID_BARRIER, ARRIVAL = 1000, 2  # clocks of a barrier of the grid, and of each block's arrival there
+SIDES = (1, 2, 4, 8, 16, 32, 64, 128, 256)                 # how many rows, or units, a block may own
 
 
 class _Cell(CudaEmitter):
-    """Emits values of one unit of one row; what it reads of memory is read before the step's barrier."""
+    """Emits values of one unit of one row; its loads from memory are issued before the step's barrier."""
     loop: "_Resident"
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        return self.loop.early(self, n, idx, guard)
+        return self.loop.preload(self, n, idx, guard)
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        """Whether a unit's element is padding is often known: it is one of some gates."""
+        """Emits the padding alone, or the element alone, where all units have that (often the units of one gate)."""
         inside = [_inside(g) for g in pull(n, idx)[1]]
         if False in inside:
             return str(self.d.literal(n.attrs["value"], n.dtype))
@@ -53,14 +53,17 @@ class _Cell(CudaEmitter):
 
 
 def print_resident(k: Kernel, name: str) -> PrintedCuda:
-    """A loop kernel; Refused where its matrices change, or its blocks need more of each other."""
+    """Prints a loop kernel as one launch. Raises Refused where its matrices change, or where a unit reads more of other
+    units than products do."""
     return _Resident(k, name).printed()
 
 
 class _Resident(Loop):
+    """Plans and prints the launch of a loop."""
     def __init__(self, k: Kernel, name: str):
         if not current().processors:
-            raise Refused("launches whose blocks wait for each other are not wanted")
+            raise Refused("the driver runs no cooperative launches, or this program's could not be compiled or did not "
+                          "fit on the GPU")
         super().__init__(k)
         self.name = name
         self._check()
@@ -69,96 +72,101 @@ class _Resident(Loop):
         self.b, self.j = Var("hy_row", self.rows), Var("hy_unit", self.units)
         self.own = var(self.b) * self.units + var(self.j)
         self.loads: dict[tuple[Node, Index, Guard], str] = {}
-        self.before: list[str] = []                        # declarations of what is loaded at the begin of a step
-        self.load_lines: list[str] = []
+        self.preload_declarations: list[str] = []          # of what a step loads before its barrier
+        self.preload_statements: list[str] = []
         self.buffers = {i: (self.take(n.nbytes), self.take(n.nbytes)) for i, n in enumerate(self.next)
                         if self.leaf(n) is None and self._stacked(n) is None}
-        self.spots: dict[Node, str] = {}                   # operands that steps compute: their pointers
+        self.operand_pointers: dict[Node, str] = {}        # names, of operands that steps compute
 
     def _check(self) -> None:
         kinds = {inner.kind for inner in self.plan.fused.kernels if inner.root.size}
         if self.dynamic or self.length < 2:
-            raise Refused("the number of steps is not known, or small")
-        if kinds - {"elementwise", "contraction"} or "contraction" not in kinds:
-            raise Refused(f"steps are not products and functions of their elements alone: {', '.join(sorted(kinds))}")
+            raise Refused("the number of steps is known only when the loop runs, or is below 2")
+        others = kinds - {"elementwise", "contraction"}
+        if others:
+            raise Refused(f"a step has kernels other than products and elementwise ones: {', '.join(sorted(others))}")
+        if "contraction" not in kinds:
+            raise Refused("a step has no product")
 
     # ---- products
     def _changes(self, n: Node) -> bool:
-        """Whether a stored value is another one in each step."""
+        """Whether a stored value may differ from step to step."""
         slot = self.leaf(n)
         return n.prim != "data" and (slot is None or slot < self.carries + self.slices)
 
     def _product(self, k: Kernel) -> Product:
-        """The product of a kernel, its unchanged matrix as column operand."""
+        """Returns the product of a kernel, with the matrix that no step changes as column operand."""
         for swap in (False, True):
             p = Product(k, self.name, swap)
-            if any(self._changes(n) for n in _below(p.operand("b").node, set(k.reads))):
+            if any(self._changes(n) for n in _frontier(p.operand("b").node, set(k.reads))):
                 continue
             if p.batch > 1 or [len(g) for g in (p.m.rows, p.m.columns, p.m.depth)] != [1, 1, 1]:
-                raise Refused("a product of more than two axes")
+                raise Refused("a product has a batch axis, or not exactly one axis of rows, columns and depth each")
             if p.sum_dtype != np.float32:
-                raise Refused(f"sums of {p.sum_dtype}")
+                raise Refused(f"a product sums in {p.sum_dtype}, not in float32")
             a = p.operand("a")
             if a.memory is None or a.guard or a.place is None:
-                raise Refused("the operand of each step is computed while it is read")
+                raise Refused("a product's operand is not simply read from memory (it is computed, padded or indexed)")
             slot = self.leaf(a.memory)
             if slot is not None and slot >= self.carries:
-                raise Refused("a product does not depend on the step before")
+                raise Refused("a product's operand is an input, not a value that steps carry or compute")
             return p
-        raise Refused("no operand of a product stays as it is")
+        raise Refused("both operands of a product change from step to step")
 
     def _matrices(self) -> list[HeldMatrix]:
+        """Returns the products of a step in the order of their launches, each with its level."""
         kernels = [k for k in self.plan.fused.kernels if k.dot is not None]
         products = {k.dot: self._product(k) for k in kernels}
         level: dict[Node, int] = {}
-        for dot, p in products.items():                    # kernels are in the order of their launches
+        for dot, p in products.items():
             memory = p.operand("a").memory
             assert dot is not None and memory is not None
-            inside = [d for d in _below(memory, set(products)) if d in level] if self.leaf(memory) is None else []
+            inside = [d for d in _frontier(memory, set(products)) if d in level] if self.leaf(memory) is None else []
             level[dot] = 1 + max((level[d] for d in inside), default=-1)
         return [HeldMatrix(i, p, level[dot]) for i, (dot, p) in enumerate(products.items())]      # type: ignore[index]
 
     def _sizes(self) -> tuple[int, int]:
-        """Rows, and units of a row."""
+        """Returns the number of rows, and of units in a row."""
         self.matrices = self._matrices()
         sizes = {self.body.inputs[i].size for i, n in enumerate(self.next) if self.leaf(n) != i}
         rows = {m.product.rows for m in self.matrices}
         if len(sizes) != 1 or len(rows) != 1:
-            raise Refused("carried values are of several sizes")
+            raise Refused("carried values that change have not all one size, or products not all one number of rows")
         size, row = sizes.pop(), rows.pop()
         if size % row:
-            raise Refused("carried values are not rows of the products")
+            raise Refused("a carried value's size is no multiple of the products' rows")
         return row, size // row
 
     # ---- values
     def _stacked(self, n: Node) -> int | None:
-        """A stacked result that holds a value."""
+        """Returns the number of the stacked result that a value is stored to, None where there is none."""
         return next((j for j, m in enumerate(self.stacks) if m is n and self.carries + j in self.items), None)
 
     def parameter(self, key: object) -> str:
-        """The parameter for an argument."""
+        """Returns the name of the kernel's parameter for an argument."""
         return self.given.setdefault(key, f"p{len(self.given)}")
 
-    def early(self, e: Emitter, n: Node, idx: Index, guard: Guard) -> str:
-        """A value in memory, read before the barrier."""
+    def preload(self, e: Emitter, n: Node, idx: Index, guard: Guard) -> str:
+        """Returns the name of an element of a stored value, which a step loads before its barrier."""
         at, key = e.offset(n.shape, idx), (n, idx, guard)
         slot = self.leaf(n)
         if variables(at) - {self.b, self.j}:
-            raise Refused("an index is computed")
+            raise Refused("an index depends on more than the row and the unit")
         carried = slot is not None and slot < self.carries and self.leaf(self.next[slot]) != slot
         if carried and (guard or at - self.own != Ix()):
-            raise Refused("a unit reads what other units carry")
+            raise Refused("a unit reads a carried value padded, or an element that is not its own")
         if key not in self.loads:
-            self.loads[key] = name = f"early{len(self.loads)}"
+            self.loads[key] = name = f"preloaded{len(self.loads)}"
             T = CUDA.compute(n.dtype)
             cell = f"{e.stored[n]}[{text(at)}]"
             cell = CUDA.half_load[n.dtype.name].format(cell) if is_half(n.dtype) else cell
-            self.before.append(f"{T} {name} = {{}};")
+            self.preload_declarations.append(f"{T} {name} = {{}};")
             value = f"{e.condition(guard)} ? {cell} : ({T})0" if guard else cell
-            self.load_lines.append(f"{name} = {value};")
+            self.preload_statements.append(f"{name} = {value};")
         return self.loads[key]
 
     def _cell(self) -> _Cell:
+        """Returns an emitter to which the products' sums are known by name."""
         e = _Cell(CUDA, self.names, reducer=_no_reduction, index="int")
         e.loop = self
         for m in self.matrices:
@@ -166,14 +174,14 @@ class _Resident(Loop):
         return e
 
     def _places(self, n: Node) -> list[Ix]:
-        """The elements of a value that a unit computes, as offsets."""
+        """Returns the offsets of a value's elements that a unit computes."""
         each = n.size // (self.rows * self.units)
         if not each or n.size != each * self.rows * self.units:
-            raise Refused("a value that has no place for each unit")
+            raise Refused("a value's size is no multiple of rows times units")
         return [var(self.b) * (each * self.units) + var(self.j) + g * self.units for g in range(each)]
 
     def _stores(self, targets: Iterable[tuple[str, Node]]) -> list[str]:
-        """Statements that compute values of a unit and store them: (pointer, value)."""
+        """Prints statements that compute a unit's elements of values and store them. targets: (pointer, value)."""
         e, block = self._cell(), Block(None, frozenset([self.b, self.j]))
         kept = [(pointer, n, idx, e.value(n, idx, block)) for pointer, n in targets
                 for idx in (tuple(unlinear(at, n.shape)) for at in self._places(n))]
@@ -181,7 +189,7 @@ class _Resident(Loop):
 
     # ---- pointers
     def _pointers(self) -> tuple[list[str], list[str]]:
-        """Declarations of pointers to the body's inputs and to what a step stores: outside of the loop, and in it."""
+        """Declares pointers to the body's inputs and to embedded constants: those before the loop, and those in it."""
         self.names: dict[Node, str] = {}
         outside, inside = [], []
         for slot, leaf in enumerate(self.body.inputs):
@@ -201,10 +209,10 @@ class _Resident(Loop):
         return outside, inside
 
     def _former(self, i: int) -> str:
-        """Where the step before left a carried value."""
+        """Prints the address at which the step before left a carried value."""
         n = self.next[i]
         if self.leaf(n) is not None or n.prim == "data":
-            raise Refused("a carried value takes the place of another one")
+            raise Refused("a carried value becomes another input or a constant")
         T, stack = CUDA.storage(n.dtype), self._stacked(n)
         if stack is None:
             first, second = self.buffers[i]
@@ -213,7 +221,7 @@ class _Resident(Loop):
         return f"(const {T} *){item} + (t {'+' if self.reverse else '-'} 1) * {n.size}ll"
 
     def _targets(self) -> tuple[list[str], list[tuple[str, Node]]]:
-        """Pointers to where a step stores its results, and (pointer, value)."""
+        """Declares pointers to where a step stores its results; returns the declarations, and (pointer, result)."""
         declared, out = [], []
         for i, (first, second) in self.buffers.items():
             n, T = self.next[i], CUDA.storage(self.next[i].dtype)
@@ -227,38 +235,39 @@ class _Resident(Loop):
         return declared, out
 
     def _operands(self) -> tuple[list[str], dict[int, list[tuple[str, Node]]]]:
-        """Pointers to operands that a step computes, and by level what is stored there before the barrier."""
+        """Declares pointers to operands that a step computes; returns the declarations, and by level (pointer, operand)
+        of those that units store before the barrier."""
         declared: list[str] = []
         stored: dict[int, list[tuple[str, Node]]] = {}
         for m in self.matrices:
             n = m.product.operand("a").memory
             assert n is not None
-            if self.leaf(n) is not None or n in self.spots:
+            if self.leaf(n) is not None or n in self.operand_pointers:
                 continue
-            T, name, stack = CUDA.storage(n.dtype), f"spot{len(self.spots)}", self._stacked(n)
-            if stack is not None:                          # which has its place among the results
+            T, name, stack = CUDA.storage(n.dtype), f"step_operand{len(self.operand_pointers)}", self._stacked(n)
+            if stack is not None:                          # the stacked result is the operand's memory
                 name = f"y{stack}"
             else:
                 first, second = self.take(n.nbytes), self.take(n.nbytes)
                 declared.append(f"{T} *{name} = ({T} *)({self.parameter(SCRATCH)} + (s & 1 ? {first} : {second}));")
-            self.spots[n] = name
+            self.operand_pointers[n] = name
             stored.setdefault(m.level, []).append((name, n))
         return declared, stored
 
     # ---- the kernel
     def printed(self) -> PrintedCuda:
-        """Its text and launch."""
+        """Prints the kernel and its launch."""
         outside, inside = self._pointers()
         targets, results = self._targets()
         own, stored = self._operands()
         levels = range(1 + max(m.level for m in self.matrices))
         # of a level: what is stored before its products
         computed = {level: self._computed(stored.get(level, [])) for level in levels}
-        last = self._computed([(p, n) for p, n in results if p not in self.spots.values()])
+        last = self._computed([(p, n) for p, n in results if p not in self.operand_pointers.values()])
         r, u, shares, shared = self._tile()
         tiles, units = -(-self.rows // r), -(-self.units // u)
         blocks = tiles * units
-        step = [*inside, *targets, *own, *self.before, *when("mine", self.load_lines)]
+        step = [*inside, *targets, *own, *self.preload_declarations, *when("mine", self.preload_statements)]
         for level in levels:
             step += [*when("mine", computed[level]),
                      *self._barrier(level, blocks if units > 1 else 1, bool(computed[level]))]
@@ -266,11 +275,11 @@ class _Resident(Loop):
                 memory = m.product.operand("a").memory
                 assert memory is not None
                 if m.level == level:
-                    step += m.multiplied(self.spots.get(memory) or self.names[memory], shares[m.number], r, u,
-                                         shared[m.number])
+                    step += m.multiplied(self.operand_pointers.get(memory) or self.names[memory], shares[m.number],
+                                         r, u, shared[m.number])
         step += when("mine", last)
         order = f"const long long t = {f'{self.length - 1} - s' if self.reverse else 's'};"
-        body = [*self._head(r, u, tiles, shared), *outside,
+        body = [*self._head(r, u, tiles), *outside,
                 *(s for m in self.matrices for s in m.held(self.names, shares[m.number], self.units)),
                 "#pragma unroll 1", f"for (int s = 0; s < {self.length}; s++) {{", f"  {order}",
                 *("  " + s for s in step), "}", *when("mine", self._finals())]
@@ -280,11 +289,12 @@ class _Resident(Loop):
         return self._stores(targets) if targets else []
 
     def _barrier(self, level: int, blocks: int, computed: bool) -> list[str]:
+        """Prints the barrier before a level's products; the first step needs none if their operands are inputs."""
         wait = f"hy_grid_barrier({self.parameter(BARRIER)}, {blocks}, true);" if blocks > 1 else "__syncthreads();"
         return [wait] if level or computed else [f"if (s) {wait}"]
 
     def _finals(self) -> list[str]:
-        """The last values of what is carried."""
+        """Prints statements that store the last carried values, and the number of steps."""
         out: list[str] = []
         for i in range(self.carries):
             if i not in self.items:
@@ -306,7 +316,8 @@ class _Resident(Loop):
 
     # ---- tiles
     def _tile(self) -> tuple[int, int, list[Share], list[tuple[int, int]]]:
-        """Rows and units of a block, how its products are divided, and where each has its operand and its sums."""
+        """Returns the rows and units of a block that take least time, how its products are divided, and the bytes of
+        shared memory at which each has its operand and its sums."""
         best = None
         most = (96 if current().number >= 80 else 48) << 10
         for r in SIDES:
@@ -321,27 +332,29 @@ class _Resident(Loop):
                 if end > most:
                     continue
                 clocks = sum(s.clocks(r, m.product.depth) for s, m in zip(shares, self.matrices))
-                clocks += WAIT + ARRIVAL * blocks if self.units > u else 0
+                clocks += GRID_BARRIER + ARRIVAL * blocks if self.units > u else 0
                 if best is None or clocks < best[0]:
                     best = clocks, (r, u, shares, [*memory, (end, 0)])
         if best is None:
-            raise Refused("the matrices do not fit into the registers of the blocks that the GPU runs at once")
+            raise Refused("the matrices do not fit into the registers, or the operands into the shared memory, of the "
+                          "blocks that the GPU runs at once")
         return best[1]
 
     def _memory(self, shares: Sequence[Share], r: int, u: int) -> tuple[list[tuple[int, int]], int]:
-        """Bytes of shared memory at which each product's operand and sums begin, and all of them."""
+        """Returns the bytes of shared memory at which each product's operand and sums begin, and at which all end."""
         out, at = [], 0
         for s, m in zip(shares, self.matrices):
             out.append((at, at + 4 * WARPS * r * s.deep))
-            at = out[-1][1] + 4 * WARPS * r * m.line(u)
+            at = out[-1][1] + 4 * WARPS * r * m.row_stride(u)
         return out, at
 
-    def _head(self, r: int, u: int, tiles: int, shared: Sequence[tuple[int, int]]) -> list[str]:
+    def _head(self, r: int, u: int, tiles: int) -> list[str]:
+        """Declares a thread's row and unit: within its block, then in the whole value."""
         return ["extern __shared__ __align__(1024) unsigned char tile_memory[];",
                 "const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;",
                 f"const int r0 = blockIdx.x % {tiles}u * {r}, j0 = blockIdx.x / {tiles}u * {u};",
-                f"const int line = threadIdx.x / {u}, place = threadIdx.x % {u};",
-                f"const int {self.b.name} = r0 + line, {self.j.name} = j0 + place;",
+                f"const int row = threadIdx.x / {u}, unit = threadIdx.x % {u};",
+                f"const int {self.b.name} = r0 + row, {self.j.name} = j0 + unit;",
                 f"const bool mine = threadIdx.x < {r * u} && {self.b.name} < {self.rows} && {self.j.name} < "
                 f"{self.units};"]
 
@@ -356,8 +369,8 @@ class _Resident(Loop):
                                            cooperative=waits)], self.scratch)
 
 
-def _below(top: Node, stop: set[Node]) -> list[Node]:
-    """What a value is computed from, down to some nodes and to leaves: those."""
+def _frontier(top: Node, stop: set[Node]) -> list[Node]:
+    """Returns the nodes at which a walk from ``top`` through arguments ends: members of ``stop`` and leaves."""
     out, seen, todo = [], {top}, [top]
     while todo:
         n = todo.pop()
@@ -371,7 +384,7 @@ def _below(top: Node, stop: set[Node]) -> list[Node]:
 
 
 def _inside(condition: tuple[str, Ix, int]) -> bool | None:
-    """Whether a condition of a guard always holds, never does, or neither (None)."""
+    """Returns True if a condition of a guard always holds, False if it never does, None if it depends."""
     kind, x, limit = condition
     low, high = bounds(x)
     if kind == "rem":
@@ -382,4 +395,4 @@ def _inside(condition: tuple[str, Ix, int]) -> bool | None:
 
 
 def _no_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    raise Refused("a step has sums beside its products")
+    raise Refused("a step has reductions other than its products")

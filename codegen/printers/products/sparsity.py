@@ -34,19 +34,20 @@ from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
-LATER = 4                       # rows between one whose results are stored and one that is fetched for them
+ROWS_AHEAD = 4                  # rows from the one whose results are stored to the one that is prefetched
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
 VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
 LIKELY = 64                     # of a size that only the call tells
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH, MOST_ANY = 1024, 256       # of a product; of one whose depth only the call tells
-# cycles, as measured on processors that load two vectors and multiply two in a cycle, and on those that do one
+# cycles, measured on processors that load and multiply two vectors a cycle, and on those that split vectors and do one
 BEGUN = 26                      # to begin a row of a panel and to find where it ends
 BITS = (12, 30)                 # to find the bits of a row; to turn its factors before
 LINE = (1, 2.5)                 # to see whether a vector of a line is finite; to pack it before
 SLOWER = 1.06                   # of a step, by its loads
 DENSE = 1.03                    # of a step of a full tile
-THROUGH = 8                     # of a vector of sums that goes through memory after each word, where vectors are halved
+# to store and reload one vector of sums after each word of 64 steps, on processors that split vectors
+SPILL = 8
 SEEN = 64                       # runs of factors that are looked at
 HOPED = 0.55                    # the form is printed where it pays for this part of the factors at least
 
@@ -97,21 +98,21 @@ def widest(target: Target, depth: int) -> int:
     return min(target.accumulators - 2, LINES // (min(depth, STEPS) * target.lanes(F32) * 4))
 
 
-def halves(target: Target) -> bool:
-    """Whether the processor works on this target's vectors in halves."""
-    return target.vector == 64 and system.halves_vectors()
+def splits_vectors(target: Target) -> bool:
+    """Whether the processor executes an operation on this target's vectors as two of half the width."""
+    return target.vector == 64 and system.splits_wide_vectors()
 
 
 def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, transposed: bool = False,
-         packed: bool = False, halved: bool = False) -> float:
+         packed: bool = False, split: bool = False) -> float:
     """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for
     blocks of so many rows. vectors: of all columns; transposed: whether factors are; packed: whether rows are packed at
-    each call; halved: whether the processor works on vectors in halves.
+    each call; split: whether the processor splits vectors (``splits_vectors``).
     """
     steps = depth / -(-depth // STEPS)                     # of a word
     beside = BEGUN + nv + BITS[transposed] / panels + LINE[packed] * steps * nv / rows
-    if halved:
-        beside += THROUGH * nv * (depth > STEPS)
+    if split:
+        beside += SPILL * nv * (depth > STEPS)
         return (vectors / panels * steps * DENSE - beside) / (steps * max(nv + 0.5, 4))
     return (vectors / panels * steps / 2 * DENSE - beside) / (steps * max((nv + 1) / 2 * SLOWER, 4))
 
@@ -201,7 +202,7 @@ class Zeros(Panels):
             return not same(lines[1], 1) or in_one_set(min(depth, STEPS), hint(lines[0]) * 4,  # type: ignore[arg-type]
                                                        min(nv * self.lanes, columns) * 4) > WAYS
         part, nv = max(((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows,
-                              not same(factors[1], 1), packs(nv), halves(self.target)), nv)
+                              not same(factors[1], 1), packs(nv), splits_vectors(self.target)), nv)
                         for nv in range(1, max(1, widest(self.target, depth)) + 1) if self._in_panels(m, nv)),
                        default=(0.0, 1))
         if part < HOPED:
@@ -246,10 +247,10 @@ class Zeros(Panels):
         return self._vector_epilogue(self.m, tile, self.x, None, self.width, self._fetches(tile))
 
     def _fetches(self, tile: Tile) -> list[Stmt]:
-        """What is fetched before a vector of a row's results: the same vector of a later row, of all large arrays that
-        are read or written, into the second cache, since lines of the panel fill the first one."""
+        """Returns the prefetches before a vector of a row's results: the same vector ``ROWS_AHEAD`` rows further, of
+        all large arrays that are read or written, into L2, since lines of the panel fill L1."""
         try:
-            return [Prefetch(Name(self.names[n]), at, step, LATER, ", 0, 2")
+            return [Prefetch(Name(self.names[n]), at, step, ROWS_AHEAD, ", 0, 2")
                     for n, at, step, _ in self._touched(self.m, tile, self.x) if fixed(n.size) and n.nbytes >= FAR]
         except Refused:
             return []

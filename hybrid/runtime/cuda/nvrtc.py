@@ -255,7 +255,8 @@ def _check(code: int, path: str, log: str) -> None:
 
 
 def resources(log: str) -> dict[str, Resources]:
-    """Each kernel's resources, from what ``--ptxas-options=-v`` prints; it lists functions behind what calls them."""
+    """Returns each kernel's resources from the log of ``--ptxas-options=-v``. ptxas lists called functions after the
+    kernel that calls them, so the largest figure counts."""
     parts = re.split(r"Compiling entry function '([^']+)'", log)
     return {name: Resources(_number(r"Used (\d+) registers", text), _number(r"(\d+) bytes spill stores", text),
                             _number(r"(\d+) bytes spill loads", text), _number(r"(\d+) bytes stack frame", text),

@@ -71,7 +71,7 @@ class CudaProgram:
         self._plan: Any = None
         self._counts = False                                   # whether launches have blocks that wait for each other
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
-        text, launches = self._loaded()
+        text, launches = self._print_and_load()
         note_forms(self.report, planned)
         if launches:
             self._launches = [Launch(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
@@ -82,9 +82,10 @@ class CudaProgram:
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
 
-    def _loaded(self) -> tuple[printer.CudaText, list[printer.Launch]]:
-        """What is printed, and its launches, whose kernels are loaded. Where the GPU does not compile launches whose
-        blocks wait for each other, or does not run all blocks of one at once, there are none."""
+    def _print_and_load(self) -> tuple[printer.CudaText, list[printer.Launch]]:
+        """Prints the program and loads its kernels; returns the text and the launches. If the module does not compile,
+        or the blocks of a cooperative launch cannot all be resident, it prints again without cooperative launches and
+        without merged ones."""
         moves, written = [] if self._swaps else self._moves, list(self._placed)
         for processors in dict.fromkeys((self.driver.processors, 0)):
             text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
