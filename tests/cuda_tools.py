@@ -61,7 +61,7 @@ def check_new_kernels(source: str) -> None:
     head, *texts = source.split(_BEGIN)
     new, names = [], []
     for text in texts:
-        name = re.match(r" void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", text)
+        name = re.match(r" void (?:__launch_bounds__\(\d+\) )?(\w+)\(", text)
         assert name, f"no kernel begins with {text[:80]!r}"
         key = head + re.sub(rf"\b{name[1]}\b", "kernel", text)
         if key not in _checked:

@@ -13,8 +13,7 @@ from hybrid.codegen.printers.cuda.pieces import Launch
 from hybrid.codegen.program import merged_launches
 from hybrid.codegen.program.merged_launches import Span, merge_launches
 from hybrid.ir.parse import parse
-from hybrid.ir.stmt import text_of
-from hybrid.runtime.cuda import EmulatorError, nvrtc, program
+from hybrid.runtime.cuda import EmulatorError, program
 
 from .cuda_tools import orders, run_cuda
 
@@ -126,22 +125,6 @@ def merged(*launches: tuple[str, int, str, str], processors: int = 8) -> list[La
     names = dict.fromkeys(name for name, *_ in launches)
     return merge_launches(parse("\n".join(KERNEL % n for n in names)), given, processors,
                           lambda place: Span(0, 16 * ord(str(place)), 16 * ord(str(place)) + 16))[1]  # type: ignore[arg-type]
-
-
-@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_120"])
-def test_stages_spill_no_registers(arch: str, cuda_device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block has the registers of its multiprocessor to itself."""
-    found, merge = [], program.merge_launches
-
-    def seen(*args: Any) -> Any:
-        code, launches = merge(*args)
-        found.append(text_of(code))
-        return code, launches
-    monkeypatch.setattr(program, "merge_launches", seen)
-    net, x = filled(*NETS["rows"], cuda_device)
-    net(x).asnumpy()
-    assert nvrtc.compile(found[-1], arch).resources["stages0"].spill_stores == 0
 
 
 def test_stages_that_need_nothing_of_each_other_run_side_by_side() -> None:

@@ -6,7 +6,6 @@ blocks as the GPU has multiprocessors, so all of them are resident, as a barrier
 """
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Callable, Iterator, NamedTuple, Sequence, Union
 
@@ -34,10 +33,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class _Stage:
-    """A launch, its kernel, and what it reads and writes. once: no other stage of the module has the same kernel."""
+    """A launch, its kernel, and what it reads and writes."""
     launch: Launch
     kernel: Function
-    once: bool
     reads: list[Span]
     writes: list[Span]
 
@@ -54,14 +52,12 @@ def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors:
     kernels = {s.name: s for s in code if isinstance(s, Function)}
     out: list[Launch] = []
     added: dict[str, Stmt] = {}
-    runs = list(_runs(launches, processors))
-    calls = Counter(launch.name for run in runs if len(run) > 1 for launch in run)
-    for run in runs:
+    for run in _runs(launches, processors):
         if len(run) == 1:
             out += run
             continue
-        merged = _Merged(f"stages{len(out)}", [_stage(launch, kernels[launch.name], calls[launch.name] == 1, span)
-                                               for launch in run], processors)
+        merged = _Merged(f"stages{len(out)}", [_stage(launch, kernels[launch.name], span) for launch in run],
+                         processors)
         added.update(merged.functions)
         out.append(merged.launch)
     launched = {launch.name for launch in out}
@@ -91,12 +87,12 @@ def _runs(launches: Sequence[Launch], processors: int) -> Iterator[list[Launch]]
         yield run
 
 
-def _stage(launch: Launch, kernel: Function, once: bool, span: Callable[[Argument], Span]) -> _Stage:
+def _stage(launch: Launch, kernel: Function, span: Callable[[Argument], Span]) -> _Stage:
     reads: list[Span] = []
     writes: list[Span] = []
     for parameter, a in zip(_parameters(kernel), launch.args):
         (reads if "const" in parameter else writes).append(span(a))
-    return _Stage(launch, kernel, once, reads, writes)
+    return _Stage(launch, kernel, reads, writes)
 
 
 def _parameters(kernel: Function) -> list[Words]:
@@ -123,8 +119,7 @@ class _Merged:
         args = [*self.names, *([BARRIER] if self.cooperative else [])]
         body = [line for i in range(len(self.waves)) for line in self._wave(i)]
         parameters = ", ".join(f"void *{n}" for n in [*self.names.values(), *(["counter"] if self.cooperative else [])])
-        # a multiprocessor runs one block at most: registers need not be left for others
-        head = words(f'extern "C" __global__ void __launch_bounds__({THREADS}, 1) ')
+        head = words(f'extern "C" __global__ void __launch_bounds__({THREADS}) ')
         self.functions[name] = Function(head, name, words(parameters), words(" {"), tuple(body))
         self.launch = Launch(name, self.alive[0], THREADS, args, max(s.launch.shared for s in stages),
                              cooperative=self.cooperative, waves=[[s.launch for s in wave] for wave in self.waves])
@@ -149,7 +144,7 @@ class _Merged:
         """The call of a stage, by the threads that it has."""
         name, threads = f"{s.launch.name}_stage", s.launch.threads
         if name not in self.functions:
-            self.functions[name] = _as_stage(s.kernel, name, threads, s.once)
+            self.functions[name] = _as_stage(s.kernel, name, threads)
         given = [f"({''.join(p[:p.index('*') + 1]).strip()}){self.names[a]}"
                  for p, a in zip(_parameters(s.kernel), s.launch.args)]
         call = f"{name}({', '.join([*given, 'hy_place{b}'])});"
@@ -166,11 +161,10 @@ def _waves(stages: Sequence[_Stage]) -> list[list[_Stage]]:
             for n in range(max(level) + 1)]
 
 
-def _as_stage(kernel: Function, name: str, threads: int, once: bool) -> Function:
-    """Returns a kernel as a function of its block's number, whose barriers are of its own threads; inlined where one
-    stage calls it."""
+def _as_stage(kernel: Function, name: str, threads: int) -> Function:
+    """A kernel as a function of its block's number, whose barriers are of its own threads."""
     names = {"blockIdx": "hy_block", "__syncthreads": f"hy_sync<{threads}>",
              "hy_block_reduce": f"hy_block_reduce<{threads}>"}
     body = parsed(substituted(line, names) for line in flat(kernel.body))
-    return replace(kernel, before=words("HY_STAGE_ONCE void " if once else "HY_STAGE void "), name=name, body=body,
+    return replace(kernel, before=words("HY_STAGE void "), name=name, body=body,
                    parameters=(*kernel.parameters, *words(", const hy_place hy_block")))

@@ -6,10 +6,8 @@
 
 #ifdef CUDA_ON_CPU
 #define HY_STAGE static __noinline__
-#define HY_STAGE_ONCE static inline
 #else
 #define HY_STAGE static __device__ __noinline__
-#define HY_STAGE_ONCE static __device__ __forceinline__     // of one call
 #endif
 
 // What a stage takes for blockIdx.
