@@ -63,10 +63,14 @@ def _power(n: Node, x: Node, c: float) -> Node | None:
     """A power that products, a root or a quotient give."""
     if c == 2:
         return ir.map("square", x)
-    if not dt.is_float(n.dtype) or n.dtype.itemsize < 4:
-        return _root(x) if c == 0.5 and dt.is_float(n.dtype) else None
-    return {0.5: lambda: _root(x), 3: lambda: ir.map("square", x) * x,
-            4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(float(c), lambda: None)()
+    if not dt.is_float(n.dtype):
+        return None
+    if c == 0.5:
+        return _root(x)
+    if n.dtype.itemsize < 4:
+        return None
+    return {3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)),
+            -1: lambda: 1 / x}.get(float(c), lambda: None)()
 
 
 def _root(x: Node) -> Node:
