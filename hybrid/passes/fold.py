@@ -69,8 +69,8 @@ def _power(n: Node, x: Node, c: float) -> Node | None:
         return _root(x)
     if n.dtype.itemsize < 4:
         return None
-    return {3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)),
-            -1: lambda: 1 / x}.get(float(c), lambda: None)()
+    return {3.0: lambda: ir.map("square", x) * x, 4.0: lambda: ir.map("square", ir.map("square", x)),
+            -1.0: lambda: 1 / x}.get(float(c), lambda: None)()
 
 
 def _root(x: Node) -> Node:
