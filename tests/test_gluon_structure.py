@@ -84,6 +84,33 @@ def test_save_and_load_of_structure(tmp_path: Path) -> None:
         Net().load(str(tmp_path / "m"))
 
 
+class Chain(nn.Block):
+    """Layers that are held under names which count the layers of the process."""
+
+    def add(self, block: Any) -> Any:
+        self._children[block.name + str(len(self._children))] = block
+        return self
+
+    def forward(self, x: Any) -> Any:
+        for block in self._children.values():
+            x = block(x)
+        return x
+
+
+def test_load_of_structure_takes_over_names(tmp_path: Path) -> None:
+    """As MXNet's: of the blocks, of what holds them, and of parameters in dictionaries."""
+    def chain() -> Any:
+        return Chain().add(Chain().add(nn.Dense(2))).add(nn.Dense(3))
+    net, other, x = chain(), chain(), nd.ones((1, 4))
+    net.initialize()
+    y = net(x)
+    net.save(str(tmp_path / "m"))
+    other.load(str(tmp_path / "m"))
+    assert (other(x) == y).asnumpy().all()
+    assert other.name == net.name and list(other._children) == list(net._children)
+    assert list(other.collect_params()) == list(net.collect_params())
+
+
 @pytest.mark.parametrize("layer", [lambda: nn.Embedding(5, 3, sparse_grad=True),
                                    lambda: gluon.contrib.nn.SparseEmbedding(5, 3)], ids=["embedding", "contrib"])
 def test_sparse_embeddings_train(layer: Any) -> None:

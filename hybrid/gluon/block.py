@@ -154,7 +154,9 @@ class Block(Returning[Result]):
         self._warn_of_lists()
         out = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select is not None else None
-        own = {**dict(self._params.items()), **{p.name: p for p in self._reg_params.values()}}
+        own = dict(self._params.items())
+        named = set(map(id, own.values()))
+        own.update({p.name: p for p in self._reg_params.values() if id(p) not in named})
         for name, p in own.items():
             if pattern is None or pattern.match(name):
                 out._params.setdefault(name, p)

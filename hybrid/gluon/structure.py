@@ -68,3 +68,19 @@ def _compare(block: Any, tree: Any, numbers: Iterator[int], path: str, active: l
     for child in block._children.values():
         key = _key(child, numbers)
         _compare(child, _entry(tree, key, path), numbers, path, active)
+    _take_names(block, tree)
+
+
+def _take_names(block: Any, tree: dict[str, Any]) -> None:
+    """The names that a block, its parameters and its children had when they were saved. Children have theirs already."""
+    name = tree.get("orig_name", block.name)
+    parameters, prefix = block.params._params, block.params.prefix
+    if name != block.name:
+        for full in list(parameters):
+            own = full[len(prefix):] if full.startswith(prefix) else full
+            parameters[f"{name}_{own}"] = parameters.pop(full)
+        block._name = name
+    held_in = tree.get("children", {})
+    for attribute, child in list(block._children.items()):
+        block._children.pop(attribute)
+        block._children[held_in.get(child.name, attribute)] = child
