@@ -35,16 +35,37 @@ def test_moments(name: str, parameters: Any, mean: float, variance: float) -> No
     assert abs(x.var() - variance) < 0.1 * variance
 
 
-def test_poisson_counts() -> None:
+@pytest.mark.parametrize("draw", [lambda lam: nd.random.poisson(lam, shape=(N,)),
+                                  lambda lam: nd.sample_poisson(nd.array([lam]), shape=(N,))], ids=["number", "array"])
+def test_poisson_counts(draw: Any) -> None:
     """Frequencies of small counts are the probabilities, on both sides of the change of method."""
     mx.random.seed(3)
     for lam, first in ((2.5, 0), (12.0, 8)):
-        x = nd.random.poisson(lam, shape=(N,)).asnumpy()
+        x = draw(lam).asnumpy().reshape(-1)
         p = np.exp(-lam)
         for k in range(first + 6):
             if k >= first:
                 assert abs(np.mean(x == k) - p) < 5 * np.sqrt(p / N), (lam, k)
             p *= lam / (k + 1)
+
+
+@pytest.mark.parametrize("k, p", [(4.0, 0.3), (0.1, 0.05), (1.0, 1.0), (500.0, 0.5)])
+def test_negative_binomial_counts(k: float, p: float) -> None:
+    mx.random.seed(4)
+    x = nd.random.negative_binomial(k, p, shape=(N,)).asnumpy()
+    chance = p ** k
+    for count in range(12):
+        assert abs(np.mean(x == count) - chance) <= 5 * np.sqrt(chance / N), count
+        chance *= (count + k) / (count + 1) * (1 - p)
+
+
+def test_draws_at_the_ends() -> None:
+    """No count at mean 0, and means whose table is long or too long."""
+    assert not nd.random.poisson(0, shape=(N,)).asnumpy().any()
+    assert not nd.random.generalized_negative_binomial(0, 0.5, shape=(N,)).asnumpy().any()
+    for lam in (4e5, 1e8):
+        x = nd.random.poisson(lam, shape=(1000,), dtype="float64").asnumpy()
+        assert abs(x.mean() - lam) < 6 * np.sqrt(lam / 1000)
 
 
 FAMILIES = {"gamma": ([0.5, 3.0], [1.0, 2.0]), "poisson": ([0.5, 30.0],), "negative_binomial": ([3.0, 2.0], [0.4, 0.7]),

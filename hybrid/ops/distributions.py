@@ -15,13 +15,15 @@ from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs, OneDType
+from .counts import TABLES, counts
 from .nn import uniform01
 from .registry import Bool, DType, Float, Shape, Str, op
 
 Key = Node
 FEW = 10.0                       # Poisson means below this are counted out, above it drawn by rejection
-TERMS = 64                       # counts up to which a mean below FEW is counted: P(more) < 1e-29
-TRIES = 16
+TERMS = 48                       # counts up to which a mean below FEW is counted: P(more) < 1e-16
+# candidates: of gamma's at least 0.951 are accepted, of Poisson's at least 0.78
+GAMMA_TRIES, POISSON_TRIES = 8, 16
 
 
 def _positive(key: Key, shape: tuple[int, ...], stream: int) -> Node:
@@ -50,7 +52,7 @@ def gamma(key: Key, shape: tuple[int, ...], alpha: Node, scale: Node, stream: in
     a = _wide(alpha, shape)
     small = ir.map("lt", a, 1.0)
     d = ir.map("where", small, a + 1.0, a) - 1 / 3
-    tries = (*shape, TRIES)
+    tries = (*shape, GAMMA_TRIES)
     radius = ir.map("sqrt", ir.map("log", _positive(key, tries, stream)) * -2.0)
     x = radius * ir.map("cos", uniform01(key, tries, stream + 1) * (2 * math.pi))
     v = x * ir.map("rsqrt", d * 9.0) + 1.0
@@ -67,17 +69,15 @@ def gamma(key: Key, shape: tuple[int, ...], alpha: Node, scale: Node, stream: in
 
 
 def poisson(key: Key, shape: tuple[int, ...], lam: Node, stream: int = 0) -> Node:
-    """Poisson counts as float32: arrivals counted one by one for small means, for others by Hörmann, "The transformed
+    """Poisson counts as float32: by the distribution function for small means, for others by Hörmann, "The transformed
     rejection method for generating Poisson random variables" (1993)."""
     mean = ir.expand(ir.cast(lam, dt.float32), shape)
-    gaps = -ir.map("log", _positive(key, (*shape, TERMS), stream))
-    few = ir.reduce("sum", ir.cast(ir.map("lt", ir.running_sum(gaps, len(shape)), ir.reshape(mean, (*shape, 1))),
-                                   dt.float32), (len(shape),))
+    few = _small_poisson(key, shape, mean, stream)
     m = ir.map("maximum", _wide(mean, shape), FEW)
     b = ir.map("sqrt", m) * 2.53 + 0.931
     a = b * 0.02483 - 0.059
-    u = uniform01(key, (*shape, TRIES), stream + 1) - 0.5
-    v = _positive(key, (*shape, TRIES), stream + 2)
+    u = uniform01(key, (*shape, POISSON_TRIES), stream + 1) - 0.5
+    v = _positive(key, (*shape, POISSON_TRIES), stream + 2)
     us = ir.map("maximum", 0.5 - ir.map("abs", u), 1e-7)
     k = ir.map("floor", (a * 2.0 / us + b) * u + m + 0.43)
     quick = ir.map("logical_and", ir.map("ge", us, 0.07), ir.map("le", v, 0.9277 - 3.6224 / (b - 2.0)))
@@ -88,6 +88,18 @@ def poisson(key: Key, shape: tuple[int, ...], lam: Node, stream: int = 0) -> Nod
                                               ir.map("logical_and", ir.map("lt", us, 0.013), ir.map("gt", v, us))))
     ok = ir.map("logical_and", ir.map("ge", k, 0), ir.map("logical_or", quick, slow))
     return ir.map("where", ir.map("lt", mean, FEW), few, _first(ok, count))
+
+
+def _small_poisson(key: Key, shape: tuple[int, ...], mean: Node, stream: int) -> Node:
+    """Counts of means below FEW: how many values of the distribution function a draw passes."""
+    few = ir.map("minimum", _wide(mean, shape), FEW)
+    at = np.arange(TERMS, dtype=np.float32)
+    factorials = np.array([math.lgamma(j + 1) for j in range(TERMS)], np.float32)
+    logarithm = ir.map("log", ir.map("maximum", few, 1e-30))
+    chances = ir.map("exp", logarithm * ir.data(at) - few - ir.data(factorials))
+    upto = ir.running_sum(chances, len(shape))
+    u = ir.reshape(uniform01(key, shape, stream), (*shape, 1))
+    return ir.reduce("sum", ir.cast(ir.map("le", upto, u), dt.float32), (len(shape),))
 
 
 def negative_binomial(key: Key, shape: tuple[int, ...], k: Node, p: Node) -> Node:
@@ -121,23 +133,27 @@ FAMILIES: dict[str, tuple[Callable[..., Node], dict[str, float], Callable[..., b
 }
 
 
-def _scalars(name: str, a: Attrs) -> list[Node]:
-    _, parameters, allowed = FAMILIES[name]
+def _of_numbers(name: str, a: Attrs, shape: tuple[int, ...]) -> Node:
+    """Draws whose parameters are attributes: from a table, where the distribution has one."""
+    fn, parameters, allowed = FAMILIES[name]
     values = [getattr(a, k) for k in parameters]
     if not allowed(*values):
         raise AttributeValueError(f"random {name}: {', '.join(f'{k}={v}' for k, v in zip(parameters, values))} is not "
                                   f"possible")
-    return [ir.const(v, dt.float32) for v in values]
+    table = TABLES[name](*values) if name in TABLES else None
+    if table is not None:
+        return counts(a.key, shape, *table)
+    return fn(a.key, shape, *(ir.const(v, dt.float32) for v in values))
 
 
 def _family(name: str) -> None:
     fn, parameters, _ = FAMILIES[name]
 
     def lower(a: Attrs) -> Node:
-        return ir.cast(fn(a.key, a.shape, *_scalars(name, a)), dt.as_dtype(a.dtype))
+        return ir.cast(_of_numbers(name, a, a.shape), dt.as_dtype(a.dtype))
 
     def lower_like(data: Node, a: Attrs) -> Node:
-        return ir.cast(fn(a.key, data.shape, *_scalars(name, a)), data.dtype)
+        return ir.cast(_of_numbers(name, a, data.shape), data.dtype)
 
     def lower_each(*args: Any) -> Node:
         *nodes, a = args
