@@ -32,8 +32,7 @@ _made_here: set[str] = set()                      # shared objects that the comp
 
 def _flags_of(cc: str, source: str) -> tuple[str, ...]:
     """The flags that a text is compiled with."""
-    of_vectors = "#include" not in source and ALL_PASSES not in source
-    every = toolchain.flags(cc) + (toolchain.quick(cc) if of_vectors else ())
+    every = toolchain.flags(cc) + (toolchain.quick(cc) if ALL_PASSES not in source else ())
     alone = (sys.platform == "linux" and "-Wl,--as-needed" in every and not toolchain.is_clang()
              and "#include" not in source)
     return (*every, ALONE) if alone and not any(f.startswith("-fsanitize") for f in every) else every
