@@ -280,7 +280,7 @@ def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
     """The launches of a program, compiled for a GPU."""
     compiled = nvrtc.compile(recorded.source, gpu.arch)
     code = gpu_sass.sass(compiled.cubin)
-    parts = re.split(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(', recorded.source)
+    parts = re.split(r'extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(', recorded.source)
     texts = dict(zip(parts[1::2], parts[2::2]))
     out = []
     for launch, count in zip(recorded.launches, recorded.bytes):
