@@ -16,6 +16,7 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
+from hybrid.passes.changes import changes
 
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.printers.products.sparsity import often_zero
@@ -42,6 +43,7 @@ class Likeness:
         self._number: dict[Node, int] = {}
         self._loops: dict[Any, int] = {}
         self._parts: list[Any] = [team, k.kind, k.once, k.first]
+        self._parts.append(list(k.reads).index(k.over) if k.over is not None and changes(k) is not None else None)
         self._add([*k.stores, *k.members, *k.reads])
         for nodes in (k.stores, k.reads, k.members, k.hoisted):
             self._note(nodes)

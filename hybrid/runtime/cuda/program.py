@@ -18,6 +18,7 @@ from ...base.errors import CompileError, DeviceError, OutOfMemoryError
 from ...ir import Node, Program
 from ...ir.parse import parse
 from ...ir.stmt import text_of
+from ...passes.changes import note_updates
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
@@ -133,6 +134,7 @@ class CudaProgram:
         self._written = {slot for slot, _ in updates}
         self._placed = placed = in_place_updates(fused, ONCE)
         note_in_place(self.report, placed)
+        note_updates(fused, placed)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
         # a new value is another input: copies must wait for each other
         self._swaps = any(n.prim == "input" for n, _ in self._moves)
