@@ -43,6 +43,7 @@ from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, close_planes, crosses, down_columns,
                     function, group_loops, loop_pragma, merged_axes, planes, pointer_names, rename,
                     signature, store_side, work_of)
+from .targets import ALL_PASSES
 
 if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
@@ -240,6 +241,7 @@ def in_team(g: Group) -> bool:
 
 
 NET = "void net(void **b)"
+BY_ELEMENT = ("sort", "call")   # kinds of kernels that are no vectors, whose texts want ALL_PASSES
 # the function that runs all kernels, from what prints that of one block under a head
 Around = Callable[[Callable[[str], str]], str]
 
@@ -379,6 +381,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     try:
         text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
         own = max((thread_bytes(p.code) for p in text.functions), default=0)
-        return _whole(text.lines(), text.dtypes, target, text.vectors), own
+        passes = ALL_PASSES if any(p.kind in BY_ELEMENT for p in text.functions) else ""
+        return passes + _whole(text.lines(), text.dtypes, target, text.vectors), own
     finally:
         forget()

@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any, Callable
 
+from hybrid.codegen.targets import ALL_PASSES
+
 from ..base import forking, system
 from ..base.errors import CompileError
 from . import cache, compiler_process, compilers, scratch, toolchain
@@ -30,7 +32,8 @@ _made_here: set[str] = set()                      # shared objects that the comp
 
 def _flags_of(cc: str, source: str) -> tuple[str, ...]:
     """The flags that a text is compiled with."""
-    every = toolchain.flags(cc)
+    of_vectors = "#include" not in source and ALL_PASSES not in source
+    every = toolchain.flags(cc) + (toolchain.quick(cc) if of_vectors else ())
     alone = (sys.platform == "linux" and "-Wl,--as-needed" in every and not toolchain.is_clang()
              and "#include" not in source)
     return (*every, ALONE) if alone and not any(f.startswith("-fsanitize") for f in every) else every
