@@ -138,8 +138,8 @@ class CudaEmitter(Emitter):
 
     def trial(self) -> CudaEmitter:
         """A copy whose emissions are thrown away."""
-        return replace(self, packs={}, out={}, extra={}, parts=dict(self.parts), written=set(self.extra), packed=0,
-                       loose=0)
+        return replace(self, given=dict(self.given), packs={}, out={}, extra={}, parts=dict(self.parts),
+                       written=set(self.extra), packed=0, loose=0)
 
     def _whole(self, n: Node, x: Ix, known: frozenset) -> bool:
         """Whether the lanes' elements at address x are one aligned stretch, whose start is known outside."""

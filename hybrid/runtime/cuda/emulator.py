@@ -184,11 +184,15 @@ class EmulatorPlan(Plan):
         with watch.one:
             for i, launch in enumerate(self._launches):
                 watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
-                if self._module.library.emu_run(self._native + i, 1, self._index, table, options):
-                    raise self._error(i)
-                wrong = watch.findings(watcher, launch.kernel, self._module.source_path.replace(".cpp", ".so"))
-                if wrong:
-                    raise self._error(i, wrong + ".")
+                self._watch_one(watcher, i, table, options)
+
+    def _watch_one(self, watcher: Any, i: int, table: Any, options: Any) -> None:
+        """Run a launch whose arrays are announced. EmulatorError says what it did wrong."""
+        if self._module.library.emu_run(self._native + i, 1, self._index, table, options):
+            raise self._error(i)
+        wrong = watch.findings(watcher, self._launches[i].kernel, self._module.source_path.replace(".cpp", ".so"))
+        if wrong:
+            raise self._error(i, wrong + ".")
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Run with these pointers again."""
