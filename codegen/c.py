@@ -45,13 +45,16 @@ from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, 
 if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
     from hybrid.codegen.printers.products import attention
-    from hybrid.codegen.printers.rows import (concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access)
+    from hybrid.codegen.printers.rows import (
+        concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access,
+    )
     from hybrid.codegen.schedule import convolution
 else:
     packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
     attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
-    concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access = (Later(f"printers.rows.{n}") for n in (
-        "concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan", "sort", "strided_access"))
+    concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access = (
+        Later(f"printers.rows.{n}") for n in ("concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan",
+                                              "sort", "strided_access"))
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
             ("c", "branchless.h"))

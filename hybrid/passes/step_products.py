@@ -1,8 +1,8 @@
 """Products of bfloat16 whose operands both change from call to call, as those of a training step do: the product of a
 layer, the gradient of its data, the gradient of its weights.
 
-One operand is read as rows along the depth, the other is put into panels of pairs (ir/pairs.py); the product is then the
-packed one of inference (form ``words``), whose sums are float32.
+One operand is read as rows along the depth, the other is put into panels of pairs (ir/pairs.py); the product is then
+the packed one of inference (form ``words``), whose sums are float32.
 """
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import ir
-from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.low_precision import narrow
 from ..ir.packed import conv
 from ..ir.pairs import LEAST_COLUMNS, LEAST_DEPTH, pairs
-from ..ir.size import fixed
 from .frozen import Frozen
 from .layout import Blocking
 from .rewrite import rewrite
@@ -67,7 +65,7 @@ def pays(rows: int, columns: int, depth: int, turned: bool, lanes: int) -> bool:
 
 def _product(n: Node, lanes: int, lasts: Frozen) -> tuple[Matrix, Matrix] | None:
     """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
-    if n.attrs["batch"] != ((), ()) or any(map(lasts, n.args)) or not all(fixed(d) for a in (n, *n.args) for d in a.shape):
+    if n.attrs["batch"] != ((), ()) or any(map(lasts, n.args)):
         return None
     halves = [_halves(a) for a in n.args]
     sides = [_matrix(h, s) for h, s in zip(halves, n.attrs["contract"]) if h is not None]
