@@ -68,10 +68,9 @@ def _product(n: Node, lanes: int, lasts: Frozen) -> tuple[Matrix, Matrix] | None
     if n.attrs["batch"] != ((), ()) or any(map(lasts, n.args)):
         return None
     halves = [_halves(a) for a in n.args]
-    sides = [_matrix(h, s) for h, s in zip(halves, n.attrs["contract"]) if h is not None]
-    if len(sides) < 2 or sides[0] is None or sides[1] is None:
+    a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
+    if a is None or b is None:
         return None
-    a, b = sides
     depth = a.x.size // max(a.columns, 1)
     if depth % 2 or not LEAST_DEPTH <= depth <= DEEP or min(a.columns, b.columns) < LEAST_COLUMNS:
         return None
