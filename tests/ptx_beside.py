@@ -26,7 +26,7 @@ from .ptx_text import Entry, compile_ptx, parse
 
 MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
 TRIES, BYTES = 2, 1 << 26
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)')
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(([^)]*)\)')
 # by type in the text: the type, and how far two values may be apart of what is largest
 TYPES: dict[str, tuple[Any, float]] = {
     "float": (np.float32, 2e-5), "hy_half": (np.float16, 4e-3), "hy_bf16": (ml_dtypes.bfloat16, 3e-2),
