@@ -43,6 +43,7 @@ class Kernel:
     hoisted: list[Node] = field(default_factory=list)
     # whether results overwrite inputs, so that each element is written once
     once: bool = False
+    over: Node | None = None                       # the input whose place the root takes
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
     first: int | None = None                       # of a sort: how many places of each row are read, if not all
