@@ -203,7 +203,7 @@ def test_under_record() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "gpu"])
 def test_a_cache_of_keys(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens of a layer whose cache is kept in the same arrays: as of new arrays, and only new positions are written."""
+    """Tokens of a layer whose cache is kept in its arrays: as of new arrays, and only new positions are written."""
     if device == "gpu" and find_cupy() is None:
         monkeypatch.setenv("HYBRID_CUDA", "emulator")
     ctx = gpu(0) if device == "gpu" else cpu()
