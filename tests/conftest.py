@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
 
 
-EACH = 48                                                   # so many tests of CUDA, one of them with watched kernels
+EACH = 6                                                    # so many tests of CUDA, one of them with watched kernels
 
 
 def watched(item: Any) -> bool:

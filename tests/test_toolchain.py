@@ -2,6 +2,7 @@
 beside forks, in processes with closed streams or ignored signals, interrupted, gone."""
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -232,8 +233,8 @@ def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tm
 
 @ON_CPU
 def test_passes_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """GCC from 12 on leaves out passes where kernels are vectors, and has them all where they sort, and for texts that
-    include others; what nothing is known of has them all too."""
+    """GCC from 12 on leaves out passes where kernels are vectors, and has them all where they sort; what nothing is
+    known of has them all too."""
     cc = str(tmp_path / "bin" / "cc")
     for said, leaves_out in (("cc (GCC) 11.4.0\nFree Software Foundation", False),
                              ("cc (GCC) 12.2.0\nFree Software Foundation", True), ("clang 14.0.0", False)):
@@ -249,7 +250,6 @@ def test_passes_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     for f, all_passes in ((lambda x: nd.tanh(x) * 2, False), (lambda x: nd.sort(x), True)):
         source = _source(f, x)
         assert ("-O1" in shared_objects._flags_of(real, source)) != all_passes
-    assert "-O1" not in shared_objects._flags_of(real, "#include <math.h>\nvoid net(void **b) { }")
 
 
 def _source(f: Any, x: Any) -> str:
@@ -257,6 +257,17 @@ def _source(f: Any, x: Any) -> str:
     compiled = hybridize(f)
     compiled(x)
     return compiled.report().source
+
+
+@ON_CPU
+def test_compilers_that_nobody_waits_for_have_a_low_priority(tmp_path: Path) -> None:
+    put(tmp_path, ("cc",), f"#!/bin/sh\nsleep 0.2; nice > {tmp_path}/nice\n")
+    own, found = os.getpriority(os.PRIO_PROCESS, 0), []
+    for scope in (contextlib.nullcontext(), compiler_process.behind(), contextlib.nullcontext()):
+        with scope:
+            compiler_process.ask([str(tmp_path / "cc")])
+        found.append(int((tmp_path / "nice").read_text()) - own)
+    assert found == [0, max(compiler_process.NICE - own, 0), 0]
 
 
 @ON_CPU
