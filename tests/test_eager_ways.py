@@ -56,6 +56,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sum of truth values and a number": (lambda m, x: m.add(x, 3), (B,)),
     "indices": (lambda m, x: x[0, 0] + m.indices((2, 3)), (I,)),
     "matrices of integers": (lambda m, x, y: m.matmul(x, y), (V[:40, :50], V[:50, :40])),
+    "einsum of one": (lambda m, x: m.einsum("ij->i", x), (F,)),
+    "einsum that turns one": (lambda m, x: m.einsum("ij->ji", x), (F,)),
+    "sums of halves": (lambda m, x: m.cumsum(x.reshape(-1)) > 6e4, (abs(F).astype("float16") * 16000,)),
+    "remainder of truth values": (lambda m, x, y: m.mod(x, y), (B, C)),
+    "products of truth values": (lambda m, x, y: m.vdot(x, y), (B[0], C[0])),
+    "lcm of truth values and a number": (lambda m, x: m.lcm(x, 6), (B,)),
+    "logical_xor of bytes": (lambda m, x: m.logical_xor(x, x[0]), (I.astype("int8"),)),
+    "one number": (lambda m, x: m.ones_like(x), (B,)),
     "floor": (lambda m, x: m.floor(x), (F,)), "two to the power": (lambda m, x: m.power(2.0, x), (F,)),
 }
 ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
