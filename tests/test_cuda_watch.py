@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hybrid import ir, runtime
+from hybrid import hybridize, ir, nd, runtime
 from hybrid.base.device import gpu
 from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, emulator, watch
@@ -124,6 +124,18 @@ def test_programs_of_each_kind(cuda_device: Any) -> None:
     arrays = [rng.standard_normal(n.shape).astype(np.float32) for n in program.inputs]
     product = runtime.compile(program, gpu(0))(arrays)[0]
     np.testing.assert_allclose(product, arrays[0] @ arrays[1], atol=1e-4)
+
+
+def test_what_a_team_knows_is_stored_by_one_of_it(cuda_device: Any) -> None:
+    """A sum over three elements, which each thread of a row's team computes, is one of the results."""
+    @hybridize
+    def scaled(x: nd.NDArray, w: nd.NDArray) -> tuple[nd.NDArray, nd.NDArray]:
+        s = x.sum(axis=1)
+        return s, nd.gamma(s).reshape((2, 1)) * w
+    x, w = nd.ones((2, 3), ctx=gpu(0)), nd.ones((2, 40), ctx=gpu(0))
+    s, y = scaled(x, w)
+    np.testing.assert_allclose(s.asnumpy(), 3)
+    np.testing.assert_allclose(y.asnumpy(), 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("statement", "right"), [

@@ -49,10 +49,11 @@ def note(key: str) -> None:
 
 
 class Contents:
-    """What lies in a launch's arrays."""
+    """What lies in those of a launch's arrays that may change."""
 
     def __init__(self, arrays: dict[int, np.ndarray]):
-        self.places = [a.reshape(-1, order="A").view(np.uint8) for a in arrays.values() if a.size]
+        self.places = [a.reshape(-1, order="A").view(np.uint8) for a in arrays.values()
+                       if a.size and a.flags.writeable]
         self.copies = [a.copy() for a in self.places]
 
     def restore(self) -> None:
