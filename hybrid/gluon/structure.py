@@ -72,7 +72,7 @@ def _compare(block: Any, tree: Any, numbers: Iterator[int], path: str, active: l
 
 
 def _take_names(block: Any, tree: dict[str, Any]) -> None:
-    """The names that a block, its parameters and its children had when they were saved. Children have theirs already."""
+    """Give a block, its parameters and its children the names of the file; children have theirs already."""
     name = tree.get("orig_name", block.name)
     parameters, prefix = block.params._params, block.params.prefix
     if name != block.name:
