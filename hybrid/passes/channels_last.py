@@ -99,7 +99,7 @@ class ChannelsLast(Conversion):
             return None
         with_it = dict(zip(own, summed))                       # axes of w that are multiplied with those of the windows
         if set(own) == {channel, *taps}:
-            y = _over_taps(win, w, [with_it[t] for t in taps], with_it[channel], rank)
+            y = self._over_taps(win, w, [with_it[t] for t in taps], with_it[channel], rank)
             if y is not None and side == 1:
                 y = ir.permute(y, (*range(1 + rank, y.ndim), *range(1 + rank)))
         elif set(own) == set(pixels):
@@ -108,6 +108,10 @@ class ChannelsLast(Conversion):
             return None
         self.found += y is not None
         return y
+
+    def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
+        """The sum over channels and taps (N, *out, filters). taps, channel: the axes of w."""
+        return _over_taps(win, w, taps, channel, rank)
 
     def _windows(self, x: Node, channel: int) -> Node | None:
         """Windows (N, *out, C, *kernel) of ones that have their channels at an axis; a value stands for its windows of
