@@ -10,7 +10,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.gluon import nn
 from hybrid.gluon.model_zoo.vision.resnet import BasicBlockV1
-from hybrid.passes import layout
+from hybrid.passes import layout, packed_steps
 
 from .cpu_kernels import random
 
@@ -50,27 +50,28 @@ def step_of(net: Any, x: Any) -> tuple[list[np.ndarray], Any]:
     return want, compiled
 
 
-@pytest.fixture(autouse=True)
-def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "LEAST_WORK", 1)
-
-
 @pytest.mark.parametrize("name", LAYERS)
-def test_as_eager(name: str) -> None:
+def test_as_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "LEAST_WORK", 1)
+    monkeypatch.setattr(packed_steps, "TILE", 1)
     shape, options = LAYERS[name]
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(shape[1], 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(**options))
+    net.add(nn.Conv2D(shape[1], 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+            nn.Conv2D(**options))
     net.initialize(mx.init.Xavier())
     x = nd.array(random(*shape))
     net(x)
-    step_of(net, x)
+    _, step = step_of(net, x)
+    packed = any(k.kind == "convolution" for k in step.report().kernels)
+    assert packed == (name != "first"), step.report()                # three channels are a fraction of a vector
 
 
 def test_residual_block() -> None:
+    """Four convolutions and the gradients of data of three; the first one's data has no gradient."""
     net = nn.HybridSequential()
-    net.add(BasicBlockV1(32, 1), BasicBlockV1(32, 1))
+    net.add(BasicBlockV1(64, 1), BasicBlockV1(64, 1))
     net.initialize(mx.init.Xavier())
-    x = nd.array(random(2, 32, 12, 12))
+    x = nd.array(random(2, 64, 8, 8))
     net(x)
     _, step = step_of(net, x)
     packed = [k for k in step.report().kernels if k.kind == "convolution"]
