@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | rehearse-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | rehearse-gpu | watch-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -70,6 +70,14 @@ rehearse-gpu: $(VENV)/.dev
 	PYTHONPATH=build/tree $(STAND_IN)/python -m tests.stand_in.cuda.check
 	$(MAKE) test-gpu PYTHON=$(STAND_IN)/python WORKERS=2 TEST_ARGS="-p tests.stand_in.cuda.rehearse $(REHEARSED)"
 
+# Every kernel that the tests of CUDA launch, once, in the emulator: races, accesses outside of arrays, banks, sectors,
+# three orders of threads with blocks interleaved, and beside it the interpreter of PTX. What was found right is noted in
+# build/watched.txt and left out next time while its text is the same; NEW=1 begins again.
+watch-gpu: $(VENV)/.dev
+	@mkdir -p build && $(if $(NEW),rm -f build/watched.txt,true)
+	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic HYBRID_TEST_ARCHS=none HYBRID_WATCHED=$(CURDIR)/build/watched.txt $(PY) -m pytest -q \
+	  -p tests.ptx_beside -p tests.watch_each -p tests.watch_summary -m "not thorough" $(REHEARSED) $(TEST_ARGS)
+
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
 
@@ -112,4 +120,4 @@ wheel: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*
 
-.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu rehearse-gpu bench lint types links wheel
+.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu rehearse-gpu watch-gpu bench lint types links wheel

@@ -17,9 +17,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
-ORDERS = (("HYBRID_EMU_ORDER=reverse",),
-          ("HYBRID_EMU_ORDER=random:3", "HYBRID_EMU_BLOCKS=3", "HYBRID_EMU_SUMS=truncated"))
-WATCHED = ("HYBRID_EMU_WATCH=traffic", "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
+# every kernel once, in three orders of threads, every access watched, and interpreted as PTX
+WATCHED = ("HYBRID_EMU_WATCH=traffic", "HYBRID_TEST_ARCHS=none")
+WATCHERS = ("-p", "tests.ptx_beside", "-p", "tests.watch_each", "-p", "tests.watch_summary")
+EVERYWHERE = ("HYBRID_EMU_ORDER=random:3", "HYBRID_EMU_BLOCKS=3", "HYBRID_EMU_SUMS=truncated",
+              "HYBRID_TEST_ARCHS=sm_75,sm_80,sm_86,sm_89,sm_90a,sm_100,sm_120")
 
 
 def results_of(path: Path) -> list[tuple[str, str, str, str]]:
@@ -69,11 +71,9 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
              False),
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
-            ("CUDA tests with each access to memory watched, for all GPUs",
-             ["env", *WATCHED, *pytest, "-p", "tests.watch_summary", *cuda], True),
-            *((f"CUDA tests with {' '.join(order)}", ["env", *order, *pytest, *cuda], True) for order in ORDERS),
-            ("CUDA tests with the interpreter of PTX beside the emulator", [*pytest, "-p", "tests.ptx_beside", *files],
-             True),
+            ("CUDA tests with each kernel watched, in three orders of threads and as PTX",
+             ["env", *WATCHED, *pytest, *WATCHERS, *cuda], True),
+            ("CUDA tests for all GPUs, blocks interleaved, sums cut off", ["env", *EVERYWHERE, *pytest, *cuda], True),
             ("benchmarks and tests of GPUs on real CuPy over the stand-in", ["make", "rehearse-gpu"], False),
             ("thorough tests", [*pytest, *(more or ["-n", "2", "--dist", "loadfile", "-m", "thorough"])], True)]
 

@@ -1,10 +1,12 @@
 """Every eager function of a million elements beside NumPy's, for each dtype: those that take more than twice its time.
 
-    python benchmarks/eager_rows.py [float32 float64 int32 int64 bool] [--nd] [--all] [--only TEXT]
+    python benchmarks/eager_rows.py [float32 float64 …] [--nd] [--all] [--only TEXT]
 
 A row is an expression, evaluated with ``hybrid.np`` and with NumPy (``--nd``: operators of ``nd`` arrays, and with
-NumPy). Times are the least of interleaved runs, before anything is compiled in the background. NumPy's reshapes,
-transposes and slices are views; those of ``np`` arrays are copies, as MXNet's, and are measured beside NumPy's copies.
+NumPy). Where the dtype of a result is another one than NumPy's, it stands behind the row, and NumPy's result is cast to
+it: an int64 of a truth value has eight times the memory. Times are the least of interleaved runs, before anything is
+compiled in the background. NumPy's reshapes, transposes and slices are views; those of ``np`` arrays are copies, as
+MXNet's, and are measured beside NumPy's copies.
 """
 from __future__ import annotations
 
@@ -26,6 +28,7 @@ ONE = """exp log sqrt tanh sin cos tan abs sign floor ceil rint trunc fix square
 TWO = """add subtract multiply true_divide floor_divide maximum minimum fmax fmin power float_power mod fmod arctan2
  hypot equal not_equal less less_equal greater logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
  left_shift right_shift divmod copysign nextafter ldexp heaviside logaddexp gcd lcm isclose""".split()
+DTYPES = "float32 float64 float16 int8 int32 int64 uint8 bool".split()
 OPERATORS = "+ - * / // % ** > >= == != & | ^ << >>".split()
 AXES = "sum mean max min prod var std argmax argmin cumsum cumprod any all median sort argsort diff ptp nansum".split()
 MORE = """np.dot(x, y)|np.vdot(x, y)|np.inner(x, y)|np.allclose(x, y)|np.array_equal(x, y)|np.outer(x[0], x[1])|x + x[0]
@@ -95,18 +98,20 @@ def least(ours: Any, theirs: Any, rounds: int) -> tuple[float, float]:
 
 def measured(dtype: str, of_nd: bool, only: str) -> Iterator[tuple[float, str, float, float]]:
     """Ratio, expression and both times of the rows that NumPy has for a dtype."""
-    given = numbers(dtype)
+    arrays = numbers(dtype)
     make = nd.array if of_nd else np.array
-    here = {n: make(v, dtype=v.dtype) for n, v in given.items()} | {"nd": nd, "np": np}
-    there = given | {"np": onp}
+    here = {n: make(v, dtype=v.dtype) for n, v in arrays.items()} | {"nd": nd, "np": np}
+    there = arrays | {"np": onp}
     for text, other in rows(of_nd).items():
         if only not in text:
             continue
         ours, theirs = eval(f"lambda: {text}", here), eval(f"lambda: {other}", there)
         try:
-            theirs(), ours()
-        except (TypeError, ValueError):                          # one of the two does not take this dtype
+            given, wanted = (getattr(f(), "dtype", None) for f in (theirs, ours))
+        except (TypeError, ValueError, OverflowError):           # one of the two does not take this dtype
             continue
+        if given and wanted and given != wanted:
+            text, theirs = f"{text} as {wanted}", lambda run=theirs, dtype=wanted: run().astype(dtype)
         a, b = least(ours, theirs, 3)
         if a > 2 * b:                                            # others may have had the processor
             more = least(ours, theirs, 5)
@@ -117,7 +122,7 @@ def measured(dtype: str, of_nd: bool, only: str) -> Iterator[tuple[float, str, f
 def main() -> None:
     """Print the rows, the slowest beside NumPy's first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dtypes", nargs="*", default=["float32", "float64", "int32", "int64", "bool"])
+    parser.add_argument("dtypes", nargs="*", default=DTYPES)
     parser.add_argument("--nd", action="store_true", help="operators of nd arrays")
     parser.add_argument("--all", action="store_true", help="all rows, not only those above 2")
     parser.add_argument("--only", default="", help="rows whose expression has this text")

@@ -58,12 +58,17 @@ class _Plan(interface.Plan):
 
 
 class _Module(interface.Module):
-    def __init__(self, source: str, kernels: Sequence[str]):
+    def __init__(self, source: str, kernels: Sequence[str], arch: str):
         self.source_path, self.kernels = "not run", tuple(kernels)
+        self._source, self._arch = source, arch
 
     def plan(self, launches: Sequence[Sequence[Any]]) -> _Plan:
         """See ``Module.plan``."""
         return _Plan()
+
+    def spilled(self, kernel: str) -> int:
+        """See ``Module.spilled``."""
+        return nvrtc.compile(self._source, self._arch).resources[kernel].spill_stores
 
 
 class _Driver(emulator.EmulatorDriver):
@@ -85,7 +90,7 @@ class _Driver(emulator.EmulatorDriver):
 
     def load(self, source: str, kernels: Sequence[str]) -> Any:
         """See ``Driver.load``."""
-        return _Module(source, kernels)
+        return _Module(source, kernels, self._arch)
 
     def alloc(self, nbytes: int) -> np.ndarray:
         """Memory that nobody reads."""
@@ -100,10 +105,10 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
     few, call = cls._few_launches, cls._run
     texts: dict[program.CudaProgram, tuple[Any, ...]] = {}
 
-    def few_launches(self: program.CudaProgram, text: Any, processors: int) -> Any:
-        out = few(self, text, processors)
+    def few_launches(self: program.CudaProgram, text: Any, processors: int, forms: dict[str, int]) -> Any:
+        out = few(self, text, processors, forms)
         code, single = program.share_kernels(program.parse(text.source), text.launches)
-        texts[self] = program.text_of(code), single, [launch.name for launch in text.launches], *out
+        texts[self] = program.text_of(code), single, [launch.name for launch in text.launches], *out[:2]
         return out
 
     def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:
@@ -280,7 +285,7 @@ def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
     """The launches of a program, compiled for a GPU."""
     compiled = nvrtc.compile(recorded.source, gpu.arch)
     code = gpu_sass.sass(compiled.cubin)
-    parts = re.split(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(', recorded.source)
+    parts = re.split(r'extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(', recorded.source)
     texts = dict(zip(parts[1::2], parts[2::2]))
     out = []
     for launch, count in zip(recorded.launches, recorded.bytes):

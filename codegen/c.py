@@ -17,6 +17,7 @@ from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
 from hybrid.kernels import text as kernel_text
+from hybrid.passes.changes import changes
 from hybrid.passes.horizontal_fusion import Group
 
 from hybrid.codegen.schedule import registered
@@ -24,6 +25,7 @@ from hybrid.codegen.schedule.choose import Form, first_that_fits
 from hybrid.codegen.printers.products import tiles
 from hybrid.codegen.printers.products.contraction import Contraction, supported
 from hybrid.codegen.printers.products.operand import sum_dtype
+from hybrid.codegen.printers.rows.changes import print_changes
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
@@ -41,17 +43,21 @@ from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, close_planes, crosses, down_columns,
                     function, group_loops, loop_pragma, merged_axes, planes, pointer_names, rename,
                     signature, store_side, work_of)
+from .targets import ALL_PASSES
 
 if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
     from hybrid.codegen.printers.products import attention
-    from hybrid.codegen.printers.rows import (concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access)
+    from hybrid.codegen.printers.rows import (
+        concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access,
+    )
     from hybrid.codegen.schedule import convolution
 else:
     packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
     attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
-    concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access = (Later(f"printers.rows.{n}") for n in (
-        "concat", "cumulate", "interleave", "rowcall", "rows", "scan", "sort", "strided_access"))
+    concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access = (
+        Later(f"printers.rows.{n}") for n in ("concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan",
+                                              "sort", "strided_access"))
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
             ("c", "branchless.h"))
@@ -185,6 +191,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return print_sort(k, name, target)
     if kind == "running":
         return cumulate.print_running(k, name, target.vector // 4)
+    if k.root.prim == "pairs":
+        return pairs.print_c(k, name)
     if kind == "call":
         args, names = pointer_names(k)
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
@@ -199,9 +207,10 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form[Printed]]:
     """The forms of elementwise, reduction and row kernels, in the order in which they are tried. team: for threads that
     are all in the function already."""
-    lanes = target.vector // 4
-    loops: Form[Printed] = "plain loops", lambda: print_loops(k, name, team)
-    if target.vector <= SCALAR:
+    lanes, found = target.vector // 4, changes(k)
+    loops: Form[Printed] = ("plain loops", lambda: print_loops(k, name, team)) if found is None else (
+        "loops over what changes", lambda: print_changes(k, name, found, team))
+    if target.vector <= SCALAR or found is not None and found.moved:
         return [loops]
     return [("interleaved pairs", lambda: interleave.print_pairs(k, name, lanes, team)),
             ("square tiles in registers", lambda: strided_access.print_across(k, name, lanes, team)),
@@ -237,6 +246,7 @@ def in_team(g: Group) -> bool:
 
 
 NET = "void net(void **b)"
+BY_ELEMENT = ("sort", "call")   # kinds of kernels that are no vectors, whose texts want ALL_PASSES
 # the function that runs all kernels, from what prints that of one block under a head
 Around = Callable[[Callable[[str], str]], str]
 
@@ -376,6 +386,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     try:
         text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
         own = max((thread_bytes(p.code) for p in text.functions), default=0)
-        return _whole(text.lines(), text.dtypes, target, text.vectors), own
+        passes = ALL_PASSES if any(p.kind in BY_ELEMENT for p in text.functions) else ""
+        return passes + _whole(text.lines(), text.dtypes, target, text.vectors), own
     finally:
         forget()

@@ -355,7 +355,7 @@ def _launch(*sizes: int) -> None:
 
 def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
     """In place of nvrtc.compile: an image that names the emulator's library and its kernels."""
-    kernels = list(dict.fromkeys(re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)))
+    kernels = list(dict.fromkeys(re.findall(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", source)))
     path = emulator.compile_module(source, kernels)
     lines = "\n".join([str(path), *kernels])
     return nvrtc.Compiled(b"\x7fELF-EMU:" + lines.encode() + b"\0", "source.cu", "", {})

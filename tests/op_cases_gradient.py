@@ -157,6 +157,8 @@ case("RMSNorm", [f(3, 4), f(4)])
 case("RMSNorm", [f(3, 4, 2), f(4)], axis=1, eps=0.1)
 case("_npi_dft", [f(3, 4), f(3, 4)])
 case("_npi_dft", [f(3, 4), f(3, 4)], axis=0, inverse=True)
+case("_npi_rdft", [f(3, 5)])
+case("_npi_rdft", [f(4, 3)], axis=0)
 for _shape in ((3, 3), (4, 2), (2, 4)):
     case("_npi_qr", [f(*_shape)])
 case("fill_element_0index", [f(3, 4), f(3), i(3, low=0, high=4, dtype="float64")])

@@ -6,8 +6,10 @@ others.
 """
 from __future__ import annotations
 
+import math
 import os
 import re
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from hybrid.base.errors import CompileError
-from hybrid.runtime.cuda import emulator
+from hybrid.runtime.cuda import emulator, watch
 from hybrid.runtime.cuda.interface import Launch
 
 from .ptx import Memory, PtxError, TooLong
@@ -24,16 +26,17 @@ from .ptx_text import Entry, compile_ptx, parse
 
 MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
 TRIES, BYTES = 2, 1 << 26
-_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(([^)]*)\)')
+_KERNEL = re.compile(r'extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(([^)]*)\)')
 # by type in the text: the type, and how far two values may be apart of what is largest
 TYPES: dict[str, tuple[Any, float]] = {
     "float": (np.float32, 2e-5), "hy_half": (np.float16, 4e-3), "hy_bf16": (ml_dtypes.bfloat16, 3e-2),
     "double": (np.float64, 1e-12), "__half": (np.float16, 4e-3)}
 WHOLE = {"int", "unsigned", "long", "short", "char"}
 outcomes: dict[str, str] = {}                              # by kernel: "agrees", or why it does not count
+names: dict[str, str] = {}                                 # by kernel: what a test called it
 tries: Counter[str] = Counter()
 entries: dict[str, Entry | str] = {}
-arrays: dict[int, Any] = {}                                # where the arrays are that were made known lately
+arrays: dict[int, weakref.ref[Any]] = {}                   # where the arrays are that were made known lately
 
 
 def root(array: np.ndarray) -> np.ndarray:
@@ -41,6 +44,24 @@ def root(array: np.ndarray) -> np.ndarray:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def remember(array: Any) -> None:
+    """An array that launches use; it lives no longer for that. Those it lies across are gone."""
+    whole = root(array)
+    begin, end = whole.ctypes.data, whole.ctypes.data + whole.nbytes
+    for at, known in list(arrays.items()):
+        a = known()
+        if a is None or (at < end and begin < at + a.nbytes):
+            del arrays[at]
+    arrays[begin] = weakref.ref(whole)
+
+
+def roots_of(pointers: Sequence[int]) -> dict[int, Any] | None:
+    """By address: the arrays in which pointers lie; None where one lies in none of them."""
+    alive = {at: a for at, known in arrays.items() if (a := known()) is not None}
+    found = [[at for at, a in alive.items() if at <= p <= at + a.nbytes] for p in pointers]
+    return {at: alive[at] for some in found for at in some} if all(found) else None
 
 
 def texts(source: str) -> dict[str, str]:
@@ -91,8 +112,12 @@ def interpret(text: str, launch: Launch, pointers: Sequence[int]) -> tuple[str, 
     entry = entry_of(text)
     if isinstance(entry, str):
         return entry, None
-    roots = {a.ctypes.data: a for p in pointers for at, a in list(arrays.items()) if at <= p <= at + a.nbytes}
+    roots = roots_of(pointers)
+    if roots is None:
+        return "an array is not known", None
     if sum(a.nbytes for a in roots.values()) > BYTES:
+        return "too long", None
+    if math.prod(launch.grid) * math.prod(launch.block) > MOST:            # not even an instruction a thread
         return "too long", None
     try:
         memory = Memory(roots)
@@ -114,6 +139,7 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
     if not text or outcomes.get(text) == "agrees" or tries[text] >= TRIES:
         return run()
     tries[text] += 1
+    names[text] = launch.kernel
     why, memory = interpret(text, launch, given)
     run()
     if memory is None:
@@ -132,44 +158,56 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
 
 def pytest_sessionstart() -> None:
     """From here on both run what tests launch."""
-    init, point, alone = emulator.EmulatorModule.__init__, emulator.EmulatorDriver.pointer, emulator.EmulatorPlan.run
+    init, point = emulator.EmulatorModule.__init__, emulator.EmulatorDriver.pointer
 
     def prepare(self: Any, source: str, kernels: Sequence[str], *more: Any, **named: Any) -> None:
         init(self, source, kernels, *more, **named)
         self.texts = texts(source)
 
     def pointer(self: Any, array: Any) -> int:
-        whole = root(array)
-        for at in [at for at, a in arrays.items() if at < whole.ctypes.data + whole.nbytes
-                   and whole.ctypes.data < at + a.nbytes]:
-            del arrays[at]
-        arrays[whole.ctypes.data] = whole
-        while len(arrays) > 256:
-            del arrays[next(iter(arrays))]
+        remember(array)
         return point(self, array)
 
     def run(self: Any, pointers: Sequence[int]) -> None:
-        if self._module.watcher is not None:
-            return alone(self, pointers)
         table = emulator.ffi.new("void *[]", [emulator.ffi.cast("void *", p) for p in pointers] or [emulator.ffi.NULL])
         options = emulator.ffi.new("struct EmuOptions *", emulator._options(self._order, self._seed))
-        with self._module.lock:
-            for i in range(len(self._launches)):
+        watcher = self._module.watcher
+        with self._module.lock, watch.one:
+            for i, launch in enumerate(self._launches):
                 def one(i: int = i) -> None:
-                    if self._module.library.emu_run(self._native + i, 1, self._index, table, options):
+                    if watcher is not None:
+                        self._watch_one(watcher, i, table, options)
+                    elif self._module.library.emu_run(self._native + i, 1, self._index, table, options):
                         raise self._error(i)
+                if watcher is not None:
+                    watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
                 beside(self, i, pointers, one)
-        return None
     emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
     emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
     emulator.EmulatorPlan.run = run                        # type: ignore[method-assign]
 
 
+def pytest_sessionfinish(session: Any) -> None:
+    """A worker of xdist hands over what it compared."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["ptx"] = [outcomes, names]
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """What a worker compared; a kernel that agrees with one of them agrees."""
+    some, called = getattr(node, "workeroutput", {}).get("ptx", [{}, {}])
+    outcomes.update({text: why for text, why in some.items() if outcomes.get(text) != "agrees"})
+    names.update(called)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """How many kernels were compared."""
-    counts = Counter("differs" if why.startswith("differs") else re.sub(r"[%$]\S+|\b[\d.]+(e-\d+)?\b", "..", why)
-                     for why in outcomes.values())
-    terminalreporter.write_line(f"PTX: {len(outcomes)} kernels, {counts['agrees']} of them agree with the emulator")
-    for why, n in counts.most_common():
-        if why != "agrees":
-            terminalreporter.write_line(f"PTX: {n} kernels: {why}")
+    """How many kernels were compared, and which were not and why."""
+    kinds: dict[str, list[str]] = {}
+    for text, why in outcomes.items():
+        kind = "differs" if why.startswith("differs") else re.sub(r"[%$]\S+|\b[\d.]+(e-\d+)?\b", "..", why)
+        kinds.setdefault(kind, []).append(names.get(text, "?"))
+    agree = len(kinds.pop("agrees", []))
+    terminalreporter.write_line(f"PTX: {len(outcomes)} kernels, {agree} of them agree with the emulator")
+    for why, kernels in sorted(kinds.items(), key=lambda k: -len(k[1])):
+        some = ", ".join(f"{n} {name}" for name, n in Counter(kernels).most_common())
+        terminalreporter.write_line(f"PTX: {len(kernels)} kernels: {why}: {some}")

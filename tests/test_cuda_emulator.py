@@ -1,12 +1,15 @@
 """CUDA kernels on the CPU: right results in every order of threads, and races and deadlocks that are seen."""
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from hybrid.base.errors import CompileError
-from hybrid.runtime.cuda import EmulatorError, Launch, nvrtc
+from hybrid.runtime.cuda import EmulatorError, Launch, emulator, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from . import cuda_texts as texts
@@ -290,3 +293,18 @@ def test_wrong_launches_are_refused():
 def test_the_same_text_compiles_for_gpus(text, kernels):
     found = check_cuda_source(text, kernels, ("sm_80", "sm_90", "sm_90a"))
     assert all(r[k].registers > 0 for r in found.values() for k in kernels)
+
+
+def test_the_header_is_parsed_once_for_many_modules() -> None:
+    """From the FEW-th module on, and g++ says that it takes it so."""
+    kernels = [f'extern "C" __global__ void k(float *x) {{ x[threadIdx.x] = {k}; }}' for k in range(emulator.FEW)]
+    for k, text in enumerate(kernels):
+        assert (run_cuda(text, [one("k", 8, 0)], [np.full(8, -1, np.float32)])[0] == k).all()
+    folders = {f for found in emulator._headers.values() for f in found}
+    assert folders and all((Path(f[2:]) / "cuda_on_cpu.h.gch").is_file() for f in folders)
+    if "g++" not in Path(emulator.compiler()).name:
+        pytest.skip("which compiler it is says how it takes headers")
+    (_, flags, _), found = next(iter(emulator._headers.items()))
+    done = subprocess.run([emulator.compiler(), *flags, *found, "-fsyntax-only", "-H", "-x", "c++", "-"], text=True,
+                          input='#include "cuda_on_cpu.h"', capture_output=True, check=True)
+    assert f"! {found[0][2:]}" in done.stderr

@@ -299,7 +299,7 @@ def test_equal_kernels_are_one_function() -> None:
     x = nd.array(np.random.default_rng(0).standard_normal((16, 16)))
     np.testing.assert_allclose(f(x).asnumpy(), layers(x).asnumpy(), rtol=1e-4, atol=1e-5)
     source = f.report().source
-    names = [n for n in emulator.re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)]
+    names = [n for n in emulator.re.findall(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", source)]
     shared, stands = texts.share_functions(parse(source), names)
     assert len(names) == 4 and len(set(stands)) < 4 and text_of(shared).count("__global__") == len(set(stands))
     helper = 'static __device__ int two() {\n  return 2;\n}\n'

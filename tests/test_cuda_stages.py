@@ -14,6 +14,7 @@ from hybrid.codegen.program import merged_launches
 from hybrid.codegen.program.merged_launches import Span, merge_launches
 from hybrid.ir.parse import parse
 from hybrid.runtime.cuda import EmulatorError, program
+from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from .cuda_tools import orders, run_cuda
 
@@ -78,6 +79,40 @@ def test_a_small_network_is_one_launch(name: str, cuda_device: Any, launched: li
             np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
     (launch,), = launched[-1:]
     assert launch.cooperative and launch.kernel.startswith("stages")
+
+
+@pytest.mark.parametrize("forms", [1, 2])
+def test_another_form_where_registers_are_spilled(forms: int, cuda_device: Any, launched: list[list[Any]],
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """First all registers of a multiprocessor, then launches of their own; the report says why."""
+    load, texts = EmulatorDriver.load, []
+
+    def with_spills(driver: Any, source: str, kernels: Any) -> Any:
+        module = load(driver, source, kernels)
+        texts.append(source)
+        spills = "__launch_bounds__(256) stages" in source or forms == 2
+        module.spilled = lambda kernel: 20 if spills and kernel.startswith("stages") else 0
+        return module
+    monkeypatch.setattr(EmulatorDriver, "load", with_spills)
+    make, shape = NETS["rows"]
+    net, x = filled(make, shape, mx.cpu())
+    want = net(x).asnumpy()
+    net, x = filled(make, shape, cuda_device)
+    for _ in orders():
+        np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
+    text = str(net.report())
+    assert "layout: stages0: all registers, since 20 bytes were spilled on sm_90" in text
+    assert ("stages0: launches of their own, since 20 bytes" in text) == (forms == 2)
+    assert [launch.kernel.startswith("stages") for launch in launched[-1]] == ([True] if forms == 1 else [False] * 3)
+    assert ("__launch_bounds__(256, 1) stages" in texts[-1]) == (forms == 1)
+
+
+def test_spills_that_are_few_are_left(cuda_device: Any, launched: list[list[Any]],
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.conftest.spilled", lambda *given: program.SPILLED)
+    net, x = filled(*NETS["rows"], cuda_device)
+    net(x).asnumpy()
+    assert "were spilled" not in str(net.report()) and len(launched[-1]) == 1
 
 
 def steps(ctx: Any, count: int) -> list[np.ndarray]:

@@ -9,13 +9,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hybrid import ir, runtime
+from hybrid import hybridize, ir, nd, runtime
 from hybrid.base.device import gpu
 from hybrid.base.errors import HybridError
-from hybrid.runtime.cuda import EmulatorError, watch
+from hybrid.runtime.cuda import EmulatorError, emulator, watch
+from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from . import cuda_async_texts as tensor, cuda_texts as texts
+from .ptx_beside import remember
 from .test_cuda_async import ring, warpgroup
+from .watch_each import in_all_orders
 
 pytestmark = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
 BEGIN = 'extern "C" __global__ void k(float *x) {\n'
@@ -121,6 +124,42 @@ def test_programs_of_each_kind(cuda_device: Any) -> None:
     arrays = [rng.standard_normal(n.shape).astype(np.float32) for n in program.inputs]
     product = runtime.compile(program, gpu(0))(arrays)[0]
     np.testing.assert_allclose(product, arrays[0] @ arrays[1], atol=1e-4)
+
+
+def test_what_a_team_knows_is_stored_by_one_of_it(cuda_device: Any) -> None:
+    """A sum over three elements, which each thread of a row's team computes, is one of the results."""
+    @hybridize
+    def scaled(x: nd.NDArray, w: nd.NDArray) -> tuple[nd.NDArray, nd.NDArray]:
+        s = x.sum(axis=1)
+        return s, nd.gamma(s).reshape((2, 1)) * w
+    x, w = nd.ones((2, 3), ctx=gpu(0)), nd.ones((2, 40), ctx=gpu(0))
+    s, y = scaled(x, w)
+    np.testing.assert_allclose(s.asnumpy(), 3)
+    np.testing.assert_allclose(y.asnumpy(), 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("statement", "right"), [
+    ("x[atomicAdd(n, 1)] = threadIdx.x;", False), ("x[threadIdx.x] = atomicAdd(n, 0);", True)])
+def test_results_that_hang_on_the_order_of_threads(statement: str, right: bool) -> None:
+    """They are no race, and found where each kernel runs in all orders (``make watch-gpu``); memory is as the first run
+    leaves it."""
+    text = f'extern "C" __global__ void k(int *x, int *n) {{ {statement} }}'
+    driver, arrays = EmulatorDriver(), [np.zeros(64, np.int32), np.zeros(1, np.int32)]
+    module = driver.load(text, ["k"])
+    plan = module.plan([("k", (1, 1, 1), (64, 1, 1), 0, (0, 1), False)])
+    pointers = [driver.pointer(a) for a in arrays]
+    for a in arrays:
+        remember(a)
+    options = emulator.ffi.new("struct EmuOptions *", emulator._options("forward", 1))
+    table = emulator.ffi.new("void *[]", [emulator.ffi.cast("void *", p) for p in pointers])
+
+    def run() -> None:
+        assert not module.library.emu_run(plan._native, 1, plan._index, table, options)
+    watch.begin(module.watcher, pointers, True)
+    found = in_all_orders(run, options, pointers, module.watcher, text)
+    assert found == "" if right else found.startswith("order (1, 1, 1): ")
+    if right:
+        assert (arrays[0] == 0).all()
 
 
 def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "sum of truth values and a number": (lambda m, x: m.add(x, 3), (B,)),
     "indices": (lambda m, x: x[0, 0] + m.indices((2, 3)), (I,)),
     "matrices of integers": (lambda m, x, y: m.matmul(x, y), (V[:40, :50], V[:50, :40])),
+    "einsum of one": (lambda m, x: m.einsum("ij->i", x), (F,)),
+    "einsum that turns one": (lambda m, x: m.einsum("ij->ji", x), (F,)),
+    "sums of halves": (lambda m, x: m.cumsum(x.reshape(-1)) > 6e4, (abs(F).astype("float16") * 16000,)),
+    "remainder of truth values": (lambda m, x, y: m.mod(x, y), (B, C)),
+    "products of truth values": (lambda m, x, y: m.vdot(x, y), (B[0], C[0])),
+    "lcm of truth values and a number": (lambda m, x: m.lcm(x, 6), (B,)),
+    "logical_xor of bytes": (lambda m, x: m.logical_xor(x, x[0]), (I.astype("int8"),)),
+    "one number": (lambda m, x: m.ones_like(x), (B,)),
     "floor": (lambda m, x: m.floor(x), (F,)), "two to the power": (lambda m, x: m.power(2.0, x), (F,)),
 }
 ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -120,6 +128,18 @@ def test_numpys_answer(name: str) -> None:
         onp.testing.assert_array_equal(x.asnumpy(), raw)
     if name in CASES:
         compare(hybridize(lambda *xs: f(np, *xs))(*arrays), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_large_windows_are_computed_in_parts(dtype: str) -> None:
+    """The gradient of a convolution's weights, with images that parts do not divide evenly."""
+    x, g = RNG.randn(7, 8, 130, 65).astype(dtype), RNG.randn(7, 2, 128, 63).astype(dtype)
+    data, out = ir.input(0, x.shape, dtype), ir.input(1, g.shape, dtype)
+    windows = ir.window(data, (2, 3), (3, 3), (1, 1), (1, 1))
+    program = Program((data, out), (ir.dot(out, windows, ((0, 2, 3), (0, 2, 3))),))
+    (got,), _ = evaluate.run(program, [x, g], onp)
+    wanted = onp.einsum("nohw,nchwkl->ockl", g, onp.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)))
+    onp.testing.assert_allclose(got, wanted, rtol=2e-4, atol=1e-2 if dtype == "float32" else 1e-9)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])

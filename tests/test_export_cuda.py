@@ -109,7 +109,7 @@ def built(folder: Path, name: str) -> dict[str, str]:
     assert done.returncode == 0, done.stderr[:3000]
     text = (folder / f"{name}.cu").read_text()
     assert "#include" not in text
-    kernels = re.findall(r'extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(', text)
+    kernels = re.findall(r'extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(', text)
     module = emulator.compile_module(text, kernels)
     return {"MODULE": str(module), "KERNELS": " ".join(kernels), "LD_LIBRARY_PATH": str(folder), "MAJOR": "9",
             "MINOR": "0"}

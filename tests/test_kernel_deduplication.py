@@ -172,7 +172,7 @@ def test_what_an_argument_replaces() -> None:
 def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
     run = shared_objects.run
-    monkeypatch.setattr(system, "cores", lambda: cores)
+    monkeypatch.setattr(system, "idle_cores", lambda: cores)
     monkeypatch.setattr(shared_objects, "run",
                         lambda commands, c, *rest: (ran.extend(commands), run(commands, c, *rest)))
     monkeypatch.setattr("hybrid.codegen.c.LARGE", 100)
@@ -186,7 +186,7 @@ def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.Mo
 
 
 def test_an_error_in_one_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(system, "cores", lambda: 3)
+    monkeypatch.setattr(system, "idle_cores", lambda: 3)
     text = f"#if HY_UNIT == 1\nthis is no C\n#endif\n{shared_objects.UNITS}\nint x;\n#endif\n"
     with pytest.raises(CompileError, match="refused the generated program"):
         shared_objects.build(text)
@@ -195,7 +195,7 @@ def test_an_error_in_one_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_units_of_a_long_text_stay_when_the_compiler_is_cut_off(monkeypatch: pytest.MonkeyPatch,
                                                                 tmp_path: Path) -> None:
     monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(system, "cores", lambda: 2)
+    monkeypatch.setattr(system, "idle_cores", lambda: 2)
     monkeypatch.setattr(shared_objects, "LONG_UNIT", 100)
     units = "".join(f"#if HY_UNIT == {i}\nint x{i} = {i};\n#endif\n" for i in range(4))
     text = f"{units}{shared_objects.UNITS}\nint x;\n#endif\n"

@@ -2,6 +2,7 @@
 beside forks, in processes with closed streams or ignored signals, interrupted, gone."""
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hybrid import hybridize, nd
 from hybrid.base import system
 from hybrid.base.errors import CompileError
 from hybrid.runtime import compiler_process, shared_objects, toolchain
@@ -227,6 +229,45 @@ def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tm
     taken = toolchain.flags(str(tmp_path / "bin" / "cc"))
     assert not {"-fno-plt", "-fopenmp", "-march=native"} & set(taken) and {"-O2", "-shared", "-fPIC"} <= set(taken)
     assert shared_objects.intact(shared_objects.build("void net(void **b) { /* without */ }")[0])
+
+
+@ON_CPU
+def test_passes_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """GCC from 12 on leaves out passes where kernels are vectors, and has them all where they sort; what nothing is
+    known of has them all too."""
+    cc = str(tmp_path / "bin" / "cc")
+    for said, leaves_out in (("cc (GCC) 11.4.0\nFree Software Foundation", False),
+                             ("cc (GCC) 12.2.0\nFree Software Foundation", True), ("clang 14.0.0", False)):
+        put(tmp_path / "bin", ("cc",), f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "{said}"; exit 0; }}\nexit 1\n')
+        monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / said[:14].replace(" ", "")))
+        for known in (toolchain.quick, toolchain.compiler_version, toolchain._version_text):
+            known.cache_clear()
+        assert toolchain.quick(cc) == (toolchain.QUICK if leaves_out and sys.platform == "linux" else ())
+    monkeypatch.undo()
+    monkeypatch.setattr(toolchain, "quick", lambda cc: ("-O1",))
+    real, x = toolchain.compiler(), nd.array([[3.0, 1.0], [2.0, 4.0]])
+    assert real is not None
+    for f, all_passes in ((lambda x: nd.tanh(x) * 2, False), (lambda x: nd.sort(x), True)):
+        source = _source(f, x)
+        assert ("-O1" in shared_objects._flags_of(real, source)) != all_passes
+
+
+def _source(f: Any, x: Any) -> str:
+    """C of a function's program."""
+    compiled = hybridize(f)
+    compiled(x)
+    return compiled.report().source
+
+
+@ON_CPU
+def test_compilers_that_nobody_waits_for_have_a_low_priority(tmp_path: Path) -> None:
+    put(tmp_path, ("cc",), f"#!/bin/sh\nsleep 0.2; nice > {tmp_path}/nice\n")
+    own, found = os.getpriority(os.PRIO_PROCESS, 0), []
+    for scope in (contextlib.nullcontext(), compiler_process.behind(), contextlib.nullcontext()):
+        with scope:
+            compiler_process.ask([str(tmp_path / "cc")])
+        found.append(int((tmp_path / "nice").read_text()) - own)
+    assert found == [0, max(compiler_process.NICE - own, 0), 0]
 
 
 @ON_CPU

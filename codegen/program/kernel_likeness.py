@@ -3,7 +3,8 @@
 Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
 the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
 often zero, a softmax's divisor) is a matter of what computes them; so values up to ``NEAR`` steps before the kernel
-belong to it here. With HYBRID_VERIFY=1, all kernels are printed and compared.
+belong to it here, and what printers ask that may depend on values further back. With HYBRID_VERIFY=1, all kernels are
+printed and compared.
 """
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
+from hybrid.passes.changes import changes
 
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.printers.products.sparsity import often_zero
-from hybrid.codegen.vector_forms import not_negative
+from hybrid.codegen.vector_forms import at_least_one, below_its_maximum, not_negative
 
-NEAR = 6                        # steps from a value that is read to the last one that is compared
+NEAR = 2                        # steps from a value that is read to the last one that is compared
 MOST_ASKED = 200                # values further back that ``often_zero`` and ``not_negative`` may look at
 # functions whose sign or zeros depend on those of their arguments
 _ASKS_ON = frozenset({"mul", "minimum", "div", "where", "relu"})
@@ -42,6 +44,7 @@ class Likeness:
         self._number: dict[Node, int] = {}
         self._loops: dict[Any, int] = {}
         self._parts: list[Any] = [team, k.kind, k.once, k.first]
+        self._parts.append(list(k.reads).index(k.over) if k.over is not None and changes(k) is not None else None)
         self._add([*k.stores, *k.members, *k.reads])
         for nodes in (k.stores, k.reads, k.members, k.hoisted):
             self._note(nodes)
@@ -66,7 +69,7 @@ class Likeness:
         for step in range(NEAR + 1):
             level, seen = self.nodes[seen:], len(self.nodes)
             for n in level:
-                self._parts.append(_own(n))
+                self._parts += [_own(n), _of_softmax(n)]
                 if step < NEAR:
                     self._add(n.args)
                     self._note(n.args)
@@ -111,6 +114,11 @@ def _far(n: Node) -> tuple[bool, bool]:
             raise _Unlike
         todo += [a for a in m.args if _asks_on(a)]
     return often_zero(n), not_negative(n)
+
+
+def _of_softmax(n: Node) -> tuple[bool, bool]:
+    """What printers ask of a value that is a part of softmax, as some values before it tell."""
+    return below_its_maximum(n), at_least_one(n)
 
 
 def _own(n: Node) -> Any:

@@ -7,7 +7,7 @@ blocks as the GPU has multiprocessors, so all of them are resident, as a barrier
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator, NamedTuple, Sequence, Union
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 from hybrid.ir import Node
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
@@ -18,6 +18,10 @@ from hybrid.codegen.printers.cuda.pieces import BARRIER, THREADS, At, Barrier, L
 
 Argument = Union[Node, Scratch, Barrier, At]
 COUNTER = 64                    # bytes of working memory for the barrier's counter, which is 0 before the first launch
+# what a launch of several kernels says of its registers: nothing, for which ptxas gives it few; that a multiprocessor
+# runs one of its blocks, as is so, for which it gives it many
+BOUNDS = (f"{THREADS}", f"{THREADS}, 1")
+APART = len(BOUNDS)             # the form after those: launches stay by themselves
 
 
 class Span(NamedTuple):
@@ -45,19 +49,22 @@ class _Stage:
             w.meets(s) for w in self.writes for s in earlier.reads)
 
 
-def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors: int,
-                   span: Callable[[Argument], Span]) -> tuple[list[Stmt], list[Launch]]:
+def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors: int, span: Callable[[Argument], Span],
+                   forms: Mapping[str, int] | None = None) -> tuple[list[Stmt], list[Launch]]:
     """The module, and its launches with neighbours of few blocks merged. processors: of the GPU. span: where an
-    argument lies."""
+    argument lies. forms: numbers of the forms (``BOUNDS``, ``APART``) of merged launches, by name, that do not take the
+    first one."""
     kernels = {s.name: s for s in code if isinstance(s, Function)}
     out: list[Launch] = []
     added: dict[str, Stmt] = {}
+    first = 0
     for run in _runs(launches, processors):
-        if len(run) == 1:
+        name, first = f"stages{first}", first + len(run)
+        form = (forms or {}).get(name, 0)
+        if len(run) == 1 or form == APART:
             out += run
             continue
-        merged = _Merged(f"stages{len(out)}", [_stage(launch, kernels[launch.name], span) for launch in run],
-                         processors)
+        merged = _Merged(name, [_stage(launch, kernels[launch.name], span) for launch in run], processors, BOUNDS[form])
         added.update(merged.functions)
         out.append(merged.launch)
     launched = {launch.name for launch in out}
@@ -108,7 +115,7 @@ def _parameters(kernel: Function) -> list[Words]:
 class _Merged:
     """Stages as one launch. ``functions``: for each name the functions that a kernel calls, then the kernel."""
 
-    def __init__(self, name: str, stages: Sequence[_Stage], processors: int):
+    def __init__(self, name: str, stages: Sequence[_Stage], processors: int, bounds: str):
         self.waves = _waves(stages)
         # blocks that each wave has work for, and those of all behind it
         wanted = [min(processors, sum(s.launch.blocks for s in wave)) for wave in self.waves]
@@ -119,7 +126,7 @@ class _Merged:
         args = [*self.names, *([BARRIER] if self.cooperative else [])]
         body = [line for i in range(len(self.waves)) for line in self._wave(i)]
         parameters = ", ".join(f"void *{n}" for n in [*self.names.values(), *(["counter"] if self.cooperative else [])])
-        head = words(f'extern "C" __global__ void __launch_bounds__({THREADS}) ')
+        head = words(f'extern "C" __global__ void __launch_bounds__({bounds}) ')
         self.functions[name] = Function(head, name, words(parameters), words(" {"), tuple(body))
         self.launch = Launch(name, self.alive[0], THREADS, args, max(s.launch.shared for s in stages),
                              cooperative=self.cooperative, waves=[[s.launch for s in wave] for wave in self.waves])

@@ -43,6 +43,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def idle_cores() -> int:
+    """Processors that compilers which this process starts have to themselves now: one at least, and all that nobody
+    else computes on, as far as the system tells."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/loadavg") as load:
+        running = int(load.read().split()[3].split("/")[0])              # this process is one of them
+        return max(1, min(cores(), cores() - running + 1))
+    return cores()
+
+
 @lru_cache(maxsize=1)
 def processor() -> dict[str, str]:
     """Returns /proc/cpuinfo's fields of the first processor (``vendor_id``, ``flags``, …); {} on other systems."""

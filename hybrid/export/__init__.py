@@ -133,7 +133,7 @@ def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
 def _flags() -> str:
     """What this machine's programs are compiled with, which gives the same bits."""
     cc = toolchain.compiler()
-    every = toolchain.flags(cc) if cc is not None else ("-O2",)
+    every = (*toolchain.flags(cc), *toolchain.quick(cc)) if cc is not None else ("-O2",)
     return " ".join([*(f for f in every if f not in _SKIPPED), "-ffp-contract=fast", "-fopenmp-simd"])
 
 

@@ -39,12 +39,13 @@ def spread(n: Node) -> tuple[Node, ...]:
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
 
 
-_BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.remainder,
+                       "floordiv": np.floor_divide}
 
 
 def boolean_arithmetic(n: Node) -> "tuple[Callable[..., Any], tuple[Node, ...]] | None":
-    """For a sum, a difference or a product of two booleans that are cast to wide integers: a function that computes it
-    in int8 and casts the result, and the boolean operands. None for other nodes."""
+    """For a sum, a difference, a product, a quotient or a remainder of two booleans that are cast to wide integers: a
+    function that computes it in int8 and casts the result, and the boolean operands. None for other nodes."""
     ufunc = _BOOLEAN_ARITHMETIC.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
     casts = [a.args[0] if a.prim == "expand" else a for a in n.args]
     if ufunc is None or n.dtype.itemsize == 1 or not all(c.prim == "cast" and c.args[0].dtype == bool for c in casts):
@@ -120,6 +121,8 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
         if value is x:
             return xp.array(value, order="C")
     if xp is np and not value.flags.writeable:
+        if value.size and not any(value.strides):           # one number everywhere
+            return np.full(value.shape, value[(0,) * value.ndim], value.dtype)
         return xp.array(value, order="C")
     if value.base is not None:                              # of which parts and other shapes can be views
         return value if xp is np and alone(value) else xp.array(value, order="C")

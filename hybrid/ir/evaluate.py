@@ -12,7 +12,7 @@ import numpy as np
 from .direct import (LEAST_REUSED, boolean_arithmetic, constants, own, quiet, quietly, spread, sum_of_products,
                      sums_of_products, ufunc_of)
 from .node import Node
-from .primitives import PRIMS
+from .primitives import PRIMS, seen_as_bytes
 from .program import Program
 
 # steps whose results never share memory with their arguments
@@ -81,7 +81,8 @@ def _plan(program: Program, xp: Any) -> Plan:
     last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
     kept = {register[r] for r in roots} | {register[n] for n in known}
     # whose memory nobody else sees
-    alone = {n for n in ufuncs if n in register and all(r in ufuncs or r.prim in _FRESH for r in readers[n])}
+    alone = {n for n in ufuncs if n in register
+             and all(r in ufuncs or r.prim in _FRESH and not (host and seen_as_bytes(r)) for r in readers[n])}
     steps = []
     for i, n in enumerate(order):
         if n.prim == "input" or n in known:

@@ -9,7 +9,7 @@ from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "scan"})
+ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "pairs", "scan"})
 WITH_SIDES = ("elementwise", "reduction", "row")     # kinds that may store one more result a row
 IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
@@ -43,6 +43,7 @@ class Kernel:
     hoisted: list[Node] = field(default_factory=list)
     # whether results overwrite inputs, so that each element is written once
     once: bool = False
+    over: Node | None = None                       # the input whose place the root takes
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
     first: int | None = None                       # of a sort: how many places of each row are read, if not all
@@ -67,7 +68,7 @@ class Kernel:
         attention."""
         if self.root.prim in ALWAYS_ROOT:
             return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort",
-                    "rows": "call", "scan": "loop"}[self.root.prim]
+                    "rows": "call", "pairs": "call", "scan": "loop"}[self.root.prim]
         if self.attention is not None:
             return "attention"
         if self.dot is not None:

@@ -67,8 +67,28 @@ def _map_eager(xp: Any, n: Node, *xs: Any) -> Any:
     return out if out.dtype == n.dtype else out.astype(n.dtype)
 
 
+_ONE_OF_HALVES = np.float16(1).view(np.uint16)
+_LARGEST_HALF = 65519.99             # above it a float16 is infinite
+
+
 def _cast_eager(xp: Any, n: Node, x: Any) -> Any:
-    return x.astype(n.dtype)
+    if xp is np and seen_as_bytes(n):
+        return x.view(n.dtype)
+    return _half_of(x) if xp is np and n.dtype == np.float16 else x.astype(n.dtype)
+
+
+def seen_as_bytes(n: Node) -> bool:
+    """Whether a node gives truth values as integers of a byte: the same memory."""
+    return n.prim == "cast" and n.args[0].dtype == bool and n.dtype.kind in "iu" and n.dtype.itemsize == 1
+
+
+def _half_of(x: np.ndarray) -> np.ndarray:
+    """Numbers as float16. NumPy takes some 5 ns for a truth value, and 60 for a number that becomes infinite."""
+    if x.dtype == bool:
+        return np.multiply(x, _ONE_OF_HALVES, dtype=np.uint16).view(np.float16)
+    if x.dtype.kind == "f" and x.size > 1 << 10 and (far := np.abs(x) > _LARGEST_HALF).any():
+        x = np.where(far, np.copysign(x.dtype.type(np.inf), x), x)
+    return x.astype(np.float16)
 
 
 _prim("map", _map_infer, _map_eager)
@@ -207,8 +227,10 @@ _prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _
 def _cumulate_eager(xp: Any, n: Node, x: Any) -> Any:
     wide = np.float32 if dt.is_half(x.dtype) else n.dtype
     axis, back = n.attrs["axis"], (*[slice(None)] * n.attrs["axis"], slice(None, None, -1))
+    if xp is np and dt.is_half(x.dtype):
+        x = x.astype(wide)
     out = xp.cumsum(x[back], axis=axis, dtype=wide)[back] if n.attrs["reverse"] else xp.cumsum(x, axis=axis, dtype=wide)
-    return out.astype(n.dtype, copy=False)
+    return _half_of(out) if xp is np and n.dtype == np.float16 else out.astype(n.dtype, copy=False)
 
 
 _prim("cumulate", lambda args, axis, reverse: (args[0].shape, args[0].dtype), _cumulate_eager)
@@ -308,8 +330,41 @@ def _fits_floats(a: Any, b: Any) -> bool:
     return largest[0] * largest[1] * a.shape[-1] < 1 << 53
 
 
+_PART = 1 << 21                      # bytes of windows that are copied at a time: they stay in cache until multiplied
+
+
+def _span(x: np.ndarray) -> int:
+    """Bytes from the first to the last element: fewer than those of all elements where windows lie over each other."""
+    return x.itemsize + sum((d - 1) * abs(s) for d, s in zip(x.shape, x.strides))
+
+
+def _parts(n: Node, a: Any, b: Any) -> int:
+    """In how many parts of the first pair of summed axes a product of floats is computed: as many as keep the copies of
+    windows small."""
+    ca, _ = n.attrs["contract"]
+    if not ca or n.dtype not in (np.float32, np.float64):
+        return 1
+    copied = max(x.nbytes if x.nbytes > _span(x) else 0 for x in (a, b))
+    return 1 if copied <= 2 * _PART else min(a.shape[ca[0]], -(-copied // _PART)) or 1
+
+
 def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
+    if xp is not np or (parts := _parts(n, a, b)) == 1:
+        return _product(xp, n, a, b)
+    (i, *_), (j, *_) = n.attrs["contract"]
+    each = -(-a.shape[i] // parts)
+    total: Any = None
+    for start in range(0, a.shape[i], each):
+        key = slice(start, start + each)
+        found = _product(xp, n, a[(slice(None),) * i + (key,)], b[(slice(None),) * j + (key,)])
+        total = found if total is None else np.add(total, found, out=total)
+    return total
+
+
+def _product(xp: Any, n: Node, a: Any, b: Any) -> Any:
     (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
+    if xp is np and n.dtype == bool and a.ndim == b.ndim == len(ca) == 1:    # it ends where the result is known
+        return np.asarray(np.dot(a, b))
     fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
     wide = np.dtype(np.float32) if dt.is_half(n.dtype) else n.dtype
 

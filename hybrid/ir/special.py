@@ -179,8 +179,10 @@ def where(xp: Any, c: Any, a: Any, b: Any) -> Any:
 
 
 def logical_xor(xp: Any, a: Any, b: Any) -> Any:
-    """Whether just one of two is not 0. NumPy's function of numbers that are no truth values is several times slower
-    than its comparisons."""
+    """Whether just one of two is not 0. NumPy's function of numbers of several bytes is several times slower than its
+    comparisons."""
+    if a.dtype.itemsize == b.dtype.itemsize == 1 and a.dtype != bool:
+        return xp.logical_xor(a, b)
     return xp.not_equal(*(x if x.dtype == bool else xp.not_equal(x, x.dtype.type(0)) for x in (a, b)))
 
 
@@ -194,11 +196,14 @@ def quotient(xp: Any, a: Any, b: Any) -> Any:
         if a.dtype.kind not in "iu":
             wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
             return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
-        small = a.dtype.itemsize < 8 or a.size and -_EXACT <= min(a.min(), b.min()) <= max(a.max(), b.max()) <= _EXACT
+        once = b if any(b.strides) else b[(slice(0, 1),) * b.ndim]       # of a number that fills a shape, itself
+        small = a.dtype.itemsize < 8 or a.size and (
+            -_EXACT <= min(a.min(), once.min()) <= max(a.max(), once.max()) <= _EXACT)
         if not small:
             return xp.floor_divide(a - xp.fmod(a, b), b)
-        out = xp.true_divide(a, b, dtype=np.float64).astype(a.dtype)
-        return out if b.all() else xp.where(b == 0, a.dtype.type(0), out)
+        exact = np.float32 if a.dtype.itemsize == 1 else np.float64
+        out = xp.true_divide(a, b, dtype=exact).astype(a.dtype)
+        return out if once.all() else xp.where(b == 0, a.dtype.type(0), out)
 
 
 def mod(xp: Any, a: Any, b: Any) -> Any:

@@ -156,6 +156,8 @@ def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str
     target[...] = changed
 
 
+# functions that only read their array, and copy one that must not be written
+COPYING = frozenset("argmax argmin nanargmax nanargmin".split())
 # functions that write their first array
 WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
 DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress trim_zeros delete bincount "
@@ -171,18 +173,19 @@ def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
                          "or run this code without hybridize")
     if isinstance(value, NDArray):
         arrays.append(value)
-        return value.asnumpy() if name.startswith("np.random.") else _looked_at(value)
+        return value.asnumpy() if name.startswith("np.random.") else _looked_at(value, name[3:] in COPYING)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_host(name, v, arrays) for v in value)
     return {k: _host(name, v, arrays) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _looked_at(x: NDArray) -> np.ndarray:
-    """The elements, not to be written: where they lie on the CPU, else copies."""
+def _looked_at(x: NDArray, writeable: bool = False) -> np.ndarray:
+    """The elements, not to be written: where they lie on the CPU, else copies. writeable: whether the array may say
+    that it could be."""
     if x._ctx.device_type == "gpu" or SCOPE.traces:
         return x.asnumpy()
     seen = x._data.view()
-    seen.flags.writeable = False
+    seen.flags.writeable = writeable
     return seen
 
 

@@ -28,11 +28,16 @@ def _complex(a: Any) -> ComplexParts:
     """A value as two floating parts."""
     z = a if isinstance(a, ComplexParts) else parts_of(a) if _np.iscomplexobj(a) and not is_value(a) \
         else ComplexParts(as_value(a), 0.0)
-    real = as_np(z.real)
+    real = _floating(z.real)
+    return ComplexParts(real, as_np(z.imag).astype(real.dtype) if is_value(z.imag) else real * 0)
+
+
+def _floating(real: Any) -> Any:
+    """A real value in the dtype of its transform's parts."""
+    real = as_np(real)
     dtype = _np.dtype(real.dtype)
     wide = dtype if dtype.name in ("float32", "float64") else _np.dtype("float32" if dtype == "float16" else "float64")
-    real = real if dtype == wide else real.astype(wide)
-    return ComplexParts(real, as_np(z.imag).astype(wide) if is_value(z.imag) else real * 0)
+    return real if dtype == wide else real.astype(wide)
 
 
 def _fit(x: Any, n: int, axis: int) -> Any:
@@ -47,7 +52,7 @@ def _fit(x: Any, n: int, axis: int) -> Any:
                  mode="constant")
 
 
-def _length(name: str, z: ComplexParts, n: Any, axis: int) -> tuple[int, int]:
+def _length(name: str, z: Any, n: Any, axis: int) -> tuple[int, int]:
     """The length and the axis of a transform."""
     if not -z.ndim <= axis < z.ndim:
         raise ShapeError(f"{user_location()}: np.fft.{name}: an array of shape {tuple(z.shape)} has no axis {axis}")
@@ -90,9 +95,11 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ComplexPart
     """The transform of a real array along an axis: the n // 2 + 1 numbers of frequencies from 0 on."""
     if isinstance(a, ComplexParts) or not is_value(a) and _np.iscomplexobj(a):
         raise AttributeValueError(f"{user_location()}: np.fft.rfft takes a real array, got a complex one")
-    found = fft(a, n, axis, norm)
-    axis = axis % found.ndim
-    return found[(slice(None),) * axis + (slice(0, found.shape[axis] // 2 + 1),)]
+    real = _floating(as_value(a))
+    length, axis = _length("rfft", real, n, axis)
+    scale = _scale("rfft", length, norm, False)
+    found = ComplexParts(*parts(invoke(OPS["_npi_rdft"], [_fit(real, length, axis)], {"axis": axis}, hint="rdft")))
+    return found if scale == 1 else found * scale
 
 
 def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ndarray:

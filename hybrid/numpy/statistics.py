@@ -48,7 +48,8 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
     if ((values < 0) | (values * scale > 100)).any():
         raise ValueError(f"np.{name}: q must lie between 0 and {100 / scale:g}, got {q}")
     if how != "nearest" and _numpy_has_percentiles(a) and not composed.needs_operators(a, q):   # sorts not all
-        found = _counted(name, a.astype("uint8") if a.dtype == _np.bool_ else a, values.astype("float64"), axis=axis,
+        numbers = a.astype({"b": "uint8", "f": "float32"}[a.dtype.kind]) if a.dtype in (_np.bool_, _np.float16) else a
+        found = _counted(name, numbers, values.astype("float64"), axis=axis,
                          method=how, keepdims=keepdims)
         return finish(found.astype(a.dtype if a.dtype.kind == "f" else "float32", copy=False), out)
     if isinstance(a, NDArray) and a.dtype.kind in "iub":     # the operator takes floats
@@ -57,8 +58,8 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
 
 
 def _numpy_has_percentiles(a: Any) -> bool:
-    """Whether an array has elements, of float32, float64, integers or booleans, so that NumPy's percentile serves."""
-    return isinstance(a, NDArray) and (a.dtype in (_np.float32, _np.float64) or a.dtype.kind in "iub") and a.size > 0
+    """Whether an array has elements of a dtype that NumPy's percentile takes, or that are exact in one of those."""
+    return isinstance(a, NDArray) and a.dtype.kind in "fiub" and a.size > 0
 
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,

@@ -234,5 +234,6 @@ def lcm(x1: Node, x2: Node, a: Attrs) -> Node:
 
 @op("_npi_lcm_scalar", "data", scalar=Int(), is_int=Bool(True))
 def lcm_scalar(data: Node, a: Attrs) -> Node:
-    """The least common multiples of integers and a number."""
+    """The least common multiples of integers and a number; booleans are int64 beside it, as in NumPy."""
+    data = ir.cast(data, dt.int64) if data.dtype == dt.bool_ else data
     return _lcm_of(data, ir.full(a.scalar, (), data.dtype))

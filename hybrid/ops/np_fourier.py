@@ -27,15 +27,47 @@ def dft(real: Node, imag: Node, axis: int, inverse: bool) -> list[Node]:
     return ir.host(HostCall("inverse dft" if inverse else "dft", run, (kind, kind), vjp), [real, imag])
 
 
+def rdft(real: Node, axis: int) -> list[Node]:
+    """Both parts of a real array's transform along an axis, for its n // 2 + 1 frequencies from 0 on."""
+    n = real.shape[axis]
+    shape = tuple(n // 2 + 1 if i == axis else d for i, d in enumerate(real.shape))
+
+    def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        out = xp.fft.rfft(arrays[0], axis=axis)
+        return [xp.ascontiguousarray(part, dtype=real.dtype) for part in (out.real, out.imag)]
+
+    def vjp(g: Sequence[Node], call: Node) -> list[Node]:
+        behind = [n - n // 2 - 1 if i == axis else 0 for i in range(len(shape))]
+        whole = [ir.pad(part, [0] * len(shape), behind) for part in g]      # no gradient comes of other frequencies
+        return dft(whole[0], whole[1], axis, True)[:1]
+    kind = shape, np.dtype(real.dtype)
+    return ir.host(HostCall("real dft", run, (kind, kind), vjp), [real])
+
+
+def _check(shape: tuple[int, ...], dtype: np.dtype, axis: int) -> int:
+    """The axis of a transform, counted from the first."""
+    if not shape:
+        raise ShapeError("a transform is along an axis, and an array without axes has none")
+    if dtype not in (dt.float32, dt.float64):
+        raise DTypeError(f"the parts of a complex array are float32 or float64, got {dtype}")
+    axis = normal_axis(axis, len(shape))
+    if not shape[axis]:
+        raise ShapeError(f"a transform along axis {axis} of {shape} has no elements")
+    return axis
+
+
 @op("_npi_dft", "real imag", outputs=lambda a: 2, axis=Int(-1), inverse=Bool(False))
 def transform(real: Node, imag: Node, a: Attrs) -> list[Node]:
     """Real and imaginary part of the discrete Fourier transform along an axis; the inverse one is not divided by the
     length."""
-    if real.shape != imag.shape or not real.ndim:
-        raise ShapeError(f"the parts of a complex array have one shape and an axis at least, got {real.shape} and "
-                         f"{imag.shape}")
-    if real.dtype != imag.dtype or real.dtype not in (dt.float32, dt.float64):
-        raise DTypeError(f"the parts of a complex array are float32 or float64, got {real.dtype} and {imag.dtype}")
-    if not real.shape[normal_axis(a.axis, real.ndim)]:
-        raise ShapeError(f"a transform along axis {a.axis} of {real.shape} has no elements")
-    return dft(real, imag, normal_axis(a.axis, real.ndim), a.inverse)
+    if real.shape != imag.shape or real.dtype != imag.dtype:
+        raise ShapeError(f"the parts of a complex array have one shape and one dtype, got {real.dtype}{real.shape} and "
+                         f"{imag.dtype}{imag.shape}")
+    return dft(real, imag, _check(real.shape, real.dtype, a.axis), a.inverse)
+
+
+@op("_npi_rdft", "data", outputs=lambda a: 2, axis=Int(-1))
+def real_transform(data: Node, a: Attrs) -> list[Node]:
+    """Real and imaginary part of a real array's discrete Fourier transform along an axis, for its n // 2 + 1
+    frequencies from 0 on."""
+    return rdft(data, _check(data.shape, data.dtype, a.axis))

@@ -20,12 +20,14 @@ def np_rint(data: Node, a: Attrs) -> Node:
 
 def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
-    if x.dtype not in (dt.float32, dt.float64):
+    if x.dtype not in (dt.float16, dt.float32, dt.float64):
         return None
-    out = xp.rint(x)
+    wide = x.astype(dt.float32) if x.dtype == dt.float16 else x
+    out = xp.rint(wide)
     with np.errstate(invalid="ignore"):
-        above = out - x == 0.5
-    return [out - above if above.any() else out]
+        above = out - wide == 0.5
+    out = xp.subtract(out, above, out=out) if above.any() else out
+    return [out.astype(x.dtype, copy=False)]
 
 
 @op("rint", "data", eager=_rint_eager)

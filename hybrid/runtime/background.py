@@ -174,11 +174,20 @@ def _has_compiler() -> bool:
     return toolchain.found_compiler() is not None
 
 
+def _without_site() -> list[str]:
+    """The option that spares Python a search for packages, which is told where they are: unless NumPy is found by what
+    that search sets up."""
+    import numpy  # noqa: PLC0415  loaded already
+
+    return ["-S"] if os.path.dirname(os.path.dirname(numpy.__file__)) in sys.path else []
+
+
 def _start() -> subprocess.Popen[str]:
     """A process that compiles, once it has begun. Interrupts of the terminal do not reach it: its parent ends it."""
     import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
-    process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # whose threads spin when they begin
     assert process.stdin is not None
     process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
     process.stdin.flush()

@@ -22,6 +22,7 @@ from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused, Kernel
 from ..ir.size import Dim, Specialised
 from ..passes.minibatch_tiling import Blocks, in_blocks
+from ..passes.changes import note_updates
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.horizontal_fusion import Joining
@@ -68,8 +69,7 @@ class _Table:
         # written straight into the caller's array
         placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))
         note_in_place(report, placed)
-        for k in fused.kernels:
-            k.once = any(n in placed for n in k.stores)
+        note_updates(fused, placed)
         self.fresh: list[Node] = []
         more = 1 if self.dims else 0
         for n, _ in fused.results:

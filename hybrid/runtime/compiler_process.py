@@ -5,14 +5,16 @@ import contextlib
 import os
 import select
 import tempfile
+import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from ..base import forking, system
 from ..base.errors import CompileError
 from . import compilers, scratch
 
 LONG = 30.0                                       # seconds that a compiler takes for nothing small
+NICE = 10                                         # of compilers whose work nobody waits for, beside others
 _running: list[Any] = []                          # compilers, until they were waited for
 forking.in_child(_running.clear)
 
@@ -26,6 +28,23 @@ def _paper() -> int:
     return paper
 
 
+class _Hurry(threading.local):
+    wanted = True
+
+
+_hurry = _Hurry()
+
+
+@contextlib.contextmanager
+def behind() -> Iterator[None]:
+    """Scope in which compilers that this thread starts have a low priority."""
+    before, _hurry.wanted = _hurry.wanted, False
+    try:
+        yield
+    finally:
+        _hurry.wanted = before
+
+
 def start(command: list[str], stream: int = 2, folder: str | None = None) -> tuple[Any, int]:
     """Start a program: its process, and a file with what it writes to a stream. CompileError where it is no program.
     folder: for its temporary files, which go with that also where it is killed."""
@@ -33,6 +52,9 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
     try:
         process = system.start(command, stream, paper, compilers.environment(command[0], folder))
         _running.append(process)
+        if not _hurry.wanted and isinstance(process, int):
+            with contextlib.suppress(OSError):           # what it starts has its priority
+                os.setpriority(os.PRIO_PROCESS, process, max(NICE, os.getpriority(os.PRIO_PROCESS, process)))
         return process, paper
     except OSError as err:
         os.close(paper)

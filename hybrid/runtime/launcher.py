@@ -20,7 +20,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import background, shared_objects, warmed
+from . import background, compiler_process, shared_objects, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
@@ -139,7 +139,7 @@ def prepare() -> None:
 
 def _quietly() -> None:
     # a cache folder that goes meanwhile; calls go through Python
-    with contextlib.suppress(CompileError, OSError):
+    with contextlib.suppress(CompileError, OSError), compiler_process.behind():     # programs come first
         load()
 
 

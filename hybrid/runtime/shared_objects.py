@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any, Callable
 
+from hybrid.codegen.targets import ALL_PASSES
+
 from ..base import forking, system
 from ..base.errors import CompileError
 from . import cache, compiler_process, compilers, scratch, toolchain
@@ -22,7 +24,7 @@ UNITS = "#if HY_UNIT == HY_UNITS - 1"
 MOST_UNITS, UNIT = 8, 20_000
 # characters of a unit at most (a second or two): a process that ends before a long text is compiled leaves the units
 # that it has in the cache, and the next one goes on from there
-LONG_UNIT = 120_000
+LONG_UNIT = 160_000
 _build_lock = forking.lock()
 _building: dict[str, forking.LongLock] = {}
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
@@ -30,7 +32,7 @@ _made_here: set[str] = set()                      # shared objects that the comp
 
 def _flags_of(cc: str, source: str) -> tuple[str, ...]:
     """The flags that a text is compiled with."""
-    every = toolchain.flags(cc)
+    every = toolchain.flags(cc) + (toolchain.quick(cc) if ALL_PASSES not in source else ())
     alone = (sys.platform == "linux" and "-Wl,--as-needed" in every and not toolchain.is_clang()
              and "#include" not in source)
     return (*every, ALONE) if alone and not any(f.startswith("-fsanitize") for f in every) else every
@@ -110,13 +112,12 @@ def begin(source: str) -> Callable[[], tuple[Path, Path]]:
     return finish
 
 
-def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
-              folder: str) -> tuple[dict[Path, list[str]], list[str] | None]:
+def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str,
+              at_once: int) -> tuple[dict[Path, list[str]], list[str] | None]:
     """The compiler's commands by the file that each writes, and the command that links these files, None for one file
     that is the shared object itself."""
     libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
-    count = _at_once(source)
-    count *= -(-len(source) // (count * LONG_UNIT)) if UNITS in source else 1
+    count = max(at_once, -(-len(source) // LONG_UNIT)) if UNITS in source else 1
     if count == 1:
         return {Path(folder, "net.so"): [*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]}, None
     objects = [f"{folder}/{i}.o" for i in range(count)]
@@ -127,7 +128,7 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
 
 def _at_once(source: str) -> int:
     """The number of compilers that work for a text at the same time."""
-    return min(system.cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
+    return min(system.idle_cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
 
 
 def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: int = MOST_UNITS,
@@ -173,8 +174,9 @@ def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: 
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
     c = cache.write(c, cache.encoded(source))
     with scratch.work() as d:
-        runs, link = _commands(cc, flags, source, c, d)
-        said = _run_all(runs, so, c, d, _at_once(source))
+        at_once = _at_once(source)
+        runs, link = _commands(cc, flags, source, c, d, at_once)
+        said = _run_all(runs, so, c, d, at_once)
         if link is not None:
             said += run([link], c, d)
         out = Path(d) / "net.so"

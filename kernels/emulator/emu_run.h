@@ -14,12 +14,12 @@ struct EmuLaunch {
     int cooperative, first_arg, args;           // its arguments: entries first_arg .. of the index list
 };
 
+// Kernels of the text that have static shared arrays, 1 at least; all of them lie in one section. The text ends with it.
+extern const unsigned emu_sharing;
+
 namespace emu {
 
-#ifndef EMU_SHARING
-#define EMU_SHARING 1                           // kernels that have static shared arrays; all of them lie in one section
-#endif
-const size_t SHARED_LIMIT = 227 * 1024, STATIC_LIMIT = (size_t)48 * 1024 * EMU_SHARING;    // as on compute capability 9.0
+const size_t SHARED_LIMIT = 227 * 1024, STATIC_LIMIT = (size_t)48 * 1024;    // as on compute capability 9.0
 
 static void describe_deadlock() {
     static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync",
@@ -162,8 +162,8 @@ static const char *check_launch(const EmuLaunch &l) {
     if (!threads || threads > 1024 || l.block[2] > 64) return "invalid block size (1 to 1024 threads, z up to 64)";
     if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 2147483647u || l.grid[1] > 65535 || l.grid[2] > 65535)
         return "invalid grid size (x 1 to 2^31-1, y and z 1 to 65535)";
-    if (static_bytes() > STATIC_LIMIT) return "more than 48 KiB of static shared memory";
-    if (static_bytes() / EMU_SHARING + l.dynamic_bytes > SHARED_LIMIT) return "more than 227 KiB of shared memory";
+    if (static_bytes() > STATIC_LIMIT * emu_sharing) return "more than 48 KiB of static shared memory";
+    if (static_bytes() / emu_sharing + l.dynamic_bytes > SHARED_LIMIT) return "more than 227 KiB of shared memory";
     return nullptr;
 }
 

@@ -52,7 +52,7 @@ const emu::Machine *machine;
 uintptr_t shared_from, shared_to, image_from, image_to;
 std::vector<Range> arrays;                      // of the launch
 uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;            // the emulator's memory, the threads' own variables
-bool on, whole, traffic;                        // whole: all arrays of the launch are known
+bool on, asleep, whole, traffic;                // whole: all arrays of the launch are known
 unsigned launch, now, atomics;
 std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
 struct CachedPage {
@@ -301,7 +301,7 @@ API void emu_watch_begin(const void *m, const void *from, const void *to, const 
     shared_from = (uintptr_t)from, shared_to = (uintptr_t)to, image_from = (uintptr_t)image, image_to = (uintptr_t)end;
     stacks_from = (uintptr_t)machine->stacks, stacks_bytes = machine->stack_bytes;
     clocks.clear(), fenced.clear(), acquired.clear(), barriers.clear(), last_clock = nullptr;
-    launch++, all_ordered = now++, atomics = 0, on = true;
+    launch++, all_ordered = now++, atomics = 0, on = !asleep;
     if (pages.size() > 4096) {                  // 512 MB
         for (auto &p : pages) free(p.second);
         pages.clear(), std::fill(page_cache, page_cache + 1024, CachedPage());
@@ -316,6 +316,8 @@ API void emu_watch_arrays(void **at, unsigned long *bytes, int n, int all, int w
     whole = all, traffic = with_traffic;
     found.clear(), flows.clear();
 }
+// Launches that follow are not looked at, or are again.
+API void emu_watch_sleep(int so) { asleep = so; }
 API const char *emu_watch_found() {
     text.clear();
     for (auto &f : found) text += f.first + " " + std::to_string(f.second) + "\n";

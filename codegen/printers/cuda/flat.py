@@ -8,10 +8,13 @@ from typing import Sequence
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, unlinear
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import lines as text_of
+from hybrid.passes.changes import changes
 
 from . import pieces as cuda_pieces
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined, launched, names_of, widths
 from hybrid.codegen.emit import Block, Reducer
+from hybrid.codegen.printers.rows.changes import changed
 
 MOST_NODES = 512                # nodes times elements a thread takes: registers
 MOVES = 100                     # copies in one launch
@@ -26,15 +29,22 @@ def thread_number(kind: str, count: int) -> list[str]:
 def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at: Ix,
           lift: tuple[int, int]) -> list[str]:
     """Statements for the elements that one thread owns of node n; lift: (axis, offset) of the part in a
-    concatenation."""
+    concatenation. What stays as it is in memory is neither read nor written."""
     outer = Block(None, frozenset([q]))
     inner = outer.child([e.lane]) if e.lane else outer
     idx = tuple(unlinear(at, n.shape))
+    found = changes(k) if n is k.root else None
+    condition = changed(e, k, found, idx, inner) if found is not None else None
+    if e.lane and inner.body:                              # differs from lane to lane
+        condition = None
+    first = len(outer.body)
     value = e.value(n, idx, inner)
     axis, offset = lift
     place = tuple(i + offset if a == axis else i for a, i in enumerate(idx))
     inner.body.append(e.store(names[k.root], k.root, place, value))
-    return [*outer.lines, *e.lanes(inner.lines)] if e.lane else inner.lines
+    rest = [*text_of(outer.body[first:]), *(e.lanes(inner.lines) if e.lane else [])]
+    under = [f"if ({condition}) {{", *("  " + s for s in rest), "}"] if condition is not None else rest
+    return [*text_of(outer.body[:first]), *under]
 
 
 def elements(k: Kernel, names: dict[Node, str], n: Node, reducer: Reducer | None = None,

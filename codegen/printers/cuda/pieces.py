@@ -117,7 +117,7 @@ class CudaEmitter(Emitter):
     """Emits for threads that own several neighbouring elements each, counted by the innermost variable ``lane``.
 
     What lies in memory as the lanes do is loaded and stored whole. ``packed`` and ``loose`` count the accesses that
-    could and could not be.
+    could and could not be. ``shared``: what all threads of a team know; one of them stores what hangs on that alone.
     """
     lane: Var | None = None
     packs: dict[tuple[Node, Ix], str] = field(default_factory=dict)
@@ -125,6 +125,7 @@ class CudaEmitter(Emitter):
     packed: int = 0
     loose: int = 0
     parts: dict[str, str] = field(default_factory=dict)      # sums of rows -> one by them
+    shared: frozenset[Var] | None = None
 
     @contextmanager
     def counted_by(self, lane: Var) -> Iterator[None]:
@@ -138,8 +139,8 @@ class CudaEmitter(Emitter):
 
     def trial(self) -> CudaEmitter:
         """A copy whose emissions are thrown away."""
-        return replace(self, packs={}, out={}, extra={}, parts=dict(self.parts), written=set(self.extra), packed=0,
-                       loose=0)
+        return replace(self, given=dict(self.given), packs={}, out={}, extra={}, parts=dict(self.parts),
+                       written=set(self.extra), packed=0, loose=0)
 
     def _whole(self, n: Node, x: Ix, known: frozenset) -> bool:
         """Whether the lanes' elements at address x are one aligned stretch, whose start is known outside."""
@@ -177,9 +178,11 @@ class CudaEmitter(Emitter):
 
     def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement; into a pack where the lanes' elements are neighbours."""
+        x = linear(n.shape, idx)
+        if self.shared is not None and variables(x) <= self.shared:
+            return f"if (lane == 0) {{ {super().store(pointer, n, idx, value)} }}"
         if self.lane is None:
             return super().store(pointer, n, idx, value)
-        x = linear(n.shape, idx)
         whole = self._whole(n, x, variables(x))
         self._count(x, whole)
         if not whole:

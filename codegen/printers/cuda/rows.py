@@ -213,6 +213,7 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     """Statements of a row; None where its values cannot be kept so."""
     e = emitter(k, names, team_reducer(team, kept))
     block = Block(None, frozenset(rows))
+    e.shared = frozenset(rows)
     for n in reversed(k.hoisted):                              # inner reductions first: the later ones find them done
         e.value(n, k.members[n][0].idx, block)
     sides = [(n, at, e.value(n, at, block)) for n, at in k.sides]
@@ -227,11 +228,11 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     else:
         idx = tuple(var(v) for v in k.loops)
         value = e.value(k.root, idx, block)
-        tail = [f"if (lane == 0) {{ {e.store(names[k.root], k.root, idx, value)} }}"]
+        tail = [str(e.store(names[k.root], k.root, idx, value))]
     if kept is not None and (e.loose or not kept.used):
         return None
     return [*(kept.declared() if kept is not None else []), *block.lines,
-            *(f"if (lane == 0) {{ {e.store(names[n], n, at, v)} }}" for n, at, v in sides), *tail]
+            *(str(e.store(names[n], n, at, v)) for n, at, v in sides), *tail]
 
 
 def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: int) -> PrintedCuda:

@@ -147,6 +147,10 @@ class CuPyModule(Module):
                                                                                shared)
         return int(each) * int(self.cupy.cuda.Device(self.device).attributes["MultiProcessorCount"])
 
+    def spilled(self, kernel: str) -> int:
+        """See ``Module.spilled``."""
+        return self.resources[kernel].spill_stores if kernel in self.resources else 0
+
     def ready(self, launches: Sequence[Launch]) -> list[native.Ready]:
         """Launches with their kernels' functions."""
         return [native.Ready(launch.kernel, self.function(launch.kernel, launch.shared), launch.grid, launch.block,

@@ -54,6 +54,10 @@ class Module(ABC):
         """How many blocks of a kernel the device runs at once. shared: bytes of dynamic shared memory of a block."""
         return math.inf
 
+    def spilled(self, kernel: str) -> int:
+        """Bytes that a thread of a kernel puts into memory for want of registers, where that is known."""
+        return 0
+
     def launch_list(self, launches: Sequence[Sequence[Any]]) -> None:
         """Run launches once, each argument an int device pointer."""
         table = sorted({p for launch in launches for p in Launch(*launch).args})

@@ -11,13 +11,14 @@ import numpy as np
 
 from hybrid.base import config
 from hybrid.codegen import cuda as printer
-from hybrid.codegen.program.merged_launches import COUNTER, Span, merge_launches
+from hybrid.codegen.program.merged_launches import APART, COUNTER, Span, merge_launches
 
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import CompileError, DeviceError, OutOfMemoryError
 from ...ir import Node, Program
 from ...ir.parse import parse
 from ...ir.stmt import text_of
+from ...passes.changes import note_updates
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
@@ -41,6 +42,7 @@ def planned_for(program: Program, ctx: Context) -> Planned:
 
 
 ALIGN = 16                      # bytes: kernels read and write whole vectors
+SPILLED = 16                    # bytes of registers that a kernel may put into memory
 # kernels that write each element once, after they read there
 ONCE = ("elementwise", "contraction", "reduction", "row", "concat")
 
@@ -93,9 +95,8 @@ class CudaProgram:
             self._arena_bytes = self._counter
             if not text.launches:
                 break
-            source, launches = self._few_launches(text, processors)
             try:
-                self._module: Any = self.driver.load(source, list(dict.fromkeys(launch.name for launch in launches)))
+                launches = self._load_few(text, processors)
             except CompileError:                               # of stages together: too much shared memory
                 if not processors:
                     raise
@@ -105,14 +106,37 @@ class CudaProgram:
                 return text, launches
         return text, []
 
-    def _few_launches(self, text: printer.CudaText, processors: int) -> tuple[str, list[printer.Launch]]:
-        """The module with equal kernels as one function, and neighbours of few blocks in one launch."""
+    def _load_few(self, text: printer.CudaText, processors: int) -> list[printer.Launch]:
+        """Loads the module and returns its launches. Launches of several kernels take the first form in which they
+        spill no more than ``SPILLED``."""
+        forms: dict[str, int] = {}
+        why: list[str] = []
+        while True:
+            source, launches, merged = self._few_launches(text, processors, forms)
+            self._module: Any = self.driver.load(source, list(dict.fromkeys(launch.name for launch in launches)))
+            spills = {name: self._module.spilled(stands) for name, stands in merged.items()}
+            again = {name: n for name, n in spills.items() if n > SPILLED}
+            if not again:
+                self.report.layout += why
+                return launches
+            for name, n in again.items():
+                forms[name] = forms.get(name, 0) + 1
+                why.append(f"{name}: {'launches of their own' if forms[name] == APART else 'all registers'}, since "
+                           f"{n} bytes were spilled on {self.driver.arch}")
+
+    def _few_launches(self, text: printer.CudaText, processors: int,
+                      forms: dict[str, int]) -> tuple[str, list[printer.Launch], dict[str, str]]:
+        """The module with equal kernels as one function, and neighbours of few blocks in one launch; for each name of
+        those, the function that stands for it. forms: as of ``merge_launches``."""
         code, launches = share_kernels(parse(text.source), text.launches)
+        merged: dict[str, str] = {}
         if not config.cuda_sync():                             # which names the kernel that fails
-            code, launches = share_kernels(*merge_launches(code, launches, processors, self._span))
+            code, few = merge_launches(code, launches, processors, self._span, forms)
+            code, launches = share_kernels(code, few)
+            merged = {one.name: shared.name for one, shared in zip(few, launches) if one.waves}
         self._counts = any(launch.cooperative for launch in launches)
-        self._arena_bytes += COUNTER * self._counts
-        return text_of(code), launches
+        self._arena_bytes = self._counter + COUNTER * self._counts
+        return text_of(code), launches, merged
 
     # ---- the pointer table: inputs, constants, new arrays, places in the arena
     def _layout(self) -> None:
@@ -133,6 +157,7 @@ class CudaProgram:
         self._written = {slot for slot, _ in updates}
         self._placed = placed = in_place_updates(fused, ONCE)
         note_in_place(self.report, placed)
+        note_updates(fused, placed)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
         # a new value is another input: copies must wait for each other
         self._swaps = any(n.prim == "input" for n, _ in self._moves)

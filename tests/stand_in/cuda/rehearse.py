@@ -22,7 +22,7 @@ import pytest
 os.environ["HYBRID_STAND_IN"] = "1"
 from hybrid.runtime.cuda import cupy_driver, emulator, nvrtc  # noqa: E402  after the setting
 
-_KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(")
+_KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(")
 
 
 class Compiler:

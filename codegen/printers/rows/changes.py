@@ -1,0 +1,69 @@
+"""C of updates that leave most of an array as it is: loops in which what stays is neither read nor written."""
+from __future__ import annotations
+
+from functools import partial
+
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Var
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Let, Op, Scope, Stmt, When
+from hybrid.passes.changes import Changes
+
+from hybrid.codegen.block import Block, loop
+from hybrid.codegen.dialect import C
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.loops import (SINGLE, Printed, chain, function, group_loops, loop_pragma, merged_axes,
+                                  pointer_names, work_of)
+
+
+def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:
+    """Whether an element gets another value. Conditions are the same along other axes than theirs: they are computed
+    at the first place there, in the outermost loop where that can stand."""
+    at = tuple(i if a in found.axes else Ix() for a, i in enumerate(idx))
+    names = []
+    for n in (c.condition for c in found.choices):
+        names.append(e.value(n, at, block))
+        if len(k.members.get(n, ())) + len(k.reads.get(n, ())) == 1:       # needed for the choice alone
+            e.given[n] = partial(_known, names[-1])
+    forms = (("" if c.holds else "!") + f"{{{i}}}" for i, c in enumerate(found.choices))
+    return Op(" || ".join(forms), tuple(names))
+
+
+def _known(name: str, idx: Index) -> str:
+    """The same name at every index."""
+    return name
+
+
+def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> Printed:
+    """An elementwise kernel whose outer loops are those along which conditions differ; all others are under them.
+    team: as of ``print_loops``."""
+    args, names = pointer_names(k)
+    root, axes = k.root, range(k.root.ndim)
+    order = [*(a for a in axes if a in found.axes), *(a for a in axes if a not in found.axes)]
+    sizes = [root.shape[a] for a in order]
+
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], int, int, Op]:
+        loops, at = group_loops(sizes, groups)
+        idx: list[Ix] = [Ix()] * root.ndim
+        for a, x in zip(order, at):
+            idx[a] = x
+        e = Emitter(C, {n: p for n, p in names.items() if n is not root})
+        blocks = chain(loops)
+        condition = changed(e, k, found, tuple(idx), blocks[-1])
+        depth = max((i for i, b in enumerate(blocks) for s in b.body
+                     if isinstance(s, Let) and s.name in condition.args), default=0)
+        first = len(blocks[depth].body)
+        value = e.value(root, tuple(idx), blocks[-1])
+        blocks[-1].body.append(e.store(names[root], root, tuple(idx), value))
+        return e, blocks, loops, depth, first, condition
+    _, blocks, loops, depth, first, condition = build(
+        merged_axes(len(sizes), lambda groups: build(groups)[0].divisions, len(found.axes)))
+    pragma = loop_pragma(loops, work_of(k), team)
+    body: list[Stmt] = list(blocks[-1].body)
+    for i in reversed(range(len(loops))):
+        inside = loop(loops[i], body, pragma(i, body))
+        own = blocks[i].body
+        body = [*own[:first], When(condition, (*own[first:], inside))] if i == depth else [*own, inside]
+    if team and loops[0].extent == 1:
+        body = [SINGLE, Scope(tuple(body))]
+    return Printed(name, function(name, args, 1, body), args, k.kind)
