@@ -48,13 +48,16 @@ from .targets import ALL_PASSES
 if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
     from hybrid.codegen.printers.products import attention
-    from hybrid.codegen.printers.rows import (concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access)
+    from hybrid.codegen.printers.rows import (
+        concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access,
+    )
     from hybrid.codegen.schedule import convolution
 else:
     packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
     attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
-    concat, cumulate, interleave, rowcall, rows, scan, sort, strided_access = (Later(f"printers.rows.{n}") for n in (
-        "concat", "cumulate", "interleave", "rowcall", "rows", "scan", "sort", "strided_access"))
+    concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access = (
+        Later(f"printers.rows.{n}") for n in ("concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan",
+                                              "sort", "strided_access"))
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
             ("c", "branchless.h"))
@@ -188,6 +191,8 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return print_sort(k, name, target)
     if kind == "running":
         return cumulate.print_running(k, name, target.vector // 4)
+    if k.root.prim == "pairs":
+        return pairs.print_c(k, name)
     if kind == "call":
         args, names = pointer_names(k)
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")

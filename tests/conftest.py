@@ -68,16 +68,16 @@ def generated_cuda_compiles() -> Iterator[None]:
 
     real, load = cuda.print_program, emulator.EmulatorDriver.load
 
-    def print_and_compile(*args: Any, **keywords: Any) -> Any:
-        printed = real(*args, **keywords)
+    def print_and_compile(groups: Any, moves: Any = (), arch: str = "sm_90", *more: Any, **keywords: Any) -> Any:
+        printed = real(groups, moves, arch, *more, **keywords)
         if printed.launches and nvrtc.available():
-            check_new_kernels(printed.source)
+            check_new_kernels(printed.source, arch)
         return printed
 
     def load_and_tell(driver: Any, source: str, kernels: Any) -> Any:
         module = load(driver, source, kernels)
         if nvrtc.available():                                  # launches of several kernels take a form by it
-            module.spilled = lambda kernel: spilled(source, kernel)  # type: ignore[method-assign]
+            module.spilled = lambda kernel: spilled(source, kernel, driver.arch)  # type: ignore[method-assign]
         return module
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "print_program", print_and_compile)

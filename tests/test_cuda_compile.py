@@ -14,7 +14,7 @@ import pytest
 from hybrid.base.errors import CompileError
 from hybrid.runtime.cuda import emulator, nvrtc
 
-from .cuda_tools import check_cuda_source
+from .cuda_tools import _alike, check_cuda_source
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 
@@ -145,3 +145,8 @@ def test_two_processes_fill_one_folder(cache_folder):
     assert {p.suffix for p in cache_folder.iterdir()
             if p.name != ".tidied"} - {".txt"} == {".cpp", ".cu", ".cubin", ".log", ".so"}
     assert len(list(cache_folder.glob("*.cubin"))) == len(list(cache_folder.glob("*.so"))) == 1
+
+
+def test_architectures_that_are_printed_alike() -> None:
+    assert _alike("sm_80", "sm_90") and _alike("sm_100", "sm_90a") and _alike("sm_86", "sm_120")
+    assert not _alike("sm_75", "sm_90") and not _alike("sm_86", "sm_90") and not _alike("sm_75", "sm_89")

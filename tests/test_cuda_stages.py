@@ -109,7 +109,7 @@ def test_another_form_where_registers_are_spilled(forms: int, cuda_device: Any, 
 
 def test_spills_that_are_few_are_left(cuda_device: Any, launched: list[list[Any]],
                                       monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.conftest.spilled", lambda source, kernel: program.SPILLED)
+    monkeypatch.setattr("tests.conftest.spilled", lambda *given: program.SPILLED)
     net, x = filled(*NETS["rows"], cuda_device)
     net(x).asnumpy()
     assert "were spilled" not in str(net.report()) and len(launched[-1]) == 1

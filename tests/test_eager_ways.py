@@ -130,6 +130,18 @@ def test_numpys_answer(name: str) -> None:
         compare(hybridize(lambda *xs: f(np, *xs))(*arrays), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_of_large_windows_are_computed_in_parts(dtype: str) -> None:
+    """The gradient of a convolution's weights, with images that parts do not divide evenly."""
+    x, g = RNG.randn(7, 8, 130, 65).astype(dtype), RNG.randn(7, 2, 128, 63).astype(dtype)
+    data, out = ir.input(0, x.shape, dtype), ir.input(1, g.shape, dtype)
+    windows = ir.window(data, (2, 3), (3, 3), (1, 1), (1, 1))
+    program = Program((data, out), (ir.dot(out, windows, ((0, 2, 3), (0, 2, 3))),))
+    (got,), _ = evaluate.run(program, [x, g], onp)
+    wanted = onp.einsum("nohw,nchwkl->ockl", g, onp.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)))
+    onp.testing.assert_allclose(got, wanted, rtol=2e-4, atol=1e-2 if dtype == "float32" else 1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_quotients_of_integers_are_cut_off(dtype: str) -> None:
     """Of nd arrays, as in MXNet: -7 / 2 is -3; by zero it is 0, and the least one by -1 is itself."""

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, nd
+from hybrid import autograd, gluon, ir, nd
+from hybrid.base.dtype import as_dtype
 from hybrid.contrib import amp
 from hybrid.gluon import nn
 from hybrid.passes.low_precision import in_bfloat16
@@ -153,6 +154,75 @@ def test_networks_of_bfloat16_and_mixed_precision() -> None:
     net.cast("bfloat16")
     np.testing.assert_allclose(net(x.astype("bfloat16")).asnumpy().astype("f4"), exact, rtol=2**-7, atol=2**-7)
     assert used(net)
+
+
+# ---- products of a training step: both operands change
+STEPS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], tuple[int, ...]]]] = {
+    "layer": ((64, 96), (49, 96), ((1,), (1,))), "gradient of data": ((64, 96), (96, 70), ((1,), (0,))),
+    "gradient of weights": ((96, 40), (96, 33), ((0,), (0,))), "long rows": ((5, 16, 64), (64, 50), ((2,), (0,))),
+    "long depth": ((4, 17, 40), (4, 17, 50), ((0, 1), (0, 1))),
+}
+
+
+@needs_words
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize("name", STEPS)
+def test_products_whose_operands_change(name: str, dtype: str) -> None:
+    """In C and in NumPy; operands of float32 are rounded."""
+    *shapes, contract = STEPS[name]
+    half, rng = as_dtype("bfloat16"), np.random.default_rng(0)
+    leaves = [ir.input(i, s, as_dtype(dtype)) for i, s in enumerate(shapes)]
+    p = ir.Program(tuple(leaves), (ir.dot(*(ir.cast(x, half) for x in leaves), contract),))
+    arrays = [rng.standard_normal(s).astype(as_dtype(dtype)) for s in shapes]
+    exact = np.tensordot(*(a.astype(half).astype("f4") for a in arrays), contract)
+    exe = cpu.compiled(p)
+    assert any(n.attrs.get("form") == "words" for n in exe.planned.fused.program.order())
+    for y in exe(arrays)[0], reference.run(exe.planned.fused.program, arrays, np)[0][0]:
+        np.testing.assert_allclose(np.asarray(y).astype("f4"), exact, rtol=2**-8, atol=1e-4)
+
+
+@needs_words
+def test_small_products_of_a_step_stay_as_they_are() -> None:
+    """Depths that are odd or short, and few columns."""
+    half = as_dtype("bfloat16")
+    for rows, columns, depth in ((64, 64, 33), (64, 64, 16), (64, 10, 64), (3, 64, 64)):
+        p = ir.Program((a := ir.input(0, (rows, depth), half), b := ir.input(1, (columns, depth), half)),
+                       (ir.dot(a, b, ((1,), (1,))),))
+        assert all(n.prim != "pairs" for n in cpu.compiled(p).planned.fused.program.order())
+
+
+@needs_words
+@pytest.mark.parametrize("way", ["amp", "cast"])
+def test_losses_of_a_step_are_near_those_of_float32(way: str) -> None:
+    def losses(way: str) -> tuple[list[float], str]:
+        mx.random.seed(5)
+        net, loss_of = nn.HybridSequential(), gluon.loss.SoftmaxCrossEntropyLoss()
+        net.add(nn.Dense(64, activation="relu", in_units=48), nn.Dense(32, in_units=64))
+        net.initialize(mx.init.Xavier())
+        net.cast("bfloat16" if way == "cast" else "float32")
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5, "multi_precision": way == "cast"})
+        rng = np.random.default_rng(1)
+        y = rng.integers(0, 32, 64)
+        x = nd.array(rng.standard_normal((64, 48)) + 2 * rng.standard_normal((32, 48))[y]).astype(net[0].weight.dtype)
+
+        @mx.hybridize
+        def step(x: Any, y: Any) -> Any:
+            with autograd.record():
+                loss = loss_of(net(x), y)
+            loss.backward()
+            trainer.step(64)
+            return loss.mean()
+        found = [float(step(x, nd.array(y)).astype("float32").asscalar()) for _ in range(30)]
+        return found, str(step.report())
+    exact, _ = losses("")
+    if way == "amp":
+        amp.init("bfloat16")
+    try:
+        near, report = losses(way)
+    finally:
+        amp.off()
+    assert exact[-1] < exact[0] / 4 and "pairs" in report
+    np.testing.assert_allclose(near, exact, rtol=0.05, atol=0.02)
 
 
 def stored(net: Any) -> list[str]:

@@ -14,6 +14,7 @@ import hybrid
 from hybrid import autograd, nd
 from hybrid.base.device import cpu, find_cupy, gpu
 from hybrid.base.errors import HybridError
+from hybrid.gluon import nn
 
 from .cuda_tools import orders
 
@@ -198,3 +199,32 @@ def test_under_record() -> None:
             assert "changed in place after it was used" in str(err)  # noqa: PT017  either may be
         else:
             np.testing.assert_array_equal(new.grad.asnumpy(), np.full(new.shape, 2, "float32"))
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_cache_of_keys(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens of a layer whose cache is kept in its arrays: as of new arrays, and only new positions are written."""
+    if device == "gpu" and find_cupy() is None:
+        monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    ctx = gpu(0) if device == "gpu" else cpu()
+    net = nn.MultiHeadAttention(16, 2, causal=True, rotary=True, in_units=16)
+    net.initialize(ctx=ctx)
+
+    @hybrid.hybridize
+    def token(x: Any, *cache: Any) -> Any:
+        out, new = net(x, None, None, None, cache)
+        for old, now in zip(cache, new):
+            old[:] = now
+        return out
+    x = nd.array(np.random.default_rng(1).standard_normal((2, 4, 16)), ctx=ctx)
+    cache, kept = net.empty_cache(2, 32, ctx), net.empty_cache(2, 32, ctx)
+    for t in range(4):
+        one = nd.slice_axis(x, axis=1, begin=t, end=t + 1)
+        out, cache = net(one, None, None, None, cache)
+        np.testing.assert_allclose(token(one, *kept).asnumpy(), out.asnumpy(), rtol=1e-4, atol=1e-5)
+    for old, new in zip(kept, cache):
+        np.testing.assert_allclose(old.asnumpy(), new.asnumpy(), rtol=1e-4, atol=1e-5)
+    report = token.report()
+    if device == "cpu":
+        assert str(report).count("as loops over what changes") == 2
+    assert report.written_in_place >= 2 * kept[0].size * 4

@@ -9,7 +9,7 @@ from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "scan"})
+ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "pairs", "scan"})
 WITH_SIDES = ("elementwise", "reduction", "row")     # kinds that may store one more result a row
 IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
@@ -68,7 +68,7 @@ class Kernel:
         attention."""
         if self.root.prim in ALWAYS_ROOT:
             return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort",
-                    "rows": "call", "scan": "loop"}[self.root.prim]
+                    "rows": "call", "pairs": "call", "scan": "loop"}[self.root.prim]
         if self.attention is not None:
             return "attention"
         if self.dot is not None:

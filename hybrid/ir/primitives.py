@@ -330,7 +330,38 @@ def _fits_floats(a: Any, b: Any) -> bool:
     return largest[0] * largest[1] * a.shape[-1] < 1 << 53
 
 
+_PART = 1 << 21                      # bytes of windows that are copied at a time: they stay in cache until multiplied
+
+
+def _span(x: np.ndarray) -> int:
+    """Bytes from the first to the last element: fewer than those of all elements where windows lie over each other."""
+    return x.itemsize + sum((d - 1) * abs(s) for d, s in zip(x.shape, x.strides))
+
+
+def _parts(n: Node, a: Any, b: Any) -> int:
+    """In how many parts of the first pair of summed axes a product of floats is computed: as many as keep the copies of
+    windows small."""
+    ca, _ = n.attrs["contract"]
+    if not ca or n.dtype not in (np.float32, np.float64):
+        return 1
+    copied = max(x.nbytes if x.nbytes > _span(x) else 0 for x in (a, b))
+    return 1 if copied <= 2 * _PART else min(a.shape[ca[0]], -(-copied // _PART)) or 1
+
+
 def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
+    if xp is not np or (parts := _parts(n, a, b)) == 1:
+        return _product(xp, n, a, b)
+    (i, *_), (j, *_) = n.attrs["contract"]
+    each = -(-a.shape[i] // parts)
+    total: Any = None
+    for start in range(0, a.shape[i], each):
+        key = slice(start, start + each)
+        found = _product(xp, n, a[(slice(None),) * i + (key,)], b[(slice(None),) * j + (key,)])
+        total = found if total is None else np.add(total, found, out=total)
+    return total
+
+
+def _product(xp: Any, n: Node, a: Any, b: Any) -> Any:
     (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
     if xp is np and n.dtype == bool and a.ndim == b.ndim == len(ca) == 1:    # it ends where the result is known
         return np.asarray(np.dot(a, b))

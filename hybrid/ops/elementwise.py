@@ -319,6 +319,15 @@ def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
                          f"condition {condition}, x {x}, y {y}; np.where broadcasts")
 
 
+def tested(condition: Node) -> Node:
+    """Where a condition is not 0. One that is broadcast is tested before, at fewer elements."""
+    if condition.dtype == dt.bool_:
+        return condition
+    if condition.prim == "expand":
+        return ir.expand(tested(condition.args[0]), condition.shape)
+    return ir.map("ne", condition, 0)
+
+
 @op("where", "condition x y", eager=_where_eager)
 def where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
     """x where the condition is not 0, else y. A condition of one axis chooses rows.
@@ -330,14 +339,13 @@ def where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
             raise ShapeError(f"where: a condition of one axis chooses rows, so it must have the length of x's first "
                              f"axis, got {condition.shape} for {x.shape}")
         condition = ir.reshape(condition, condition.shape + (1,) * (x.ndim - 1))
-    test = condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0)
-    return ir.map("where", test, x, y)
+    return ir.map("where", tested(condition), x, y)
 
 
 @op("_npi_where", "condition x y", np=("where",))
 def np_where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
     """NumPy's where, broadcast."""
-    return ir.map("where", condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0), x, y)
+    return ir.map("where", tested(condition), x, y)
 
 
 @op("_contrib_div_sqrt_dim", "data", mx=("contrib.div_sqrt_dim",))

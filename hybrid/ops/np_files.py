@@ -6,6 +6,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..ir import Node
 from .attributes import Attrs
+from .elementwise import tested
 from .registry import OPS, Bool, Float, Number, also, op
 
 
@@ -14,7 +15,7 @@ def _number_beside(value: float, other: Node) -> Node:
 
 
 def _chosen(condition: Node, x: Node, y: Node) -> Node:
-    return ir.map("where", condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0), x, y)
+    return ir.map("where", tested(condition), x, y)
 
 
 @op("_npi_where_lscalar", "condition x", scalar=Float(0.0))

@@ -244,7 +244,7 @@ class Fuser(Rules):
             self._give(x, Use(k, u.idx[:axis] + (at,) + u.idx[axis + i.ndim:], u.inside, guarded=u.guarded))
         elif n.prim == "cumulate":
             self._give(n.args[0], Use(k, u.idx, u.inside, u.bijective, u.guarded))
-        elif n.prim in ("argsort", "rows", "scan"):
+        elif n.prim in ("argsort", "rows", "pairs", "scan"):
             for a in n.args:
                 self._give(a, Use(k, tuple(var(self._fresh("s", d)) for d in a.shape)))
         elif n.prim == "concat" or n.prim == "scatter_add":

@@ -30,6 +30,7 @@ from .batch_in_lanes import pictures
 from .beyond_memory import refuse_beyond_memory
 from .rewrite import Rule, rewrite
 from .small_images import back_over_small_images, of_small_images, over_small_images
+from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
@@ -90,6 +91,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
+        current = current if sized else step_products(current, frozen, blocking)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:

@@ -136,7 +136,7 @@ def conditions() -> str | None:
     cc = toolchain.found_compiler()
     if cc is None or not own_files():
         return None
-    return _digest(cc, toolchain.flags(cc), variables(), toolchain.vector_bytes(),
+    return _digest(cc, (*toolchain.flags(cc), *toolchain.quick(cc)), variables(), toolchain.vector_bytes(),
                    tiles.wanted(toolchain.cpu_features().split()),
                    (toolchain.target().name, toolchain.target().before()), scalar.added() + registered.added())
 

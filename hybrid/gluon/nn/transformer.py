@@ -127,7 +127,8 @@ class MultiHeadAttention(HybridBlock):
     Call: attention(query (batch, m, …), key (batch, n, …) = query, value = key, mask = None, cache = None). mask (m, n)
     or (batch, m, n) is 1 where a query may see a key, and 0 elsewhere. The result is (batch, m, units). With a cache,
     of ``empty_cache``, the new keys and values are kept in it, and the result is (output, cache): a text is continued
-    token by token with arrays of one size, by one compiled program.
+    token by token with arrays of one size, by one compiled program. The arrays that were given stay as they were; a
+    compiled function that assigns the new ones to them (``old[:] = new``) writes the new positions alone.
 
     >>> from hybrid import nd
     >>> from hybrid.gluon import nn

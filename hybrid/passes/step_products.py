@@ -1,0 +1,119 @@
+"""Products of bfloat16 whose operands both change from call to call, as those of a training step do: the product of a
+layer, the gradient of its data, the gradient of its weights.
+
+One operand is read as rows along the depth, the other is put into panels of pairs (ir/pairs.py); the product is then
+the packed one of inference (form ``words``), whose sums are float32.
+"""
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import ir
+from ..ir import Node, Program
+from ..ir.low_precision import narrow
+from ..ir.packed import conv
+from ..ir.pairs import LEAST_COLUMNS, LEAST_DEPTH, pairs
+from .frozen import Frozen
+from .layout import Blocking
+from .rewrite import rewrite
+
+DEEP = 8192                     # steps of the depth, above which a sum is made of several (long_sums.py)
+# cycles of a vector of products of pairs and of float32, and to put a vector of words in order (measured on Zen 4)
+PAIRS, FLOATS, ORDERED = 1.1, 1.0, 4.0
+
+
+class Matrix(NamedTuple):
+    """An operand as a matrix of bfloat16: (columns, depth) if ``along``, else (depth, columns)."""
+    x: Node
+    along: bool
+
+    @property
+    def columns(self) -> int:
+        return self.x.shape[0 if self.along else 1]
+
+
+def _matrix(x: Node, summed: tuple[int, ...]) -> Matrix | None:
+    """An operand whose summed axes stand together, before or behind the others."""
+    kept = tuple(a for a in range(x.ndim) if a not in summed)
+    every = tuple(range(x.ndim))
+    along = kept + summed == every
+    if not kept or not along and summed + kept != every:
+        return None
+    depth, columns = (math.prod(x.shape[a] for a in axes) for axes in (summed, kept))
+    m = ir.reshape(x, (columns, depth) if along else (depth, columns))
+    return Matrix(m.args[0], not along) if m.prim == "permute" else Matrix(m, along)
+
+
+def _halves(x: Node) -> Node | None:
+    """An operand of bfloat16, or what one of float32 is a cast of."""
+    if x.dtype.name == "bfloat16":
+        return x
+    found = narrow(x) if x.dtype == np.float32 else None
+    return found[0] if found is not None and found[0].dtype.name == "bfloat16" else None
+
+
+def pays(rows: int, columns: int, depth: int, turned: bool, lanes: int) -> bool:
+    """Whether a product of pairs takes fewer cycles than that of float32. turned: whether its rows are put in order,
+    too."""
+    vectors, words = rows * -(-columns // lanes), depth // 2
+    ordered = (columns + (rows if turned else 0)) / lanes
+    return words * (vectors * PAIRS + ordered * ORDERED) < depth * vectors * FLOATS
+
+
+def _product(n: Node, lanes: int, lasts: Frozen) -> tuple[Matrix, Matrix] | None:
+    """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
+    if n.attrs["batch"] != ((), ()) or any(map(lasts, n.args)):
+        return None
+    halves = [_halves(a) for a in n.args]
+    a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
+    if a is None or b is None:
+        return None
+    depth = a.x.size // max(a.columns, 1)
+    if depth % 2 or not LEAST_DEPTH <= depth <= DEEP or min(a.columns, b.columns) < LEAST_COLUMNS:
+        return None
+    return (a, b) if pays(a.columns, b.columns, depth, not a.along, lanes) else None
+
+
+def exchanged(n: Node) -> Node | None:
+    """A product whose sides are exchanged afterwards, as that of exchanged operands."""
+    d = n.args[0]
+    if d.prim != "dot" or d.attrs["batch"] != ((), ()):
+        return None
+    (a, b), (ca, cb) = d.args, d.attrs["contract"]
+    left = a.ndim - len(ca)
+    if n.attrs["axes"] != (*range(left, d.ndim), *range(left)):
+        return None
+    return ir.dot(b, a, (cb, ca))
+
+
+def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
+    """The program with such products, where the processor has the instruction. frozen: slots of the parameters, whose
+    products are those of inference."""
+    lasts = Frozen(program, frozen)
+    if "bfloat16" not in blocking.words or not any(n.prim == "dot" and _product(n, blocking.lanes, lasts) is not None
+                                                   for n in program.order()):
+        return program
+    program = program.with_roots(rewrite(program.roots, {"permute": (exchanged,)}))
+    found = {n: p for n in program.order() if n.prim == "dot" and (p := _product(n, blocking.lanes, lasts)) is not None}
+    rows = {p[0].x for p in found.values() if p[0].along}
+
+    def source(m: Matrix) -> Node:
+        """A matrix as it is put in order: of float32 where that is in memory, and no rows are read of it."""
+        x = m.x
+        return x.args[0] if x not in rows and x.prim == "cast" and x.args[0].prim == "input" and (
+            x.args[0].dtype == np.float32) else x
+
+    def product(n: Node) -> Node | None:
+        a, b = _product(n, blocking.lanes, lasts) or (None, None)
+        if a is None or b is None:
+            return None
+        x = a.x if a.along else pairs(source(a), False)
+        count, depth = x.shape
+        packed = pairs(source(b), b.along, blocking.panel("words", b.columns, count))
+        y = conv(ir.reshape(x, (1, 1, count, depth)), packed, "words", (1, 1), (1, 1), (1, 1), (0, 0), (1, count),
+                 b.columns)
+        return ir.cast(ir.reshape(y, n.shape), n.dtype)
+    return program.with_roots(rewrite(program.roots, {"dot": (product,)}))

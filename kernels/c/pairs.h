@@ -1,0 +1,46 @@
+// Operands of bfloat16 products put in order, by squares of as many words as a vector has, from float32 or bfloat16 (FROM: how a vector is loaded,
+// some of it by a mask). A word has two numbers that are neighbours along the depth.
+HY_FN hy_words hyv_word_pairs(hy_v a, hy_v b) { return (hy_words)(HYV_WIDEN(hyv_to_bf16(a)) | HYV_WIDEN(hyv_to_bf16(b)) << 16); }
+
+// words of two vectors beside each other in memory
+HY_FN hy_words hyv_words_beside(hy_v a, hy_v b) {
+    union { hy_halves h[2]; hy_words w; } both = {.h = {hyv_to_bf16(a), hyv_to_bf16(b)}};
+    return both.w;
+}
+
+// a square turned: in each round, vectors that lie ``h`` apart exchange the halves of their groups
+HY_FN void hyv_words_turn(hy_words *r) {
+#pragma GCC unroll 8
+    for (int h = HYV_LANES / 2; h; h /= 2)
+#pragma GCC unroll 64
+        for (int i = 0; i < HYV_LANES; i++) if (!(i & h)) {
+            const hy_words a = r[i], b = r[i + h];
+            const hy_vi low = HYV_COUNT + (((HYV_COUNT & h) != 0) & (HYV_LANES - h));
+            r[i] = HYV_SHUFFLE(a, b, low);
+            r[i + h] = HYV_SHUFFLE(a, b, low + h);
+        }
+}
+
+#define HYV_EACH_WORD for (int i = 0; i < HYV_LANES; i++)
+#define HYV_PAIRS_OF(T, END, LOAD, LOADM) \
+/* columns lie along the depth, ``stride`` apart; beyond ``count`` of them are zeros */ \
+HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long stride, long count) { \
+    hy_words r[HYV_LANES]; \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + i * stride; r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; } \
+    hyv_words_turn(r); \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
+} \
+/* columns are neighbours, steps of the depth ``stride`` apart */ \
+HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count) { \
+    const hy_m some = HYV_RANGE(0, count); \
+    HYV_EACH_WORD { const T *p = from + 2 * i * stride; *(hy_wordsu *)(out + i * step) = hyv_word_pairs(LOADM(some, p), LOADM(some, p + stride)); } \
+} \
+/* ... which become lines along the depth */ \
+HY_FN void hyv_pairs_turned##END(hy_word *out, long step, const T *from, long stride, long count) { \
+    hy_words r[HYV_LANES]; (void)count; \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + 2 * i * stride; r[i] = hyv_word_pairs(LOAD(p), LOAD(p + stride)); } \
+    hyv_words_turn(r); \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
+}
+HYV_PAIRS_OF(float, , HYV_LOAD, HYV_LOADM)
+HYV_PAIRS_OF(unsigned short, _BF16, HYV_LOAD_BF16, HYV_LOADM_BF16)
