@@ -99,15 +99,23 @@ class ChannelsLast(Conversion):
             return None
         with_it = dict(zip(own, summed))                       # axes of w that are multiplied with those of the windows
         if set(own) == {channel, *taps}:
-            y = _over_taps(win, w, [with_it[t] for t in taps], with_it[channel], rank)
+            y = self._over_taps(win, w, [with_it[t] for t in taps], with_it[channel], rank)
             if y is not None and side == 1:
                 y = ir.permute(y, (*range(1 + rank, y.ndim), *range(1 + rank)))
         elif set(own) == set(pixels):
-            y = _over_pixels(win, w, [with_it[a] for a in pixels], n.args[side].shape[channel], side)
+            y = self._over_pixels(win, w, [with_it[a] for a in pixels], n.args[side].shape[channel], side)
         else:
             return None
         self.found += y is not None
         return y
+
+    def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
+        """The sum over channels and taps (N, *out, filters). taps, channel: the axes of w."""
+        return _over_taps(win, w, taps, channel, rank)
+
+    def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
+        """The sum over pixels, the gradient of filters. pixels: the axes of w; side: of the windows."""
+        return _over_pixels(win, w, pixels, channels, side)
 
     def _windows(self, x: Node, channel: int) -> Node | None:
         """Windows (N, *out, C, *kernel) of ones that have their channels at an axis; a value stands for its windows of

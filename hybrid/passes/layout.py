@@ -118,13 +118,17 @@ class Conversion:
         back = next((o for o in (FIRST, DEEP) if axes == (*o, *range(len(o), n.ndim))), None)
         return (n.args[0], back) if back is not None else None
 
+    def _may_pack(self, w: Node) -> bool:
+        """Whether weights may be packed: where that is done once, and not at every call."""
+        return self._known(w)
+
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
                 rounded: bool) -> Node | None:
         """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out).
         between: the data is channels last already, so that half a vector of filters costs less than another order.
         rounded: whether data and weights may be rounded to bfloat16.
         """
-        if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
+        if win.dtype != np.float32 or w.dtype != np.float32 or not self._may_pack(w):
             return None
         x, pads = unbordered(win.args[0], range(1, len(shape) - 1))
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]

@@ -28,6 +28,7 @@ from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
 from .beyond_memory import refuse_beyond_memory
+from .packed_steps import packed_steps
 from .rewrite import Rule, rewrite
 from .small_images import back_over_small_images, of_small_images, over_small_images
 from .step_products import step_products
@@ -92,6 +93,8 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
         current = current if sized else step_products(current, frozen, blocking)
+    if blocking is not None and frozen:
+        current, packs = packed_steps(current, frozen, blocking, packs)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
