@@ -135,7 +135,7 @@ def test_an_optimizer_of_several_tensors_is_compared() -> None:
         def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
             self.calls += 1
             super().update_multi_precision(index, weight, grad, state)
-    one, several = Both(learning_rate=0.1), Both(learning_rate=0.1, aggregate_num=4)
+    one, several = Both(learning_rate=0.1), Both(learning_rate=0.1)
     t.compare_optimizer(one, several, [(3, 4), (2,)], "float32", ntensors=2)
     assert (one.calls, several.calls) == (2, 1)
 
