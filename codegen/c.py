@@ -246,7 +246,8 @@ def in_team(g: Group) -> bool:
 
 
 NET = "void net(void **b)"
-BY_ELEMENT = ("sort", "call")   # kinds of kernels that are no vectors, whose texts want ALL_PASSES
+# kinds of kernels that work element by element where they are no vectors: a text with one wants ALL_PASSES
+BY_ELEMENT = ("sort", "call")
 # the function that runs all kernels, from what prints that of one block under a head
 Around = Callable[[Callable[[str], str]], str]
 
@@ -386,7 +387,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     try:
         text = print_text(groups, pointer, scratch, target, optional, around, times, sizes)
         own = max((thread_bytes(p.code) for p in text.functions), default=0)
-        passes = ALL_PASSES if any(p.kind in BY_ELEMENT for p in text.functions) else ""
+        passes = ALL_PASSES if any(p.kind in BY_ELEMENT and not p.vectors for p in text.functions) else ""
         return passes + _whole(text.lines(), text.dtypes, target, text.vectors), own
     finally:
         forget()

@@ -19,7 +19,7 @@ LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt
     exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
     remainder rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())
 NO_VECTORS = 4                  # bytes of a vector that is one float32
-ALL_PASSES = "/* with all passes */\n"          # what a text begins with that a compiler's usual passes make faster
+ALL_PASSES = "/* with all passes */\n"          # begins a text that is compiled without ``toolchain.quick``
 
 
 @dataclass(frozen=True)

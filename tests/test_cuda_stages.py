@@ -84,7 +84,7 @@ def test_a_small_network_is_one_launch(name: str, cuda_device: Any, launched: li
 @pytest.mark.parametrize("forms", [1, 2])
 def test_another_form_where_registers_are_spilled(forms: int, cuda_device: Any, launched: list[list[Any]],
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """First all registers of a multiprocessor, then launches of their own; the report says why."""
+    """First with more registers a thread, then apart; the report says why."""
     load, texts = EmulatorDriver.load, []
 
     def with_spills(driver: Any, source: str, kernels: Any) -> Any:
@@ -101,8 +101,8 @@ def test_another_form_where_registers_are_spilled(forms: int, cuda_device: Any, 
     for _ in orders():
         np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-6)
     text = str(net.report())
-    assert "layout: stages0: all registers, since 20 bytes were spilled on sm_90" in text
-    assert ("stages0: launches of their own, since 20 bytes" in text) == (forms == 2)
+    assert "layout: launch stages0: compiled for more registers a thread, since 20 bytes were spilled on sm_90" in text
+    assert ("launch stages0: not merged, since 20 bytes" in text) == (forms == 2)
     assert [launch.kernel.startswith("stages") for launch in launched[-1]] == ([True] if forms == 1 else [False] * 3)
     assert ("__launch_bounds__(256, 1) stages" in texts[-1]) == (forms == 1)
 

@@ -2,9 +2,9 @@
 
 Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
 the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
-often zero, a softmax's divisor) is a matter of what computes them; so values up to ``NEAR`` steps before the kernel
-belong to it here, and what printers ask that may depend on values further back. With HYBRID_VERIFY=1, all kernels are
-printed and compared.
+often zero, a softmax's divisor) is a matter of what computes them; so the key holds values up to ``NEAR`` steps before
+the kernel, and the answers to those questions that may depend on values further back. With HYBRID_VERIFY=1, all kernels
+are printed and compared.
 """
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _far(n: Node) -> tuple[bool, bool]:
 
 
 def _of_softmax(n: Node) -> tuple[bool, bool]:
-    """What printers ask of a value that is a part of softmax, as some values before it tell."""
+    """Whether a value is one less its maximum, or softmax's divisor: values more than ``NEAR`` steps back may tell."""
     return below_its_maximum(n), at_least_one(n)
 
 

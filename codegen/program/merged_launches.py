@@ -18,10 +18,10 @@ from hybrid.codegen.printers.cuda.pieces import BARRIER, THREADS, At, Barrier, L
 
 Argument = Union[Node, Scratch, Barrier, At]
 COUNTER = 64                    # bytes of working memory for the barrier's counter, which is 0 before the first launch
-# what a launch of several kernels says of its registers: nothing, for which ptxas gives it few; that a multiprocessor
-# runs one of its blocks, as is so, for which it gives it many
+# the ``__launch_bounds__`` of a merged launch, in the order tried: threads of a block alone, with which ptxas limits
+# registers; and one block a multiprocessor, as is so, with which a thread may have more of them
 BOUNDS = (f"{THREADS}", f"{THREADS}, 1")
-APART = len(BOUNDS)             # the form after those: launches stay by themselves
+APART = len(BOUNDS)             # the number after those: launches are not merged
 
 
 class Span(NamedTuple):
@@ -52,8 +52,8 @@ class _Stage:
 def merge_launches(code: Sequence[Stmt], launches: Sequence[Launch], processors: int, span: Callable[[Argument], Span],
                    forms: Mapping[str, int] | None = None) -> tuple[list[Stmt], list[Launch]]:
     """The module, and its launches with neighbours of few blocks merged. processors: of the GPU. span: where an
-    argument lies. forms: numbers of the forms (``BOUNDS``, ``APART``) of merged launches, by name, that do not take the
-    first one."""
+    argument lies. forms: for merged launches that do not take the first form, by name: an index of ``BOUNDS``, or
+    ``APART``."""
     kernels = {s.name: s for s in code if isinstance(s, Function)}
     out: list[Launch] = []
     added: dict[str, Stmt] = {}

@@ -44,8 +44,8 @@ def cores() -> int:
 
 
 def idle_cores() -> int:
-    """Processors that compilers which this process starts have to themselves now: one at least, and all that nobody
-    else computes on, as far as the system tells."""
+    """Cores on which no other thread of the machine runs now, this thread's own core included: 1 at least. All usable
+    cores where the system does not tell."""
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/loadavg") as load:
         running = int(load.read().split()[3].split("/")[0])              # this process is one of them
         return max(1, min(cores(), cores() - running + 1))

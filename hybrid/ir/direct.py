@@ -121,7 +121,7 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
         if value is x:
             return xp.array(value, order="C")
     if xp is np and not value.flags.writeable:
-        if value.size and not any(value.strides):           # one number everywhere
+        if value.size and not any(value.strides):           # a number that was broadcast: filled, not copied
             return np.full(value.shape, value[(0,) * value.ndim], value.dtype)
         return xp.array(value, order="C")
     if value.base is not None:                              # of which parts and other shapes can be views

@@ -68,7 +68,7 @@ def _map_eager(xp: Any, n: Node, *xs: Any) -> Any:
 
 
 _ONE_OF_HALVES = np.float16(1).view(np.uint16)
-_LARGEST_HALF = 65519.99             # above it a float16 is infinite
+_HALF_OVERFLOWS = 65520              # numbers from this one on round to an infinite float16
 
 
 def _cast_eager(xp: Any, n: Node, x: Any) -> Any:
@@ -86,7 +86,7 @@ def _half_of(x: np.ndarray) -> np.ndarray:
     """Numbers as float16. NumPy takes some 5 ns for a truth value, and 60 for a number that becomes infinite."""
     if x.dtype == bool:
         return np.multiply(x, _ONE_OF_HALVES, dtype=np.uint16).view(np.float16)
-    if x.dtype.kind == "f" and x.size > 1 << 10 and (far := np.abs(x) > _LARGEST_HALF).any():
+    if x.dtype.kind == "f" and x.size > 1 << 10 and (far := np.abs(x) >= _HALF_OVERFLOWS).any():
         x = np.where(far, np.copysign(x.dtype.type(np.inf), x), x)
     return x.astype(np.float16)
 

@@ -156,7 +156,7 @@ def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str
     target[...] = changed
 
 
-# functions that only read their array, and copy one that must not be written
+# NumPy's functions that read their array, but copy one that is marked read-only: they are given a writeable view
 COPYING = frozenset("argmax argmin nanargmax nanargmin".split())
 # functions that write their first array
 WRITERS = frozenset("copyto fill_diagonal place put put_along_axis putmask".split())
@@ -180,8 +180,8 @@ def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
 
 
 def _looked_at(x: NDArray, writeable: bool = False) -> np.ndarray:
-    """The elements, not to be written: where they lie on the CPU, else copies. writeable: whether the array may say
-    that it could be."""
+    """A view of the elements on the CPU, else a copy; nobody may write it. writeable: do not mark the view read-only
+    (for ``COPYING``)."""
     if x._ctx.device_type == "gpu" or SCOPE.traces:
         return x.asnumpy()
     seen = x._data.view()

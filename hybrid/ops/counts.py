@@ -1,7 +1,7 @@
 """Random counts of a distribution whose parameters are numbers: by inversion of its distribution function, which is
 tabulated when the program is made, with one draw of 32 bits and a binary search for each count.
 
-Counts whose probability is below 2**-32 together, at either end, are never drawn.
+The tail at each end whose total probability is 2**-33 or less is never drawn.
 """
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def generalized_negative_binomial_table(mu: float, alpha: float) -> tuple[int, b
 
 
 def _counts(mean: float, variance: float, rate: float) -> np.ndarray | None:
-    """Counts around a mean, without those that are never drawn; None for too many. rate: by which probabilities fall
-    far above the mean, as a logarithm."""
+    """Counts around a mean, without those that are never drawn; None for too many. rate: by how much
+    the logarithm of the probability falls from one count to the next, far above the mean."""
     wide = 12 * math.sqrt(variance) + 20
     low, high = max(mean - wide, 0.0), mean + wide + TAIL / rate
     return np.arange(int(low) + 1, int(high) + 1, dtype=np.float64) if high - low < MOST else None
 
 
 def _table(first: int, ratios: np.ndarray) -> tuple[int, bytes]:
-    """The first count, and of each count but the last the largest of 2**32 draws that is at most it (uint32). ratios:
-    logarithms of P(count) / P(count - 1), from the second count on."""
+    """The first count, and for each count but the last the largest draw of 32 bits that gives this count or a smaller
+    one (uint32). ratios: logarithms of P(count) / P(count - 1), from the second count on."""
     logs = np.concatenate(([0.0], np.cumsum(ratios)))
     chances = np.exp(logs - logs.max())
     upto = np.rint(np.cumsum(chances) / chances.sum() * 2.0**BITS)

@@ -20,9 +20,9 @@ from .nn import uniform01
 from .registry import Bool, DType, Float, Shape, Str, op
 
 Key = Node
-FEW = 10.0                       # Poisson means below this are counted out, above it drawn by rejection
-TERMS = 48                       # counts up to which a mean below FEW is counted: P(more) < 1e-16
-# candidates: of gamma's at least 0.951 are accepted, of Poisson's at least 0.78
+FEW = 10.0                       # Poisson means below this are drawn by the distribution function, others by rejection
+TERMS = 48                       # counts that this function is computed for: P(more) < 1e-16
+# candidates drawn for each number: gamma accepts each with a probability of 0.951 or more, Poisson with 0.78
 GAMMA_TRIES, POISSON_TRIES = 8, 16
 
 

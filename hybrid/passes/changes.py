@@ -34,8 +34,9 @@ def note_updates(fused: Fused, placed: dict[Node, int]) -> None:
 
 
 def changes(k: Kernel) -> Changes | None:
-    """What an elementwise kernel changes in the input whose place its result takes; None where it may be every element
-    of a row, or where conditions differ along the last axis."""
+    """What an elementwise kernel changes in the input whose place its result takes; None where the result
+    is no chain of ``where`` that ends in that input, where a condition varies along the last axis, and for arrays of
+    one axis or of sizes that a call gives."""
     n = k.root
     if (k.over is None or k.kind != "elementwise" or k.extra or k.sides or k.dot is not None
             or not all(fixed(d) for d in n.shape) or n.ndim < 2 or n.shape[-1] == 1):
@@ -50,7 +51,7 @@ def changes(k: Kernel) -> Changes | None:
 
 
 def _choices(n: Node, over: Node, k: Kernel) -> list[Choice] | None:
-    """The choices between a value and an input, which is their last resort; None where it is not."""
+    """The conditions of nested ``where`` whose innermost unchanged value is the input; None if there are none such."""
     if strip_reshape(n) is over:
         return []
     if n.prim != "map" or n.fn != "where" or n in k.reads:

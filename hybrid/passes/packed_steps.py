@@ -16,7 +16,8 @@ from .channels_last import ChannelsLast
 from .frozen import Frozen
 from .layout import Blocking, Conversion
 
-# vectors of channels from which the gradient of filters, channels last, is a product of whole tiles
+# a convolution is packed where its filters and its channels fill at least so many vectors each: with fewer, the
+# gradient of its filters, channels last, would not fill whole tiles
 TILE = 4
 
 
@@ -29,7 +30,7 @@ class PackedSteps(ChannelsLast):
 
     @staticmethod
     def _pays(work: int, between: bool) -> bool:
-        """The forms themselves say what is too little."""
+        """Always: ``_over_taps`` and ``_packed`` refuse what is too small."""
         return True
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
@@ -41,7 +42,7 @@ class PackedSteps(ChannelsLast):
         return Conversion._moved(self, n)
 
     def _may_pack(self, w: Node) -> bool:
-        """Those that the step changes; others are packed once (``layout.py``)."""
+        """Weights that the step changes; others are packed once, in ``layout.py``."""
         return not self._known(w)
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,

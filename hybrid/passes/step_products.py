@@ -21,8 +21,8 @@ from .layout import Blocking
 from .rewrite import rewrite
 
 DEEP = 8192                     # steps of the depth, above which a sum is made of several (long_sums.py)
-# cycles of a vector of products of pairs and of float32, and to put a vector of words in order (measured on Zen 4)
-PAIRS, FLOATS, ORDERED = 1.1, 1.0, 4.0
+# estimated cycles of a vector (on Zen 4): a product of pairs of bfloat16, one of float32, packing words
+PAIR_COST, FLOAT_COST, PACK_COST = 1.1, 1.0, 4.0
 
 
 class Matrix(NamedTuple):
@@ -60,12 +60,12 @@ def pays(rows: int, columns: int, depth: int, turned: bool, lanes: int) -> bool:
     too."""
     vectors, words = rows * -(-columns // lanes), depth // 2
     ordered = (columns + (rows if turned else 0)) / lanes
-    return words * (vectors * PAIRS + ordered * ORDERED) < depth * vectors * FLOATS
+    return words * (vectors * PAIR_COST + ordered * PACK_COST) < depth * vectors * FLOAT_COST
 
 
-def _product(n: Node, lanes: int, lasts: Frozen) -> tuple[Matrix, Matrix] | None:
+def _product(n: Node, lanes: int, constant: Frozen) -> tuple[Matrix, Matrix] | None:
     """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
-    if n.attrs["batch"] != ((), ()) or any(map(lasts, n.args)):
+    if n.attrs["batch"] != ((), ()) or any(map(constant, n.args)):
         return None
     halves = [_halves(a) for a in n.args]
     a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
@@ -78,7 +78,7 @@ def _product(n: Node, lanes: int, lasts: Frozen) -> tuple[Matrix, Matrix] | None
 
 
 def exchanged(n: Node) -> Node | None:
-    """A product whose sides are exchanged afterwards, as that of exchanged operands."""
+    """The transpose of a product as the product of its operands in exchanged order; None for other transposes."""
     d = n.args[0]
     if d.prim != "dot" or d.attrs["batch"] != ((), ()):
         return None
@@ -90,24 +90,28 @@ def exchanged(n: Node) -> Node | None:
 
 
 def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
-    """The program with such products, where the processor has the instruction. frozen: slots of the parameters, whose
-    products are those of inference."""
-    lasts = Frozen(program, frozen)
-    if "bfloat16" not in blocking.words or not any(n.prim == "dot" and _product(n, blocking.lanes, lasts) is not None
-                                                   for n in program.order()):
+    """The program with such products, where the processor has the instruction for vectors (and none for tiles). frozen:
+    slots of the parameters, whose products are those of inference."""
+    if "bfloat16" not in blocking.words or "tiles" in blocking.words:
+        return program
+    constant = Frozen(program, frozen)
+
+    def found(p: Program) -> dict[Node, tuple[Matrix, Matrix]]:
+        return {n: pair for n in p.order() if n.prim == "dot"
+                and (pair := _product(n, blocking.lanes, constant)) is not None}
+    if not found(program):
         return program
     program = program.with_roots(rewrite(program.roots, {"permute": (exchanged,)}))
-    found = {n: p for n in program.order() if n.prim == "dot" and (p := _product(n, blocking.lanes, lasts)) is not None}
-    rows = {p[0].x for p in found.values() if p[0].along}
+    rows = {a.x for a, _ in found(program).values() if a.along}
 
     def source(m: Matrix) -> Node:
-        """A matrix as it is put in order: of float32 where that is in memory, and no rows are read of it."""
+        """What is packed: the float32 input behind a cast, unless the cast is stored as the rows of another product."""
         x = m.x
         return x.args[0] if x not in rows and x.prim == "cast" and x.args[0].prim == "input" and (
             x.args[0].dtype == np.float32) else x
 
     def product(n: Node) -> Node | None:
-        a, b = _product(n, blocking.lanes, lasts) or (None, None)
+        a, b = _product(n, blocking.lanes, constant) or (None, None)
         if a is None or b is None:
             return None
         x = a.x if a.along else pairs(source(a), False)

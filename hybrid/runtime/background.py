@@ -175,8 +175,8 @@ def _has_compiler() -> bool:
 
 
 def _without_site() -> list[str]:
-    """The option that spares Python a search for packages, which is told where they are: unless NumPy is found by what
-    that search sets up."""
+    """``-S``: the process is sent ``sys.path`` and needs no site.py. Nothing where NumPy's folder is not on that path:
+    then a hook that site.py installs finds it."""
     import numpy  # noqa: PLC0415  loaded already
 
     return ["-S"] if os.path.dirname(os.path.dirname(numpy.__file__)) in sys.path else []
@@ -187,7 +187,7 @@ def _start() -> subprocess.Popen[str]:
     import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
     process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # whose threads spin when they begin
+                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
     assert process.stdin is not None
     process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
     process.stdin.flush()

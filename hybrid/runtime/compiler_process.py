@@ -14,7 +14,7 @@ from ..base.errors import CompileError
 from . import compilers, scratch
 
 LONG = 30.0                                       # seconds that a compiler takes for nothing small
-NICE = 10                                         # of compilers whose work nobody waits for, beside others
+NICE = 10                                         # least niceness of compilers that are started within ``behind()``
 _running: list[Any] = []                          # compilers, until they were waited for
 forking.in_child(_running.clear)
 
@@ -53,7 +53,7 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
         process = system.start(command, stream, paper, compilers.environment(command[0], folder))
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            with contextlib.suppress(OSError):           # what it starts has its priority
+            with contextlib.suppress(OSError):           # child processes inherit it
                 os.setpriority(os.PRIO_PROCESS, process, max(NICE, os.getpriority(os.PRIO_PROCESS, process)))
         return process, paper
     except OSError as err:

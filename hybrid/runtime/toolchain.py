@@ -21,8 +21,9 @@ from .net_ffi import ffi
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", *system.SHARED,
          "-Werror=implicit-function-declaration")
-# after -O2, for programs whose kernels are vectors already: the passes that make them no faster take a third of GCC's
-# time. What is added to -O1: without it calls within tiles, products and sums in one, or constants in registers go
+# behind FLAGS, so that -O1 replaces -O2, for programs whose kernels are vectors already: the passes left out take a
+# third of GCC's time and make those no faster. The others inline calls within tiles, fuse products and sums and keep
+# constants in registers; the last two leave out slow passes of -O1
 QUICK = ("-O1", "-finline-functions", "-finline-small-functions", "-fstrict-aliasing", "-fexpensive-optimizations",
          "-ftree-loop-vectorize", "-fvect-cost-model=very-cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
          "-fcse-follow-jumps", "-frerun-cse-after-loop", "-fno-tree-ccp", "-fno-tree-dominator-opts")
@@ -261,13 +262,12 @@ def _taken(cc: str, usual: tuple[str, ...]) -> list[str]:
 
 
 def flags(cc: str) -> tuple[str, ...]:
-    """All flags that C is compiled with; ``quick`` has more for programs."""
+    """All flags that C is compiled with; programs of vectors take those of ``quick``, too."""
     slow = ("-DHYV_PAIRS_SLOW",) if slow_pairs() else ()
     return _usual_flags(cc, FLAGS) + machine_flags(cc) + slow + tiles.flags()
 
 
 @lru_cache(maxsize=8)
 def quick(cc: str) -> tuple[str, ...]:
-    """Further flags for programs of vectors: a compiler that they are known to serve, GCC from 12 on, leaves out
-    passes."""
+    """``QUICK`` for GCC from 12 on (Linux, x86-64 or aarch64); no flags for other compilers."""
     return tuple(_remembered(cc, f"quick {QUICK}", lambda: "\n".join(QUICK if _takes_all(cc, 12) else ())).splitlines())

@@ -8,7 +8,7 @@ HY_FN hy_words hyv_words_beside(hy_v a, hy_v b) {
     return both.w;
 }
 
-// a square turned: in each round, vectors that lie ``h`` apart exchange the halves of their groups
+// transposes a block: in each round, vectors that lie ``h`` apart exchange the halves of their groups
 HY_FN void hyv_words_turn(hy_words *r) {
 #pragma GCC unroll 8
     for (int h = HYV_LANES / 2; h; h /= 2)
@@ -35,7 +35,7 @@ HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long st
     const hy_m some = HYV_RANGE(0, count); \
     HYV_EACH_WORD { const T *p = from + 2 * i * stride; *(hy_wordsu *)(out + i * step) = hyv_word_pairs(LOADM(some, p), LOADM(some, p + stride)); } \
 } \
-/* ... which become lines along the depth */ \
+/* columns are neighbours; the block is transposed to rows along the depth */ \
 HY_FN void hyv_pairs_turned##END(hy_word *out, long step, const T *from, long stride, long count) { \
     hy_words r[HYV_LANES]; (void)count; \
     _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + 2 * i * stride; r[i] = hyv_word_pairs(LOAD(p), LOAD(p + stride)); } \

@@ -14,7 +14,8 @@ struct EmuLaunch {
     int cooperative, first_arg, args;           // its arguments: entries first_arg .. of the index list
 };
 
-// Kernels of the text that have static shared arrays, 1 at least; all of them lie in one section. The text ends with it.
+// Number of kernels of this module that have static shared arrays, 1 at least: the arrays lie in one section, so limits are
+// multiplied by it.
 extern const unsigned emu_sharing;
 
 namespace emu {

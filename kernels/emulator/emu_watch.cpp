@@ -316,8 +316,8 @@ API void emu_watch_arrays(void **at, unsigned long *bytes, int n, int all, int w
     whole = all, traffic = with_traffic;
     found.clear(), flows.clear();
 }
-// Launches that follow are not looked at, or are again.
-API void emu_watch_sleep(int so) { asleep = so; }
+// Stops (off = 1) or resumes (off = 0) watching the launches that follow.
+API void emu_watch_sleep(int off) { asleep = off; }
 API const char *emu_watch_found() {
     text.clear();
     for (auto &f : found) text += f.first + " " + std::to_string(f.second) + "\n";

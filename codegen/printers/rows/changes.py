@@ -17,8 +17,8 @@ from hybrid.codegen.loops import (SINGLE, Printed, chain, function, group_loops,
 
 
 def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:
-    """Whether an element gets another value. Conditions are the same along other axes than theirs: they are computed
-    at the first place there, in the outermost loop where that can stand."""
+    """Whether the element at an index gets another value. A condition does not depend on axes outside ``found.axes``:
+    it is computed with index 0 there, in the outermost loop possible."""
     at = tuple(i if a in found.axes else Ix() for a, i in enumerate(idx))
     names = []
     for n in (c.condition for c in found.choices):
@@ -35,7 +35,7 @@ def _known(name: str, idx: Index) -> str:
 
 
 def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> Printed:
-    """An elementwise kernel whose outer loops are those along which conditions differ; all others are under them.
+    """An elementwise kernel: the loops over axes along which conditions vary are outermost, others in an ``if``.
     team: as of ``print_loops``."""
     args, names = pointer_names(k)
     root, axes = k.root, range(k.root.ndim)

@@ -1,5 +1,6 @@
-"""Operands of bfloat16 products put in order: squares of words of two numbers, turned in registers where neighbours in
-memory are not neighbours in the result (hybrid/ir/pairs.py, kernels/c/pairs.h)."""
+"""Packs operands of bfloat16 products, by square blocks of words (a word: two numbers that are neighbours along the
+depth), transposed in registers where the operand is not stored in the result's order (hybrid/ir/pairs.py,
+kernels/c/pairs.h)."""
 from __future__ import annotations
 
 from hybrid.ir.kernel import Kernel, strip_reshape
@@ -9,12 +10,12 @@ from hybrid.codegen.lanes import half
 from hybrid.codegen.loops import Printed, pointer_names, signature
 
 LANES = 16                        # words of a vector, where a processor multiplies pairs
-LEAST_PARALLEL = 1 << 17          # elements from which threads share them
+LEAST_PARALLEL = 1 << 17          # elements from which on the loop runs in threads
 
 
 def print_c(k: Kernel, name: str) -> Printed:
-    """A kernel that puts a matrix in order. Words end with a square that overlaps the one before, as do rows; beyond
-    the columns of a panel are zeros."""
+    """A kernel that packs a matrix. The last block along the depth overlaps the one before it, as does the last one of
+    rows; columns that a panel lacks are zero."""
     args, names = pointer_names(k)
     x, along, width = k.root.args[0], k.root.attrs["along"], k.root.attrs["width"]
     columns, depth = x.shape if along else x.shape[::-1]

@@ -121,13 +121,13 @@ class CudaProgram:
                 return launches
             for name, n in again.items():
                 forms[name] = forms.get(name, 0) + 1
-                why.append(f"{name}: {'launches of their own' if forms[name] == APART else 'all registers'}, since "
-                           f"{n} bytes were spilled on {self.driver.arch}")
+                how = "not merged" if forms[name] == APART else "compiled for more registers a thread"
+                why.append(f"launch {name}: {how}, since {n} bytes were spilled on {self.driver.arch}")
 
     def _few_launches(self, text: printer.CudaText, processors: int,
                       forms: dict[str, int]) -> tuple[str, list[printer.Launch], dict[str, str]]:
-        """The module with equal kernels as one function, and neighbours of few blocks in one launch; for each name of
-        those, the function that stands for it. forms: as of ``merge_launches``."""
+        """The module with equal kernels as one function, and neighbours of few blocks in one launch; by name of
+        each merged launch, the function that it runs. forms: as of ``merge_launches``."""
         code, launches = share_kernels(parse(text.source), text.launches)
         merged: dict[str, str] = {}
         if not config.cuda_sync():                             # which names the kernel that fails

@@ -31,7 +31,7 @@ ffi = cffi.FFI()
 ffi.cdef("""
 void emu_watch_arrays(void **at, unsigned long *bytes, int n, int all, int with_traffic);
 const char *emu_watch_found(void);
-void emu_watch_sleep(int so);
+void emu_watch_sleep(int off);
 """)
 _lock = threading.Lock()
 one = threading.RLock()         # there is one watcher: launches of all threads go one after the other
