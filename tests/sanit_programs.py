@@ -210,6 +210,14 @@ def updates(n: int) -> Case:
     return Program((*xs, *gs), (), tuple(enumerate(new))), [random(*s) for s in (*shapes, *shapes)]
 
 
+def windows(n: int) -> Case:
+    """A row of an array written at a place that the call gives; the others stay."""
+    cache, new, place = ir.input(0, (3, n, 8), "float32"), ir.input(1, (3, 1, 8), "float32"), ir.input(2, (), "int32")
+    here = ir.map("eq", ir.cast(ir.iota(n), "int32"), ir.expand(place, (n,)))
+    row = ir.map("where", ir.expand(ir.reshape(here, (1, n, 1)), cache.shape), ir.expand(new, cache.shape), cache)
+    return Program((cache, new, place), (), ((0, row),)), [random(3, n, 8), random(3, 1, 8), np.array(n // 2, np.int32)]
+
+
 def products(n: int) -> Case:
     """Products of matrices in other types, batches of them, and their gradients with costly epilogues."""
     def outputs(a: Node, b: Node, h: Node, g: Node, x: Node, y: Node, i: Node, p: Node, q: Node) -> list[Node]:
@@ -240,7 +248,7 @@ def behind_relu(n: int) -> Case:
 SIZED: dict[str, Callable[[int], Case]] = {
     **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention,
     "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
-    "training": training, "strided": strided, "updates": updates, "other products": products,
+    "training": training, "strided": strided, "updates": updates, "windows": windows, "other products": products,
     "behind relu": behind_relu,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }

@@ -21,6 +21,8 @@ from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
 
 LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
+# blocks of a multiprocessor: asked for no more, the compiler keeps sums in registers that it spilled at 64 or 72 of them
+RESIDENT = 2
 QUERIES = LINES * WARPS
 MOST = 128                      # elements of a query or value: registers
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16"}
@@ -253,5 +255,5 @@ class Tiled:
         name = f"{self.name}_parts" if split else self.name
         args: list[Node | Scratch | At] = [*self.args, *([SCRATCH] if split else [])]
         text_of = function(name, self.args, 0 if split else len(self.k.stores), body, threads,
-                           "float" if split else "", alone=True)
+                           "float" if split else "", alone=True, resident=RESIDENT)
         return PrintedCuda(text_of, [Launch(name, count, threads, args, self.shared)])
