@@ -149,7 +149,8 @@ def test_names_of_folders_that_compilers_could_misread(name: str, monkeypatch: p
                         lambda command, *rest: started.append(command) or start(command, *rest))
     so, c = shared_objects.build(TEXT)
     assert so.parent == c.parent == config.cache_dir() == tmp_path / name and shared_objects.intact(so)
-    assert started and all(part.startswith("/") or part in toolchain.flags(started[0][0]) + toolchain.quick(started[0][0])
+    cc = started[0][0]
+    assert started and all(part.startswith("/") or part in toolchain.flags(cc) + toolchain.quick(cc)
                            or part in ("-o", "-lm", "-lgcc", "-nostdlib", "--version")
                            for command in started for part in command)
     assert sorted(p.name for p in tmp_path.iterdir()) == [name]
