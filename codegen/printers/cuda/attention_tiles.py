@@ -21,7 +21,7 @@ from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
 
 LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
-# blocks of a multiprocessor: asked for no more, the compiler keeps sums in registers that it spilled at 64 or 72 of them
+# blocks of a multiprocessor: asked for no more, the compiler keeps in registers what it spilled when it took 64 or 72
 RESIDENT = 2
 QUERIES = LINES * WARPS
 MOST = 128                      # elements of a query or value: registers
