@@ -9,6 +9,7 @@ import pytest
 
 from hybrid import autograd, hybridize, ir, nd, np
 from hybrid.ir import Program, direct, evaluate, sorting_keys, special
+from hybrid.ir.scalar import SCALARS
 from hybrid.runtime import repeated
 
 RNG = onp.random.RandomState(3)
@@ -193,6 +194,22 @@ def test_rounded_halves() -> None:
             got = g(nd.array(x)).asnumpy()
             onp.testing.assert_array_equal(got, wanted)
             onp.testing.assert_array_equal(onp.signbit(got), onp.signbit(wanted))
+
+
+@pytest.mark.parametrize("name", sorted(SCALARS))
+def test_functions_of_arrays_without_axes(name: str) -> None:
+    """NumPy gives numbers there, which no function may write to: the result is that of an array of one element."""
+    row = SCALARS[name]
+    for dtype in ("float32", "float64", "float16", "int32"):
+        values = [onp.array(v).astype(dtype) for v in (2.5, 1.0, 2.0)[:row.arity]]
+        try:
+            with onp.errstate(all="ignore"):
+                wanted = row.np(onp, *(v.reshape(1) for v in values))
+        except TypeError:                                            # takes no such type
+            continue
+        with onp.errstate(all="ignore"):
+            found = row.np(onp, *values)
+        onp.testing.assert_array_equal(found, wanted[0])
 
 
 def test_functions_that_write_write_in_place() -> None:

@@ -252,14 +252,13 @@ def round_half_away(xp: Any, a: Any) -> Any:
     if a.dtype.kind in "iub":
         return a
     below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
-    if xp is np and a.ndim and a.dtype.itemsize in _WORDS:
-        word: Any = _WORDS[a.dtype.itemsize]
-        # 0.5 less one unit in the last place, with the sign of a
-        half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)
-    else:
-        half = xp.copysign(below, a)
+    if xp is not np or not a.ndim or a.dtype.itemsize not in _WORDS:     # of no axes: NumPy gives a number, no array
+        return xp.trunc(xp.copysign(below, a) + a)
+    word: Any = _WORDS[a.dtype.itemsize]
+    # 0.5 less one unit in the last place, with the sign of a
+    half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)
     half += a
-    return xp.trunc(half, out=half)
+    return np.trunc(half, out=half)
 
 
 def keep_int(name: str) -> Callable[[Any, Any], Any]:
