@@ -22,6 +22,7 @@ MOMENTS: list[tuple[str, tuple[float, ...], float, float]] = [
     ("poisson", (700.0,), 700.0, 700.0),
     ("negative_binomial", (3.0, 0.4), 4.5, 11.25), ("generalized_negative_binomial", (2.0, 0.3), 2.0, 3.2),
     ("generalized_negative_binomial", (2.0, 0.0), 2.0, 2.0),
+    ("generalized_negative_binomial", (2.0, 1e-17), 2.0, 2.0),
 ]
 
 

@@ -196,7 +196,7 @@ def quotient(xp: Any, a: Any, b: Any) -> Any:
         if a.dtype.kind not in "iu":
             wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
             return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
-        once = b if any(b.strides) else b[(slice(0, 1),) * b.ndim]       # of a number that fills a shape, itself
+        once = b if any(b.strides) else b[(slice(0, 1),) * b.ndim]       # one element of a number that was broadcast
         small = a.dtype.itemsize < 8 or a.size and (
             -_EXACT <= min(a.min(), once.min()) <= max(a.max(), once.max()) <= _EXACT)
         if not small:

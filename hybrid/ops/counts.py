@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Callable
 
 import numpy as np
 
@@ -21,39 +22,35 @@ TAIL = 30.0                      # minus the logarithm of the probability that a
 
 def poisson_table(lam: float) -> tuple[int, bytes] | None:
     """The table of a Poisson distribution of mean lam: P(k) / P(k - 1) = lam / k."""
-    k = _counts(lam, lam, 1.0)
-    if k is None:
-        return None
-    with np.errstate(divide="ignore"):
-        return _table(int(k[0]) - 1, np.log(lam / k))
+    return _table(lam, lam, 1.0, lambda k: lam / k)
 
 
-def negative_binomial_table(k: float, p: float) -> tuple[int, bytes] | None:
-    """The table of failures before k successes of probability p: P(x) / P(x - 1) = (x - 1 + k) / x (1 - p)."""
-    mean = k * (1 - p) / p
-    x = _counts(mean, mean / p, 1.0 if p == 1 else -math.log1p(-p))
-    if x is None:
-        return None
-    with np.errstate(divide="ignore"):
-        return _table(int(x[0]) - 1, np.log((x - 1 + k) / x * (1 - p)))
+def negative_binomial_table(k: float, p: float, failure: float | None = None) -> tuple[int, bytes] | None:
+    """The table of failures before k successes of probability p: P(x) / P(x - 1) = (x - 1 + k) / x (1 - p). failure:
+    1 - p, where that is known to more digits."""
+    q = 1 - p if failure is None else failure
+    mean = k * q / p
+    return _table(mean, mean / p, p, lambda x: (x - 1 + k) / x * q)      # -log(1 - p) is p at least
 
 
 def generalized_negative_binomial_table(mu: float, alpha: float) -> tuple[int, bytes] | None:
     """The table of counts of mean mu and dispersion alpha."""
-    return negative_binomial_table(1 / alpha, 1 / (1 + alpha * mu)) if alpha and mu else poisson_table(mu)
+    spread = 1 + alpha * mu
+    return negative_binomial_table(1 / alpha, 1 / spread, alpha * mu / spread) if alpha and mu else poisson_table(mu)
 
 
-def _counts(mean: float, variance: float, rate: float) -> np.ndarray | None:
-    """Counts around a mean, without those that are never drawn; None for too many. rate: by how much
-    the logarithm of the probability falls from one count to the next, far above the mean."""
+def _table(mean: float, variance: float, rate: float,
+           ratio: Callable[[np.ndarray], np.ndarray]) -> tuple[int, bytes] | None:
+    """The first count that is drawn, and for each count but the last the largest draw of 32 bits that gives this count
+    or a smaller one (uint32); None for too many counts. rate: by how much the logarithm of the probability falls from
+    one count to the next, far above the mean, at least. ratio: P(count) / P(count - 1)."""
     wide = 12 * math.sqrt(variance) + 20
     low, high = max(mean - wide, 0.0), mean + wide + TAIL / rate
-    return np.arange(int(low) + 1, int(high) + 1, dtype=np.float64) if high - low < MOST else None
-
-
-def _table(first: int, ratios: np.ndarray) -> tuple[int, bytes]:
-    """The first count, and for each count but the last the largest draw of 32 bits that gives this count or a smaller
-    one (uint32). ratios: logarithms of P(count) / P(count - 1), from the second count on."""
+    if not high - low < MOST:
+        return None
+    first = int(low)
+    with np.errstate(divide="ignore"):
+        ratios = np.log(ratio(np.arange(first + 1, int(high) + 1, dtype=np.float64)))
     logs = np.concatenate(([0.0], np.cumsum(ratios)))
     chances = np.exp(logs - logs.max())
     upto = np.rint(np.cumsum(chances) / chances.sum() * 2.0**BITS)

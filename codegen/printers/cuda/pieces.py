@@ -119,7 +119,8 @@ class CudaEmitter(Emitter):
     """Emits for threads that own several neighbouring elements each, counted by the innermost variable ``lane``.
 
     What lies in memory as the lanes do is loaded and stored whole. ``packed`` and ``loose`` count the accesses that
-    could and could not be. ``shared``: what all threads of a team know; one of them stores what hangs on that alone.
+    could and could not be. ``same``: variables that are the same in all threads of a team, one
+    of which does the stores whose address depends on nothing else.
     """
     lane: Var | None = None
     packs: dict[tuple[Node, Ix], str] = field(default_factory=dict)
@@ -127,7 +128,7 @@ class CudaEmitter(Emitter):
     packed: int = 0
     loose: int = 0
     parts: dict[str, str] = field(default_factory=dict)      # sums of rows -> one by them
-    shared: frozenset[Var] | None = None
+    same: frozenset[Var] | None = None
 
     @contextmanager
     def counted_by(self, lane: Var) -> Iterator[None]:
@@ -181,7 +182,7 @@ class CudaEmitter(Emitter):
     def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement; into a pack where the lanes' elements are neighbours."""
         x = linear(n.shape, idx)
-        if self.shared is not None and variables(x) <= self.shared:
+        if self.same is not None and variables(x) <= self.same:
             return f"if (lane == 0) {{ {super().store(pointer, n, idx, value)} }}"
         if self.lane is None:
             return super().store(pointer, n, idx, value)

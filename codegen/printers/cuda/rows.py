@@ -213,7 +213,7 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     """Statements of a row; None where its values cannot be kept so."""
     e = emitter(k, names, team_reducer(team, kept))
     block = Block(None, frozenset(rows))
-    e.shared = frozenset(rows)
+    e.same = frozenset(rows)
     for n in reversed(k.hoisted):                              # inner reductions first: the later ones find them done
         e.value(n, k.members[n][0].idx, block)
     sides = [(n, at, e.value(n, at, block)) for n, at in k.sides]
