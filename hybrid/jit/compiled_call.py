@@ -25,6 +25,7 @@ from .watches import show
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
 from ..buffers.writes import Group
+from ..nd.operators import rewrite
 
 # so often packed parameters change before so many calls, until matrices are read as they are
 CHANGES, SELDOM = 3, 32
@@ -307,9 +308,7 @@ class Entry:
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
-            inputs[i]._write(value._data)
-            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
-                inputs[i]._ag = value._ag
+            rewrite(inputs[i], value)
         return outputs[:n]
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:
