@@ -82,6 +82,7 @@ def test_short_vectors_stay_plain(monkeypatch: pytest.MonkeyPatch) -> None:
         near(got, a.astype(np.float64) @ b.astype(np.float64), "float16")
 
 
+@pytest.mark.thorough
 def test_nothing_beyond_an_array_is_touched(tmp_path: Path) -> None:
     if why := without_sanitizers(tmp_path):
         pytest.skip(why)
