@@ -12,6 +12,7 @@ from ..base.errors import HybridError, user_location
 from ..ir import Node
 from ..ir.at_sizes import OfSize
 from ..ir.size import fixed, hint
+from ..ops.updates_many import finite as all_finite
 from ..optimizer import Optimizer
 from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
@@ -206,7 +207,7 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
             new = [_where(mask, value, given[s]) if first <= s < stop else value for s, value in zip(written, new)]
         if scaler is None:
             return new
-        finite = _all_finite([*(given[i] for i in grad_slots), *extra])             # else everything stays as it is
+        finite = all_finite([*(given[i] for i in grad_slots), *extra])             # else everything stays as it is
         return [*(ir.map("where", finite, value, given[slot]) for slot, value in zip(written, new)),
                 ir.reshape(ir.cast(finite, np.int32), (1,))]
     info = [(prepared.program.inputs[s].shape, prepared.program.inputs[s].dtype)
@@ -247,12 +248,6 @@ def _where(mask: Node, new: Node, old: Node) -> Node:
     if old.shape[:1] != mask.shape:
         return new
     return ir.map("where", ir.expand(ir.reshape(mask, (-1,) + (1,) * (old.ndim - 1)), old.shape), new, old)
-
-
-def _all_finite(grads: Sequence[Node]) -> Node:
-    """Whether no gradient has an infinity or a NaN in it: a node without axes."""
-    parts = [ir.reduce("min", ir.cast(ir.map("isfinite", g), np.int32), tuple(range(g.ndim))) for g in grads]
-    return ir.map("gt", functools.reduce(lambda a, b: ir.map("minimum", a, b), parts), 0)
 
 
 def _uncount(optimizer: Any) -> Callable[[], None]:

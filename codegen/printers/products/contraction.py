@@ -268,7 +268,8 @@ class Contraction(Zeros):
             lines, start, strides = self._packed_rows(rows, near)
             return [f"const long r0 = 0, r1 = {rows};", *lines,
                     *self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(cut.count))]
-        together = max(1, min(cut.count, ROWS // (cut.largest * depth * self.d.itemsize)))
+        most = ROWS if not self._of_halves(m.a) or m.sizes[1] > rows else AFAR       # columns are packed again for each
+        together = max(1, min(cut.count, most // (cut.largest * depth * self.d.itemsize)))
         lines, start, strides = self._packed_rows(min(rows, together * cut.largest), near)
         return [count("rb", cut.count, [
             f"const long re = rb + {together} < {cut.count} ? rb + {together} : {cut.count};",
