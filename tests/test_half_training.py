@@ -197,3 +197,23 @@ def test_a_training_step_follows_the_eager_one(optimizer: str, half: str) -> Non
     eager, one = np.array(found)
     np.testing.assert_allclose(one, eager, rtol=30 * NEAR[half])
     assert one[-1] < one[0]
+
+
+def test_halves_that_are_moved_keep_their_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are, NaN among them, without a conversion."""
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    x = nd.array(bits.view(np.float16).reshape(256, 256), dtype="float16")
+    f = mx.hybridize(lambda x: nd.concat(nd.transpose(x), x, dim=1))
+    got = f(x).asnumpy().view(np.uint16)
+    np.testing.assert_array_equal(got, np.concatenate([bits.reshape(256, 256).T, bits.reshape(256, 256)], 1))
+    assert "hy_store_half" not in text_of(f)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 0.0])
+def test_whether_all_is_finite(value: float, dtype: str) -> None:
+    f = mx.hybridize(lambda a, b: nd.multi_all_finite(a, b, num_arrays=2))
+    a, b = (np.random.default_rng(i).standard_normal((33, 65)).astype(dtype) for i in (1, 2))
+    b[17, 64] = value
+    assert f(nd.array(a, dtype=dtype), nd.array(b, dtype=dtype)).asnumpy() == [np.isfinite(value)]
+    assert "isfinite[33, 65]" not in str(f.report())
