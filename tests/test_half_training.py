@@ -217,3 +217,35 @@ def test_whether_all_is_finite(value: float, dtype: str) -> None:
     b[17, 64] = value
     assert f(nd.array(a, dtype=dtype), nd.array(b, dtype=dtype)).asnumpy() == [np.isfinite(value)]
     assert "isfinite[33, 65]" not in str(f.report())
+
+
+@pytest.mark.parametrize("shape", [(70, 33), (9, 5)], ids=str)
+def test_rows_are_added_at_places(shape: tuple[int, int], kind: tuple[str, int]) -> None:
+    """The gradient of an embedding: every addition is rounded, in the order of the places."""
+    half, of = kind[0], dt.as_dtype(kind[0])
+    at = np.random.default_rng(1).integers(0, shape[0], (4, 25))
+    head = random((4, 25, shape[1]), half, 2)
+
+    def gradient(w: Any, at: Any, head: Any) -> Any:
+        with autograd.record():
+            y = nd.sum((nd.Embedding(at, w, input_dim=shape[0], output_dim=shape[1]) * head).astype("float32"))
+        return autograd.grad(y, [w])[0]
+    w = nd.zeros(shape, dtype=half)
+    w.attach_grad()
+    f = mx.hybridize(gradient)
+    want = np.zeros(shape, of)
+    for i, row in zip(at.ravel(), head.reshape(-1, shape[1])):
+        want[i] = (want[i].astype(np.float32) + row.astype(np.float32)).astype(of)
+    got = f(w, nd.array(at), nd.array(head, dtype=half))
+    np.testing.assert_array_equal(got.asnumpy().astype(np.float32), want.astype(np.float32))
+
+
+@pytest.mark.parametrize("shape", [(256, 200), (130, 147)], ids=str)
+def test_halves_that_are_read_across(shape: tuple[int, int], kind: tuple[str, int]) -> None:
+    half, of = kind[0], dt.as_dtype(kind[0])
+    a, b = random(shape, half, 1), random(shape[::-1], half, 2)
+    f = mx.hybridize(lambda a, b: nd.transpose(a) * 3 + b)
+    got = f(nd.array(a, dtype=half), nd.array(b, dtype=half))
+    want = (a.T * of.type(3)).astype(of) + b
+    np.testing.assert_array_equal(got.asnumpy().astype(np.float32), want.astype(np.float32))
+    assert f"hyv_square{ENDS[half]}(" in text_of(f)
