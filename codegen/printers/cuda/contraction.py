@@ -156,7 +156,8 @@ def _tiles(p: Product) -> PrintedCuda:
     fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
     T, kind = p.T, p.kind
     part = None if parts == 1 else f"({kind})part"
-    arrays, shared = p.arrays(As=(2, bk, bm + 4), Bs=(2, bk, bn + 4), S=(16, bn + 4))
+    pad = 16 // max(4, p.sum_dtype.itemsize)               # of the smallest vector, so that rows begin at other banks
+    arrays, shared = p.arrays(As=(2, bk, bm + pad), Bs=(2, bk, bn + pad), S=(16, bn + pad))
     body = [*arrays,
             f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
             f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
@@ -185,10 +186,9 @@ def _tiles(p: Product) -> PrintedCuda:
 
 def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
     """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
+    row = [f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", "S[ty]", "acc[i]", p.T)]
     return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();",
-            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)",
-            "    if (i == turn) {", *(f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", "S[ty]", "acc[i]", p.T)),
-            "    }",
+            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)", "    if (i == turn) {", *row, "    }",
             "  __syncthreads();", "  #pragma unroll 1",
             f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
             f"    int line = e / {bn}, column = e % {bn};",
