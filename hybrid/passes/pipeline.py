@@ -35,6 +35,7 @@ from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
+from .wide_halves import wide_halves
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
@@ -87,6 +88,8 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
+    if blocking is not None:
+        current = wide_halves(current, frozen)
     if blocking is not None and frozen:
         current = scales_behind(current, frozen)
     packs: dict[Node, str] = {}
