@@ -89,9 +89,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = run(current)
         verify_program(current, name)
     if blocking is not None:
-        current = wide_halves(current, frozen)
-    if blocking is not None and frozen:
-        current = scales_behind(current, frozen)
+        current = scales_behind(wide_halves(current, frozen), frozen)
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)

@@ -23,8 +23,7 @@ SUMS = frozenset({"dot", "unwindow", "cumulate"})
 
 
 def near(x: Node, d: np.dtype) -> Node:
-    """Float32 numbers rounded to those of a half type, after what orders the axes of a product: a convolution is a
-    product and its order."""
+    """Float32 numbers rounded to those of a half type."""
     return x if x.fn == f"near_{d.name}" else ir.map(f"near_{d.name}", x)
 
 
