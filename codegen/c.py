@@ -98,7 +98,7 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
         return e, blocks, loops, idx
-    _, blocks, loops, idx = build(merged_axes(len(sizes), lambda groups: build(groups)[0].divisions, len(first)))
+    _, blocks, loops, idx = build(merged_axes(sizes, lambda groups: build(groups)[0].divisions, len(first)))
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):
         body = close_blocks(blocks, loops, pragma)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Sequence
 
-from hybrid.ir.size import fixed, hint
+from hybrid.ir.size import fixed, hint, same
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
@@ -20,6 +20,7 @@ from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, Refused, copies, masked
 from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes,
                                   pointer_names, rename, work_of)
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.vector import FAR, VectorEmitter
 
 LINE = 16                      # floats of a cache line: the least side of a tile
@@ -52,8 +53,6 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
     if (k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16)
             or len(k.root.shape) < 2):
         raise Refused("not one elementwise result of float32 with two axes or more")
-    if not all(map(fixed, k.root.shape)):
-        raise Refused("an axis of any size")
     if not any(hint(n.nbytes) >= NEAR for n in k.reads):
         raise Refused(f"reads no array of {NEAR} bytes or more")
     return _Across(k, name, width).print(team)
@@ -67,10 +66,12 @@ class _Across:
         self.k, self.name, self.width = k, name, width
         self.side = max(width, LINE)
         self.args, self.names = pointer_names(k)
-        self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.ndim, self._divisions))
+        self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.shape, self._divisions))
         self.v = self.loops[-1]
         self.w = self._other()
-        self.rest = [u for u in self.loops[:-1] if u is not self.w and u.extent > 1]
+        if not (fixed(self.v.extent) and fixed(self.w.extent)):
+            raise Refused("an axis of any size")
+        self.rest = [u for u in self.loops[:-1] if u is not self.w and not same(u.extent, 1)]
         self.blocked = hint(k.root.nbytes) >= FAR
         if min(self.v.extent, self.w.extent) < LINE or self.v.extent < 2 * LINE and self.v.extent % LINE:
             raise Refused("small sides")
@@ -85,8 +86,8 @@ class _Across:
         found = set()
         for n, uses in self.k.reads.items():
             for at in (linear(n.shape, rename(u.idx, self.k.loops, self.idx)) for u in uses):
-                if coefficient(at, self.v) not in (0, 1, None):
-                    found |= {u for u in self.loops[:-1] if u.extent > 1 and coefficient(at, u) == 1}
+                if not any(same(coefficient(at, self.v), c) for c in (0, 1, None)):
+                    found |= {u for u in self.loops[:-1] if not same(u.extent, 1) and same(coefficient(at, u), 1)}
         if len(found) != 1:
             raise Refused("nothing is read across, or several ways")
         return found.pop()
@@ -103,7 +104,7 @@ class _Across:
         if not e.tiles:
             raise Refused("nothing is read across")
         tile = [self._begin(w, "w"), self._begin(v, "v"), *self._tiles(e), *self._rows(line.body, [*block.body, store])]
-        threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
+        threads = TEAM if team else where_it_pays(PARALLEL, k.root.size, work_of(k), PARALLEL_WORK)
         head = "" if self.rest else threads
         if self.blocked:
             nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))), head)
