@@ -118,7 +118,7 @@ def test_what_is_no_ordinary_number(kind: tuple[str, int]) -> None:
     finite = np.isfinite(want.astype(np.float32))
     assert np.array_equal(got[~finite].astype(np.float32), want[~finite].astype(np.float32), equal_nan=True)
     np.testing.assert_allclose(got[finite].astype(np.float64), want[finite].astype(np.float64), rtol=2 * NEAR[half],
-                               atol=2.0 ** -24 if half == "float16" else 1e-40)
+                               atol=2.0 ** -24 if half == "float16" else 2e-37)    # the instruction has no subnormals
     if half == "float16":
         assert np.isinf(got[3, 7].astype(np.float32)) and 0 < abs(float(got[4, 8])) < 6.2e-5
 
