@@ -11,7 +11,7 @@ from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
 from ..base.errors import TraceError
 from ..autograd.demands import check
-from ..autograd.dispatch import apply_program, common_context
+from ..autograd.dispatch import NEW_VALUE, apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
 from ..passes.low_precision import in_bfloat16
@@ -25,7 +25,6 @@ from .watches import show
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
 from ..buffers.writes import Group
-from ..nd.operators import rewrite
 
 # so often packed parameters change before so many calls, until matrices are read as they are
 CHANGES, SELDOM = 3, 32
@@ -308,7 +307,7 @@ class Entry:
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
-            rewrite(inputs[i], value)
+            NEW_VALUE[0](inputs[i], value)
         return outputs[:n]
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NDArray, full_like, wrap
-from ..autograd.dispatch import invoke
+from ..autograd.dispatch import NEW_VALUE, invoke
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
@@ -219,6 +219,9 @@ def rewrite(self: NDArray, new: NDArray) -> NDArray:
         return self
     _new_value(self, new)
     return self
+
+
+NEW_VALUE.append(rewrite)
 
 
 def _new_value(self: NDArray, new: NDArray) -> None:
