@@ -191,14 +191,7 @@ def eigvals(x: Node, a: Attrs) -> Node:
     return _eig(x)[0]
 
 
-def _eigvalsh_eager(xp: Any, arrays: Any, at: Attrs) -> Any:
-    """Without the vectors, of which eigenvalues need none."""
-    square = arrays[0].ndim > 1 and arrays[0].shape[-1] == arrays[0].shape[-2] and arrays[0].dtype in (dt.float32,
-                                                                                                       dt.float64)
-    return [xp.linalg.eigvalsh(arrays[0], at.UPLO)] if square else None
-
-
-@op("_npi_eigvalsh", "A", np=("linalg.eigvalsh",), eager=_eigvalsh_eager, UPLO=Enum("L", "L", "U"))
+@op("_npi_eigvalsh", "A", np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
 def eigvalsh(a: Node, at: Attrs) -> Node:
     """Eigenvalues of symmetric matrices in ascending order; only the triangle ``UPLO`` is read."""
     a = matrix(floating(a))
