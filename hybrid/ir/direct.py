@@ -48,14 +48,14 @@ def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
     """NumPy's function that computes a reduction and nothing else, where there is one; it gives a new array."""
     shape, dtype = n.shape, n.dtype
     if n.prim == "argreduce":
-        place = getattr(np.ndarray, n.attrs["op"])
-        return lambda x, axis=n.attrs["axis"]: place(x, axis, np.empty(shape, dtype))
+        place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]
+        return lambda x: place(x, axis, np.empty(shape, dtype))
     if n.prim != "reduce" or n.attrs["op"] not in _REDUCED or not n.args[0].size:
         return None
     op, axes, extreme = n.attrs["op"], n.attrs["axes"], n.attrs["op"] in ("max", "min")
     if extreme and is_window(n.args[0], axes) or not extreme and dt.is_half(dtype) or n.args[0].dtype != dtype:
         return None
-    reduce = _REDUCED[op].reduce
+    reduce: Any = _REDUCED[op].reduce
     return lambda x: reduce(x, axes, dtype, np.empty(shape, dtype))
 
 
