@@ -17,6 +17,8 @@ import threading
 import warnings
 from typing import Any
 
+NICE = 10                                # of these processes where others have cores of their own to use
+
 
 def main() -> None:
     """Compile what comes until the other process ends."""
@@ -25,8 +27,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     jobs: "queue.Queue[str]" = queue.Queue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
+    _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
-    from . import build, cpu, plans  # noqa: F401, PLC0415
+    from . import build, compiler_process, cpu, plans, sized  # noqa: F401, PLC0415
+    compiler_process.APART[0] = False                        # the other process ends this session
     gc.freeze()                                              # these live as long as the process: not to be scanned
     gc.enable()
     print(file=answers, flush=True)
@@ -51,21 +55,30 @@ def _read(jobs: "queue.Queue[str]") -> None:
     os._exit(1)
 
 
+def _lower_priority() -> None:
+    from ..base import config, system  # noqa: PLC0415
+
+    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
+        system.give_way(os.getpid(), NICE)
+
+
 def _compile(job: dict[str, Any]) -> str:
-    from ..ir.text import from_text  # noqa: PLC0415  this module is small for those that only start it
-    from . import cpu, plans  # noqa: PLC0415
+    from ..ir.asked import Asked  # noqa: PLC0415  this module is small for those that only start it
+    from ..ir.text import from_text  # noqa: PLC0415
+    from . import cpu, plans, sized  # noqa: PLC0415
 
     for name in [k for k in os.environ if k.startswith("HYBRID_")]:
         del os.environ[name]
     os.environ.update(job["settings"], HYBRID_COMPILE="now")
     with contextlib.suppress(OSError):
         os.chdir(job["folder"])
-    program = from_text(job["text"])
+    with Asked().answering(False):                           # the other process knows what was asked
+        program = from_text(job["text"])
     frozen = frozenset(job["frozen"])
     program.memo["frozen"] = frozen
     if plans.key(program, frozen) != job["key"]:
         return ""                                            # this process would make another program
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        cpu.compiled(program)
-    return job["key"] if plans.read(job["key"]) is not None else ""
+        sized.SizedProgram(program) if sized.sized(program) else cpu.compiled(program)
+    return job["key"] if plans.holds(job["key"]) else ""
