@@ -28,6 +28,7 @@ from ..ir.at_sizes import AtSizes, serves
 from ..ir.size import Dim, Size, Specialised, size
 from ..runtime import background
 from ..runtime.background import Job
+from ..runtime.observers import OBSERVERS
 
 from .concealed import holds_traced
 from .dims import LEAST, Varying
@@ -236,7 +237,7 @@ class AnySize:
 def unbuilt(entry: "Entry") -> Job | None:
     """The job of building the program of which an entry is one size, where it is not built yet and this call may run as
     plain Python instead."""
-    if entry.family is None or entry.recorded or entry.draws or not entry.family.seldom(entry):
+    if entry.family is None or entry.recorded or entry.draws or OBSERVERS or not entry.family.seldom(entry):
         return None
     return runtime.being_built(entry.program, entry.ctx)
 
