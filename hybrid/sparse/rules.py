@@ -205,11 +205,13 @@ def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str
 RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number),
                           **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar",
                                            "_scatter_minus_scalar"), _unary),
-                          "clip": _clip, "_contrib_quadratic": _quadratic, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum, "_maximum": _sum, "_minimum": _sum, "_hypot": _sum,
+                          "clip": _clip, "_contrib_quadratic": _quadratic, "zeros_like": _zeros_like,
+                          "elemwise_add": _sum, "elemwise_sub": _sum,
                           "elemwise_mul": _times, "elemwise_div": _ratio,
                           "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast,
                           "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
-                          "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced, "_square_sum": square_sum}
+                          "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced,
+                          "_square_sum": square_sum}
 
 
 # ---- the tape
