@@ -116,8 +116,8 @@ def _step(n: SymNode, shapes: dict[Any, Any], told: set[Any]) -> None:
     except ShapeError as err:
         raise ShapeError(f"node {n.name!r}: {err}") from None
     for k, (shape, _) in enumerate(found):
-        later = shapes.get((id(n), k))
-        if (id(n), k) in told and later != shape and all(v >= least for v in later):
+        later = shapes[id(n), k] if (id(n), k) in told else shape
+        if later != shape and all(v >= least for v in later):
             raise ShapeError(f"node {n.name!r}: its result has shape {shape}, a later operator needs {later}")
         shapes[(id(n), k)] = shape
         told.discard((id(n), k))
