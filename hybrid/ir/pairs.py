@@ -2,9 +2,9 @@
 trained, gradients, the activations of a batch).
 
 ``pairs`` puts two neighbours along the depth beside each other, as the processor's instruction multiplies them
-(low_precision.py), and rounds float32 on the way; an odd depth ends with zeros. Panels: (panels, 1, 1, depth / 2, width,
-2), zeros beyond the last column, as packed weights of form ``words``. Tiles: (columns, depth), as data of that form
-which is ``interleaved``: tile after tile of columns, each (depth / 2, its columns, 2).
+(low_precision.py), and rounds float32 on the way; the last words end with zeros. Panels: (panels, 1, 1, words, width,
+2), zeros beyond the last column, as packed weights of form ``words``. Tiles: (columns, 2 words), as data of that form
+which is ``interleaved``: tile after tile of columns, each (words, its columns, 2).
 """
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ from ..base.errors import ShapeError
 from .build import make
 from .node import Node
 from .primitives import PRIMS, Prim
+from .size import Int, fixed
 
 LEAST_DEPTH, LEAST_COLUMNS = 32, 16      # of a square of words that is transposed in registers
+
+
+def words_of(depth: Int) -> Int:
+    """Words of a depth; of a symbolic one an even number, which is never 1."""
+    return -(-depth // 2) if fixed(depth) else -(-depth // 4) * 2
 
 
 def cut(columns: int, most: int) -> list[int]:
@@ -34,7 +40,7 @@ def _infer(args: tuple[Node, ...], along: bool, width: int, tile: int) -> Any:
     columns, depth = x.shape if along else x.shape[::-1]
     if along and (tile or depth % 2 or depth < LEAST_DEPTH or columns < LEAST_COLUMNS):
         raise ShapeError(f"pairs of {columns} columns of depth {depth}, which are neighbours in memory")
-    words = -(-depth // 2)
+    words = words_of(depth)
     shape = (columns, words * 2) if tile else (-(-columns // width), 1, 1, words, width, 2)
     return shape, dt.as_dtype("bfloat16")
 
@@ -43,7 +49,7 @@ def _eager(xp: Any, n: Node, x: Any) -> Any:
     x = (x if n.attrs["along"] else x.T).astype(n.dtype)
     columns, depth = x.shape
     width, tile = n.attrs["width"], n.attrs["tile"]
-    wide = xp.zeros((columns if tile else n.shape[0] * width, depth + depth % 2), n.dtype)
+    wide = xp.zeros((columns if tile else n.shape[0] * width, n.shape[1] if tile else 2 * n.shape[3]), n.dtype)
     wide[:columns, :depth] = x
     if tile:
         return interleaved(xp, wide, tile)

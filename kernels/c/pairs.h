@@ -30,13 +30,14 @@ HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long str
     hyv_words_turn(r); \
     _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
 } \
-/* columns are neighbours, steps of the depth ``stride`` apart: ``count`` are read, the others of the ``room`` that are written are zeros, as is \
- what an odd depth lacks */ \
-HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, long depth) { \
-    const hy_m some = HYV_RANGE(0, count), all = HYV_RANGE(0, room); \
-    for (long k = 0; k < depth / 2; k++, out += step, from += 2 * stride) \
+/* columns are neighbours, steps of the depth ``stride`` apart: ``count`` are read; the others of the ``room`` that are written are zeros, as is what \
+ the ``words`` have beyond the depth */ \
+HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, long depth, long words) { \
+    const hy_m some = HYV_RANGE(0, count), all = HYV_RANGE(0, room); long k = 0; \
+    for (; k < depth / 2; k++, out += step, from += 2 * stride) \
         HYV_STOREM(all, (float *)out, (hy_v)hyv_word_pairs(LOADM(some, from), LOADM(some, from + stride))); \
-    if (depth % 2) HYV_STOREM(all, (float *)out, (hy_v)hyv_word_pairs(LOADM(some, from), (hy_v){})); \
+    for (; k < words; k++, out += step) \
+        HYV_STOREM(all, (float *)out, 2 * k < depth ? (hy_v)hyv_word_pairs(LOADM(some, from), (hy_v){}) : (hy_v){}); \
 }
 HYV_PAIRS_OF(float, , HYV_LOAD, HYV_LOADM)
 HYV_PAIRS_OF(unsigned short, _BF16, HYV_LOAD_BF16, HYV_LOADM_BF16)

@@ -4,6 +4,7 @@ along the depth; otherwise vectors of two neighbouring steps of the depth are pu
 from __future__ import annotations
 
 from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.pairs import words_of
 from hybrid.ir.size import hint
 
 from hybrid.codegen.dialect import PARALLEL
@@ -42,16 +43,16 @@ def _along(kind: str, out: str, source: str, columns: int, depth: int, width: in
 
 def _across(kind: str, out: str, source: str, columns: int, depth: int, width: int) -> list[str]:
     """Panels of columns that are neighbours."""
-    words = -(-depth // 2)
+    words = words_of(depth)
     return [f"for (long c = 0; c < {-(-columns // width) * width}; c += {LANES})",
             f"hyv_pairs_across{kind}({out} + (c / {width} * {literal(words * width)} + c % {width}), {width}, {source} + "
-            f"c, {columns}, {columns} - c, {LANES}, {depth});"]
+            f"c, {columns}, {columns} - c, {LANES}, {depth}, {words});"]
 
 
 def _tiles(kind: str, out: str, source: str, columns: int, depth: int, most: int) -> list[str]:
     """Tiles of columns that are neighbours."""
-    tiles = Cut.even(columns, most)
+    tiles, words = Cut.even(columns, most), words_of(depth)
     return [f"for (long t = 0; t < {tiles.count}; t++) {{",
             f"const long c = {tiles.first('t')}, size = {tiles.rows('t')};", f"for (long j = 0; j < size; j += {LANES})",
-            f"hyv_pairs_across{kind}({out} + (c * {literal(-(-depth // 2))} + j), size, {source} + (c + j), {columns}, "
-            f"size - j, size - j, {depth});", "}"]
+            f"hyv_pairs_across{kind}({out} + (c * {literal(words)} + j), size, {source} + (c + j), {columns}, "
+            f"size - j, size - j, {depth}, {words});", "}"]
