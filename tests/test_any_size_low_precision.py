@@ -2,13 +2,14 @@
 for each size give."""
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Iterator
 
 import numpy as np
 import pytest
 
-from hybrid import init, nd, random
-from hybrid.contrib import quantization
+from hybrid import autograd, gluon, hybridize, init, nd, random
+from hybrid.contrib import amp, quantization
 from hybrid.gluon import nn
 from hybrid.runtime import toolchain
 
@@ -99,3 +100,73 @@ def test_bytes_of_any_batch_are_one_program(name: str, dtype: str) -> None:
     same_at_all_sizes(fast, wanted, x, 2e-3)
     assert len(fast.programs) == 3 and "words of 4" in str(fast.report()), [str(p) for p in fast.programs]
     assert not getattr(wanted, "programs", ())
+
+
+# ---- training
+def steps(dynamic: Any) -> tuple[Any, Any]:
+    """A compiled training step with dense layers, and its network."""
+    random.seed(0)
+    net = nn.HybridSequential()
+    net.add(nn.Dense(70, activation="relu", in_units=96), nn.Dense(64, activation="relu", in_units=70), nn.Dense(10))
+    net.initialize(init.Xavier())
+    net(nd.zeros((2, 96)))
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+
+    @hybridize(dynamic=dynamic)
+    def step(x: Any, y: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(x.shape[0])
+        return loss
+    return step, net
+
+
+def batches() -> Iterator[tuple[Any, Any]]:
+    """Data and labels at all sizes."""
+    rng = np.random.default_rng(1)
+    for n in SIZES:
+        yield nd.array(rng.standard_normal((n, 96))), nd.array(rng.integers(0, 10, n))
+
+
+@pytest.fixture
+def mixed() -> Iterator[None]:
+    amp.init("bfloat16")
+    yield
+    amp.off()
+
+
+@needs_words
+def test_a_step_of_any_batch_multiplies_pairs(mixed: None) -> None:
+    """A batch that is rows, and one that is a depth, odd and even: losses and weights are those of a program for each
+    size, one rounding of bfloat16 apart."""
+    (step, net), (each, same) = steps(True), steps(False)
+    for x, y in batches():
+        np.testing.assert_allclose(*(f(x, y).astype("float32").asnumpy() for f in (step, each)), rtol=2e-2, atol=2e-2,
+                                   err_msg=str(x.shape))
+    for a, b in zip(net.collect_params().values(), same.collect_params().values()):
+        np.testing.assert_allclose(a.data().asnumpy(), b.data().asnumpy(), rtol=0, atol=4e-3)
+    report = str(step.report())
+    assert len(step.programs) == 3, [str(p) for p in step.programs]
+    assert len(re.findall(r"writes pairs\[70, \(\(\(n0", report)) == 1 and report.count("[call] pairs") == 7, report
+
+
+@needs_words
+def test_a_loop_with_a_smaller_last_batch_stays_joined(mixed: None) -> None:
+    """The ordinary loop: full batches are one program, and one more serves the last ones."""
+    _, net = steps(True)
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    rng = np.random.default_rng(1)
+    for n in ((64,) * 6 + (17,)) * 5:
+        x, y = nd.array(rng.standard_normal((n, 96))), nd.array(rng.integers(0, 10, n))
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(n)
+    rounds = net._engine.rounds
+    assert rounds.joined >= 31 and not rounds.refused, str(rounds)
+    programs = [str(p) for plans in trainer.joined.values() for plan in plans.values() for p in plan.engine.programs()]
+    assert len(programs) == 2, programs
