@@ -32,7 +32,8 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
     "winograd4": lambda: packed_winograd.Winograd,
     "winograd_words": lambda: packed_winograd_words.WinogradWords,
-    "words": lambda: packed_words.Words, "interleaved": lambda: packed_words.Interleaved, "tiles": lambda: packed_tiles.Tiles,
+    "words": lambda: packed_words.Words, "interleaved": lambda: packed_words.Interleaved,
+    "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
     "batch_in_lanes": lambda: packed_batch_in_lanes.BatchInLanes,
     "batch_in_lanes_winograd": lambda: packed_batch_in_lanes.BatchInLanes}

@@ -45,14 +45,15 @@ def _across(kind: str, out: str, source: str, columns: int, depth: int, width: i
     """Panels of columns that are neighbours."""
     words = words_of(depth)
     return [f"for (long c = 0; c < {-(-columns // width) * width}; c += {LANES})",
-            f"hyv_pairs_across{kind}({out} + (c / {width} * {literal(words * width)} + c % {width}), {width}, {source} + "
-            f"c, {columns}, {columns} - c, {LANES}, {depth}, {words});"]
+            f"hyv_pairs_across{kind}({out} + (c / {width} * {literal(words * width)} + c % {width}), {width}, "
+            f"{source} + c, {columns}, {columns} - c, {LANES}, {depth}, {words});"]
 
 
 def _tiles(kind: str, out: str, source: str, columns: int, depth: int, most: int) -> list[str]:
     """Tiles of columns that are neighbours."""
     tiles, words = Cut.even(columns, most), words_of(depth)
     return [f"for (long t = 0; t < {tiles.count}; t++) {{",
-            f"const long c = {tiles.first('t')}, size = {tiles.rows('t')};", f"for (long j = 0; j < size; j += {LANES})",
+            f"const long c = {tiles.first('t')}, size = {tiles.rows('t')};",
+            f"for (long j = 0; j < size; j += {LANES})",
             f"hyv_pairs_across{kind}({out} + (c * {literal(words)} + j), size, {source} + (c + j), {columns}, "
             f"size - j, size - j, {depth}, {words});", "}"]
