@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import ir
+from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.low_precision import narrow
 from ..ir.packed import conv
@@ -50,12 +51,14 @@ def _matrix(x: Node, summed: tuple[int, ...]) -> Matrix | None:
     return Matrix(m.args[0], not along) if m.prim == "permute" else Matrix(m, along)
 
 
-def _halves(x: Node) -> Node | None:
-    """An operand of bfloat16, or what one of float32 is a cast of."""
+def _halves(x: Node, rounded: bool) -> Node | None:
+    """An operand of bfloat16, or what one of float32 is a cast of; rounded: or is rounded to."""
     if x.dtype.name == "bfloat16":
         return x
     found = narrow(x) if x.dtype == np.float32 else None
-    return found[0] if found is not None and found[0].dtype.name == "bfloat16" else None
+    if found is not None and found[0].dtype.name == "bfloat16":
+        return found[0]
+    return ir.cast(x, dt.as_dtype("bfloat16")) if rounded and x.dtype == np.float32 else None
 
 
 def pays(rows: int, columns: int, depth: int, ordered: bool, lanes: int) -> bool:
@@ -70,7 +73,7 @@ def _product(n: Node, lanes: int, constant: Frozen) -> tuple[Matrix, Matrix] | N
     """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
     if n.attrs["batch"] != ((), ()) or any(map(constant, n.args)):
         return None
-    halves = [_halves(a) for a in n.args]
+    halves = [_halves(a, n.attrs.get("rounded", False)) for a in n.args]
     a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
     if a is None or b is None:
         return None
@@ -93,7 +96,7 @@ def exchanged(n: Node) -> Node | None:
     left = a.ndim - len(ca)
     if n.attrs["axes"] != (*range(left, d.ndim), *range(left)):
         return None
-    return ir.dot(b, a, (cb, ca))
+    return ir.dot(b, a, (cb, ca), rounded=d.attrs.get("rounded", False))
 
 
 def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
