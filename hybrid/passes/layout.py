@@ -47,13 +47,13 @@ class Blocking:
     """What a backend can print: elements of a vector, and filters of a panel for (form, filters, pixels)."""
     lanes: int
     panel: Callable[[str, int, int], int]
-    tile: Callable[[int], int]                   # pixels of a tile of ``direct`` at most, beside so wide a panel
     group: Callable[[int, int], int]             # filters together over so many vectors of pictures
     prints: Callable[[Node], bool]               # whether a value can be computed where its packed convolution is
     choose: Choose | None = None                 # measures forms that compete
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
     any_size: bool = False                       # whether no faster program for each size follows
+    tile: Callable[[int], int] = lambda width: 1     # pixels of a tile at most, beside so wide a panel
 
 
 class Conversion:

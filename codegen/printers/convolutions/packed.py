@@ -85,5 +85,5 @@ def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking
     def group(filters: int, vectors: int) -> int:
         most = max(SUMS[lanes >= 16] // vectors, 1)
         return -(-filters // -(-filters // most))
-    return Blocking(lanes, panel, lambda width: most[width // lanes], group, in_vectors,
-                    words=words) if lanes >= 4 else None
+    return Blocking(lanes, panel, group, in_vectors, words=words,
+                    tile=lambda width: most[width // lanes]) if lanes >= 4 else None
