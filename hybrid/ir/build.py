@@ -338,8 +338,8 @@ def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
     dtype = dt.promote(a.dtype, b.dtype)
     pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
     bat = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), batch))
-    rounded = rounded or not bat[0] and may_round(a, b)
-    return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat, **({"rounded": True} if rounded else {}))
+    more = {"rounded": True} if rounded or not bat[0] and may_round(a, b) else {}
+    return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat, **more)
 
 
 def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
