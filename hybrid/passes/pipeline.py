@@ -35,6 +35,7 @@ from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
+from .wide_halves import wide_halves
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
@@ -87,8 +88,8 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    if blocking is not None and frozen:
-        current = scales_behind(current, frozen)
+    if blocking is not None:
+        current = scales_behind(wide_halves(current, frozen), frozen)
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
