@@ -19,7 +19,8 @@ from .node import Node
 from .primitives import PRIMS, Prim
 from .size import Int, fixed
 
-LEAST_DEPTH, LEAST_COLUMNS = 32, 16      # of a square of words that is transposed in registers
+LANES = 16                               # words of a vector, where a processor multiplies pairs
+LEAST_DEPTH, LEAST_COLUMNS = 2 * LANES, LANES      # of a square of words that is transposed in registers
 
 
 def words_of(depth: Int) -> Int:

@@ -18,7 +18,7 @@ from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.low_precision import narrow
 from ..ir.packed import conv
-from ..ir.pairs import LEAST_COLUMNS, LEAST_DEPTH, pairs
+from ..ir.pairs import LANES, LEAST_COLUMNS, LEAST_DEPTH, pairs
 from ..ir.size import fixed, hint
 from .frozen import Frozen
 from .layout import MANY_ROWS, Blocking
@@ -102,7 +102,7 @@ def exchanged(n: Node) -> Node | None:
 def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
     """The program with such products, where the processor has the instruction for vectors (and none for tiles). frozen:
     slots of the parameters, whose products are those of inference."""
-    if "bfloat16" not in blocking.words or "tiles" in blocking.words:
+    if "bfloat16" not in blocking.words or "tiles" in blocking.words or blocking.lanes != LANES:
         return program
     constant = Frozen(program, frozen)
 

@@ -4,7 +4,7 @@ along the depth; otherwise vectors of two neighbouring steps of the depth are pu
 from __future__ import annotations
 
 from hybrid.ir.kernel import Kernel, strip_reshape
-from hybrid.ir.pairs import words_of
+from hybrid.ir.pairs import LANES, words_of
 from hybrid.ir.size import hint
 
 from hybrid.codegen.dialect import PARALLEL
@@ -13,7 +13,6 @@ from hybrid.codegen.loops import Printed, pointer_names, signature
 from hybrid.codegen.nest import Cut
 from hybrid.codegen.program.size_parameters import literal, where_it_pays
 
-LANES = 16                        # words of a vector, where a processor multiplies pairs
 LEAST_PARALLEL = 1 << 17          # elements from which on the loop runs in threads
 
 
