@@ -94,8 +94,8 @@ def test_without_the_instruction_nothing_is_rounded(monkeypatch: Any) -> None:
     assert not used(net)
 
 
-def test_recorded_calls_are_float32() -> None:
-    net, x = nn.Dense(64, in_units=256), nd.random.normal(shape=(32, 256))
+def test_recorded_convolutions_are_float32() -> None:
+    net, x = nn.Conv2D(32, 3, padding=1, in_channels=16), nd.random.normal(shape=(2, 16, 12, 12))
     net.initialize(mx.init.Normal(0.1))
     with autograd.record():
         exact = net(x)
@@ -106,7 +106,7 @@ def test_recorded_calls_are_float32() -> None:
         y = net(x)
     y.backward()
     np.testing.assert_allclose(y.asnumpy(), exact.asnumpy(), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(net.weight.grad().asnumpy(), gradient, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(net.weight.grad().asnumpy(), gradient, rtol=1e-4, atol=1e-4)
 
 
 def test_a_residual_network() -> None:
