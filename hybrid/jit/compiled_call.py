@@ -11,7 +11,7 @@ from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
 from ..base.errors import TraceError
 from ..autograd.demands import check
-from ..autograd.dispatch import apply_program, common_context
+from ..autograd.dispatch import NEW_VALUE, apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
 from ..passes.low_precision import in_bfloat16
@@ -308,9 +308,7 @@ class Entry:
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
-            inputs[i]._write(value._data)
-            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
-                inputs[i]._ag = value._ag
+            NEW_VALUE[0](inputs[i], value)
         return outputs[:n]
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:
