@@ -142,6 +142,7 @@ class FiltersInLanes(Correlation):
     def _joined(self) -> list[Stmt]:
         """The sums in the contraction's own order."""
         y, x, r = self.y, self.x, self.row
+        assert x.tap is not None
         loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
                  Var("kt", x.taps // self.together), Var("i", self.mr)]
         names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix()
