@@ -265,6 +265,7 @@ def programs() -> dict[str, Callable[[], Any]]:
         "token over 4096 keys, 8 x 16 heads": token(8 * 16, 1, 4096),
         "token over 4096 keys, 16 heads, float16": token(16, 1, 4096, "float16"),
         "64 queries over 4096 keys, 16 heads": token(16, 64, 4096),
+        "order of a row of 1,000,000": lambda: mx.hybridize(nd.argsort)(nd.zeros((1, 10**6), ctx=GPU)),
         "LSTM, 64 steps, batch 32": recurrent(rnn.LSTM, 32),
         "LSTM, 64 steps, batch 1": recurrent(rnn.LSTM, 1),
         "GRU, 64 steps, batch 32": recurrent(rnn.GRU, 32),

@@ -77,15 +77,17 @@ def function(name: str, args: Sequence[Node], written: int, body: Sequence[Stmt]
     return "\n".join([signature(name, args, written), *lines(body), "}"])
 
 
-def merged_axes(axes: int, divisions: Callable[[list[list[int]]], int], barrier: int = 0) -> list[list[int]]:
+def merged_axes(sizes: Sequence[int], divisions: Callable[[list[list[int]]], int], barrier: int = 0
+                ) -> list[list[int]]:
     """Groups of adjacent axes that can be one loop without more divisions than loops of their own: tried from the
     inside out. divisions: counts those of a grouping; Refused where it cannot be printed. No group crosses
-    ``barrier``."""
-    groups = [[i] for i in range(axes)]
-    fewest = divisions(groups) if axes > 1 else 0
-    for i in reversed(range(axes - 1)):
-        if groups[i + 1][0] != barrier:
-            trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
+    ``barrier``; the innermost does not become one of a symbolic size that is divided, as no vectors divide those."""
+    groups = [[i] for i in range(len(sizes))]
+    fewest = divisions(groups) if len(sizes) > 1 else 0
+    for i in reversed(range(len(sizes) - 1)):
+        trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
+        slow = fewest > 0 and len(trial) == i + 1 and not fixed(sizes[i]) and all(fixed(sizes[a]) for a in groups[-1])
+        if groups[i + 1][0] != barrier and not slow:
             try:
                 groups = trial if divisions(trial) <= fewest else groups
             except Refused:
@@ -142,10 +144,10 @@ def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
 def planes(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
     """Whether the last loop goes over a few planes of a large array, as where a picture's channels become the last
     axis: neighbours of an array are turns of the loop before."""
-    if k.kind != "elementwise" or len(loops) < 2 or not all(fixed(v.extent) for v in loops[-2:]):
+    if k.kind != "elementwise" or len(loops) < 2 or not fixed(loops[-1].extent):
         return False
     at = [linear(n.shape, rename(u.idx, k.loops, idx)) for n, uses in k.reads.items() for u in uses]
-    return 1 < loops[-1].extent <= PLANES and loops[-2].extent >= TALL and any(
+    return 1 < loops[-1].extent <= PLANES and hint(loops[-2].extent) >= TALL and any(
         coefficient(i, loops[-2]) == 1 and coefficient(i, loops[-1]) not in (None, 0, 1) for i in at)
 
 

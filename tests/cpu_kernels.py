@@ -117,6 +117,17 @@ def gradients(n: int) -> tuple[Program, list[np.ndarray]]:
     return vjp_program(forward, (0, 1, 2, 3)), [*arrays, *heads]
 
 
+def half_products(n: int) -> tuple[Program, list[np.ndarray]]:
+    """Products of halves of every layout, of casts, and of what comes out of a ReLU."""
+    def outputs(a: Node, b: Node, x: Node, w: Node) -> list[Node]:
+        y = ir.map("relu", a)
+        return [ir.dot(a, b, ((1,), (0,))), ir.permute(ir.dot(a, b, ((1,), (1,))), (1, 0)), y,
+                ir.dot(y, b, ((1,), (0,))), ir.dot(y, a, ((0,), (0,))) + b,
+                ir.dot(ir.cast(x, np.float16), ir.cast(w, np.float16), ((1,), (1,)))]
+    halves = [random(*s).astype(np.float16) for s in ((45, n), (n, n))]
+    return program(outputs, *halves, random(23, n), random(n, n))
+
+
 KINDS = {"rows": rows, "products": products, "convolutions": convolutions, "gradients": gradients}
 
 

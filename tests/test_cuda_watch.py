@@ -11,11 +11,13 @@ import pytest
 
 from hybrid import hybridize, ir, nd, runtime
 from hybrid.base.device import gpu
+from hybrid.codegen.printers.cuda import contraction as cuda_contraction
 from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, emulator, watch
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from . import cuda_async_texts as tensor, cuda_texts as texts
+from .cuda_forms import Form, normal, program
 from .ptx_beside import remember
 from .test_cuda_async import ring, warpgroup
 from .watch_each import in_all_orders
@@ -124,6 +126,23 @@ def test_programs_of_each_kind(cuda_device: Any) -> None:
     arrays = [rng.standard_normal(n.shape).astype(np.float32) for n in program.inputs]
     product = runtime.compile(program, gpu(0))(arrays)[0]
     np.testing.assert_allclose(product, arrays[0] @ arrays[1], atol=1e-4)
+
+
+def _product(dtype: str) -> Form:
+    return Form(lambda a, b: ir.dot(a, b, ((1,), (0,))), [np.ones((150, 40), dtype), np.ones((40, 140), dtype)])
+
+
+@pytest.mark.parametrize(("form", "tile"), [
+    (_product("int32"), (8, 8)), (_product("int32"), (4, 2)), (_product("float64"), (2, 4)),
+    (Form(lambda a: ir.argsort(a), [normal(9000)]), (1, 1))])
+def test_no_bank_is_met_more_than_twice_as_often_as_bytes_need(form: Form, tile: tuple[int, int], cuda_device: Any,
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of products, and counts and places of digits, whatever the digits are."""
+    monkeypatch.setattr(watch, "_flows", {})
+    monkeypatch.setattr(cuda_contraction, "_pick", lambda p: tile)
+    runtime.compile(program([form])[0], gpu(0))(form.arrays)
+    flows = [f for f in watch.traffic() if f.space == "shared"]
+    assert len(flows) > 3 and all(f.factor <= 2 for f in flows), [f for f in flows if f.factor > 2]
 
 
 def test_what_a_team_knows_is_stored_by_one_of_it(cuda_device: Any) -> None:

@@ -65,7 +65,7 @@ def test_numpy_rules_and_numbers() -> None:
 LOOKS: list[tuple[str, Callable[..., Any], str]] = [
     ("branch", lambda x, t: x + 1 if t > 2 else x * t, "it is compared"),
     ("size", lambda x, t: nd.zeros((t, 2)) + t, "int() of it"),
-    ("index", lambda x, t: x[:, t % 3] * t, "int() of it"),
+    ("range", lambda x, t: x[:, :t % 3] * t, "it is a size, index or axis"),
     ("loop", lambda x, t: sum((x for _ in range(t)), x), "it is a size, index or axis"),
     ("attribute", lambda x, t: nd.clip(x, -t, t), "operator clip takes it as its a_min"),
     ("float", lambda x, t: x * math.sqrt(t), "float() of it"),

@@ -75,6 +75,18 @@ class NumberTrace:
         self._made.append((weakref.ref(made), bases))
         return made
 
+    def offset(self, at: int) -> tuple[int, int]:
+        """A number as the sum of one that is no sum with a constant, by its place, and a constant."""
+        more = 0
+        while at >= self.given:
+            function, operands = self.steps[at - self.given]
+            numbers, constants = ([x for own, x in operands if own is traced] for traced in (True, False))
+            if (function not in (operator.add, operator.sub) or [type(c) for c in constants] != [int]
+                    or function is operator.sub and not operands[0][0]):
+                break
+            at, more = numbers[0], more + function(0, constants[0])
+        return at, more
+
     def kept(self) -> list[frozenset[int]]:
         """The arguments from which numbers were computed that somebody keeps."""
         return [bases for made, bases in self._made if made() is not None]
@@ -131,6 +143,24 @@ class TracedNumber:
                 return None
         found = self._trace.symbol(self._at, dtype)
         return found if found.dtype == dtype else found.astype(dtype)
+
+    # ---- positions
+    def between(self, low: int, high: int) -> Any:
+        """The input that takes the place of a whole number, for calls where it lies from low to high; None where it
+        does not in this call."""
+        trace, at = self._trace, self._at
+        if type(trace) is not NumberTrace or is_real(type(trace.values[at])) or not low <= trace.values[at] <= high:
+            return None
+        found = trace.symbol(at, np.dtype(dt.int64))
+        trace.bounds[at] = max(low, trace.bounds[at][0]), min(high, trace.bounds[at][1])
+        return found
+
+    def distance(self, other: "TracedNumber") -> int | None:
+        """How much greater it is than another number, at each call; None where that may differ."""
+        if type(self._trace) is not NumberTrace or self._trace is not other._trace:
+            return None
+        (base, more), (its, less) = self._trace.offset(self._at), self._trace.offset(other._at)
+        return more - less if base == its else None
 
     # ---- arithmetic with numbers
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

@@ -6,6 +6,8 @@ from typing import Any, Callable
 
 import numpy as np
 
+from ..base.dtype import as_dtype
+
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Math. Comp. 23 (1969).
 _ERF_A = (3.16112374387056560e00, 1.13864154151050156e02, 3.77485237685302021e02, 3.20937758913846947e03,
           1.85777706184603153e-1)
@@ -265,6 +267,13 @@ def keep_int(name: str) -> Callable[[Any, Any], Any]:
     """A rounding function that returns integers as they are."""
     def call(xp: Any, a: Any) -> Any:
         return a if a.dtype.kind in "iub" else getattr(xp, name)(a)
+    return call
+
+
+def nearest(name: str) -> Callable[[Any, Any], Any]:
+    """The function that rounds to the numbers of a type, and keeps the array's own."""
+    def call(xp: Any, a: Any) -> Any:
+        return a.astype(as_dtype(name)).astype(a.dtype)
     return call
 
 

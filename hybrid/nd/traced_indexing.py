@@ -19,6 +19,7 @@ from ..base.errors import AttributeValueError, KeyKindError, ShapeError, TraceEr
 from ..ops.registry import OPS, OpDef
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, DETACHED, REREAD, Symbol
+from . import positions
 
 NUMBERS = (int, float, bool, np.number, np.bool_)
 ARRAYS = (NDArray, Symbol)
@@ -53,7 +54,7 @@ def symbol_item(self: Symbol, key: Any) -> Any:
     if not indexing.is_basic(key):
         return advanced_item(self, key)
     out = basic_item(self, key)
-    return out._view_of(self, key) if indexing.one_range(key, self.shape) else out
+    return out._view_of(self, key) if indexing.one_range(positions.plain(key), self.shape) else out
 
 
 def _unshaped_item(self: Symbol, key: int | slice) -> Symbol:
@@ -93,6 +94,8 @@ def _output(self: Symbol, key: Any) -> Symbol:
 
 def basic_item(x: Any, key: Any) -> Any:
     """A basic index by slice, squeeze and expand_dims, which every MXNet can load."""
+    key, places = positions.split(key, x.shape)
+    x = positions.taken(x, places)
     parts = indexing.expand_key(key, len(x.shape))
     ranges, _ = indexing.basic_ranges(key, tuple(x.shape))
     whole = [r == (None, None, None) or r[:2] in ((None, None), (0, None)) and r[2] in (None, 1) for r in ranges]
@@ -320,6 +323,7 @@ def _one_row(places: Any) -> Any:
 
 
 def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
+    key, places = positions.split(key, x.shape)
     ranges, shape = indexing.basic_ranges(key, tuple(x.shape))
     sizes = tuple(len(range(*slice(*r).indices(n))) for r, n in zip(ranges, x.shape))
     wide = _fit(value, tuple(shape))
@@ -327,6 +331,10 @@ def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
         return x
     if tuple(wide.shape) != sizes:
         wide = of_shape(wide, sizes)
+    for place in places:
+        ranges[place.axis] = (None, None, None)
+    if places:
+        wide = positions.put(basic_item(x, tuple(slice(*r) for r in ranges)), places, wide)
     whole = [r[0] is None and r[1] is None and r[2] in (None, 1) for r in ranges]
     return wide if not ranges or all(whole) else invoke(OPS["_slice_assign"], [x, wide], _slice_attrs(ranges, whole))
 

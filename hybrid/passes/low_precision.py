@@ -19,7 +19,7 @@ from ..ir import Node, Program
 from ..ir.access import MOVEMENT, depth_of
 from ..ir.build import make
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
-from ..ir.size import fixed
+from ..ir.size import fixed, hint
 from ..ir.winograd import WINOGRAD_WORDS, by_rule, possible, tiles
 from .frozen import Frozen
 from .rewrite import rebuild, rewrite
@@ -38,15 +38,16 @@ WORDS_WEIGHT, WORDS_TILE = 20, 80
 def fastest_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int],
                  channels: int, filters: int, batch: int, known: frozenset[str], rounded: bool) -> str:
     """Returns the form of a bfloat16 convolution with the least estimated cost: "words" (bfloat16 dot products),
-    "winograd_words" (F(2x2, 3x3) with bfloat16 products, only if transformed data may be rounded and the batch size is
-    no symbol), or "" (float32, with Winograd's F(4x4, 3x3)). With AMX, and where Winograd's forms are not possible, it
-    is always "words"."""
+    "winograd_words" (F(2x2, 3x3) with bfloat16 products, only if transformed data may be rounded), or "" (float32, with
+    Winograd's F(4x4, 3x3)); for a symbolic batch size, at its value at trace. With AMX, and where Winograd's forms are
+    not possible, it is always "words"."""
     if "tiles" in known or not possible(kernel, stride, dilate, out):
         return "words"
+    batch = hint(batch)
     each, pixels = channels * filters, batch * math.prod(out)
     places = {m: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) for m in (2, 4)}
     costs = {"words": 4.9 * pixels * each}
-    if rounded and fixed(batch):
+    if rounded:
         costs[WINOGRAD_WORDS] = ((8.3 * places[2] + WORDS_WEIGHT) * each
                                  + WORDS_TILE * places[2] * (channels + filters))
     if by_rule(kernel, stride, dilate, out, channels, batch) == "winograd4":
@@ -107,7 +108,7 @@ def _pays(n: Node, lasts: Frozen) -> bool:
     w = n.args[last.index(True)]
     depth = depth_of(n)
     filters = w.size // max(depth, 1)
-    return n.size * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH
+    return hint(n.size) * depth >= LEAST_WORK and filters >= LEAST_FILTERS and depth >= LEAST_DEPTH
 
 
 @dataclass(frozen=True)

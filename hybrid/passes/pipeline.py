@@ -19,6 +19,7 @@ from .frozen import Frozen, Layout
 from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
+from .joined_slices import joined_slices
 from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
@@ -35,6 +36,7 @@ from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
+from .wide_halves import wide_halves
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
@@ -87,8 +89,9 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    if blocking is not None and frozen:
-        current = scales_behind(current, frozen)
+    if blocking is not None:
+        current = joined_slices(current)
+        current = scales_behind(wide_halves(current, frozen), frozen)
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import subprocess
 
 LONG_FIRST = 0.05                      # seconds of a first call from which on a process is started beside it
+NICE = 10                              # of the processes where others have cores of their own to use
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # compilers run after so many seconds without calls that wait for a program, or since one was asked for
 SILENCE, LONGEST_CALL = 0.1, 5.0
@@ -188,12 +189,24 @@ def _start() -> subprocess.Popen[str]:
     process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
                                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
+    _lower_priority(process.pid)
     assert process.stdin is not None
     process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
     process.stdin.flush()
     assert process.stdout is not None
     process.stdout.readline()
     return process
+
+
+def _lower_priority(process: int) -> None:
+    """Have a process, and what it starts, give way to others."""
+    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, process) + NICE)
+        # Linux shares processors out to sessions first, of which this process and its compilers are one, and only then
+        # to the processes of each, which is all that ``nice`` is about
+        with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
+            group.write(str(NICE))
 
 
 class Queue:
@@ -220,8 +233,9 @@ class Queue:
         return job
 
     def expect(self, now: bool = True) -> None:
-        """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
-        after ``LONG_FIRST`` seconds."""
+        """Start a process, if there is none, because a job is about to come; not ``now``: where no core is idle, only
+        if no job has come after ``LONG_FIRST`` seconds."""
+        now = now or system.idle_cores() > 1
         with self._changed:
             self._due = self._due or now
             if not self._compilers and not self._closed:

@@ -17,8 +17,6 @@ import threading
 import warnings
 from typing import Any
 
-NICE = 10                                # of these processes where others have cores of their own to use
-
 
 def main() -> None:
     """Compile what comes until the other process ends."""
@@ -27,7 +25,6 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     jobs: "queue.Queue[str]" = queue.Queue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
-    _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
     from . import build, cpu, plans  # noqa: F401, PLC0415
     gc.freeze()                                              # these live as long as the process: not to be scanned
@@ -52,18 +49,6 @@ def _read(jobs: "queue.Queue[str]") -> None:
     with contextlib.suppress(OSError):
         system.kill_group(os.getpid())
     os._exit(1)
-
-
-def _lower_priority() -> None:
-    from ..base import config  # noqa: PLC0415
-
-    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
-        with contextlib.suppress(OSError):
-            os.nice(NICE)
-        # Linux shares processors out to sessions first, of which this process and its compilers are one, and only then
-        # to the processes of each, which is all that ``nice`` is about
-        with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
-            group.write(str(NICE))
 
 
 def _compile(job: dict[str, Any]) -> str:

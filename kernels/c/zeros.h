@@ -1,16 +1,20 @@
 // What products with an operand that is often zero ask of it (codegen/printers/products/sparsity.py).
 
 // whether fewer than ``most`` numbers are not zero, NaN among these: ``count`` runs of ``n``, whose beginnings lie ``step`` apart
-HY_FN int hy_sparse(const float *a, long count, long n, long step, long most) {
-    long found = 0;
-    for (long i = 0; i < count; i++) {
-        int some = 0;
-        #pragma omp simd reduction(+:some)
-        for (long j = 0; j < n; j++) some += a[i * step + j] != 0;
-        found += some;
-    }
-    return found < most;
+#define HY_SPARSE_OF(name, T, magnitude) \
+HY_FN int name(const T *a, long count, long n, long step, long most) { \
+    long found = 0; \
+    for (long i = 0; i < count; i++) { \
+        int some = 0; \
+        _Pragma("omp simd reduction(+:some)") \
+        for (long j = 0; j < n; j++) some += magnitude(a[i * step + j]) != 0; \
+        found += some; \
+    } \
+    return found < most; \
 }
+#define HY_HALF_MAGNITUDE(x) ((x) & 0x7fff)
+HY_SPARSE_OF(hy_sparse, float, )
+HY_SPARSE_OF(hy_sparse_halves, unsigned short, HY_HALF_MAGNITUDE)         // of either half type
 // whether none of such runs has an infinity or a NaN, of which zero times it is NaN: with an exponent of ones, one more is a negative number
 #define HY_NOT_FINITE(x) (((x) & 0x7fffffff) + 0x00800000)
 typedef unsigned hy_zi __attribute__((vector_size(64), aligned(4), may_alias));

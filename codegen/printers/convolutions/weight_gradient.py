@@ -336,5 +336,5 @@ class Correlation(Anchored):
             blocks = chain(loops)
             self.store_root(e, at, blocks[-1])
             return e, blocks, loops
-        _, blocks, loops = build(merged_axes(root.ndim, lambda groups: build(groups)[0].divisions))
+        _, blocks, loops = build(merged_axes(root.shape, lambda groups: build(groups)[0].divisions))
         return close(blocks, loops, loop_pragma(loops, 0))

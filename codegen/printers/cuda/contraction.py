@@ -134,14 +134,14 @@ def _place(count: int, size: int, thread: str, i: str) -> str:
     return f"{i} / 4 * {size // 2} + {thread} * 4 + {i} % 4" if count == 8 else f"{thread} * {count} + {i}"
 
 
-def _read(count: int, size: int, thread: str, shared: str, to: str, T: str) -> list[str]:
-    """Statements that read a thread's values of one depth."""
-    step = min(count, 16 // 4 if T in ("float", "int", "unsigned") else 2, 4)
+def _vectors(count: int, size: int, thread: str, shared: str, own: str, T: str) -> list[tuple[str, str]]:
+    """Where a thread's values of a tile's side lie in shared memory and in its own array, as vectors of up to 16
+    bytes: the lanes that go together then meet each bank once."""
+    step = min(count, 4 if T in ("float", "int", "unsigned") else 2)
     if step == 1:
-        return [f"{to}[{i}] = {shared}[{_place(count, size, thread, str(i))}];" for i in range(count)]
-    return [f"*(hy_pack<{T}, {step}> *)({to} + {i}) = *(const hy_pack<{T}, {step}> *)({shared} + "
-            f"{_place(count, size, thread, str(i))});"
-            for i in range(0, count, step)]
+        return [(f"{shared}[{_place(count, size, thread, str(i))}]", f"{own}[{i}]") for i in range(count)]
+    return [(f"*(hy_pack<{T}, {step}> *)({shared} + {_place(count, size, thread, str(i))})",
+             f"*(hy_pack<{T}, {step}> *)({own} + {i})") for i in range(0, count, step)]
 
 
 def _tiles(p: Product) -> PrintedCuda:
@@ -156,7 +156,8 @@ def _tiles(p: Product) -> PrintedCuda:
     fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
     T, kind = p.T, p.kind
     part = None if parts == 1 else f"({kind})part"
-    arrays, shared = p.arrays(As=(2, bk, bm + 4), Bs=(2, bk, bn + 4), S=(16, bn + 4))
+    pad = 16 // max(4, p.sum_dtype.itemsize)               # of the smallest vector, so that rows begin at other banks
+    arrays, shared = p.arrays(As=(2, bk, bm + pad), Bs=(2, bk, bn + pad), S=(16, bn + pad))
     body = [*arrays,
             f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
             f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
@@ -165,14 +166,15 @@ def _tiles(p: Product) -> PrintedCuda:
             f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
             "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);",
             *p.decode("u", p.m.batch), "int tx = threadIdx.x % 16, ty = threadIdx.x / 16, buffer = 0;",
-            f"{T} acc[{tm}][{tn}] = {{}};",
+            f"__align__(16) {T} acc[{tm}][{tn}] = {{}};",
             *(s for f in fills for s in f.declare(T)), "#pragma unroll 1", f"for ({kind} k0 = low;; k0 += {bk}) {{",
             "  if (k0 < high) {",
             *("    " + s for f in fills for s in f.load("high")), "  }", "  if (k0 > low) {", "    #pragma unroll",
             f"    for (int q = 0; q < {bk}; q++) {{",
             f"      __align__(16) {T} x[{tm}], y[{tn}];",
-            *("      " + s for s in _read(tm, bm, "ty", "As[buffer][q]", "x", T)),
-            *("      " + s for s in _read(tn, bn, "tx", "Bs[buffer][q]", "y", T)), "      #pragma unroll",
+            *(f"      {to} = {at};" for at, to in [*_vectors(tm, bm, "ty", "As[buffer][q]", "x", T),
+                                                   *_vectors(tn, bn, "tx", "Bs[buffer][q]", "y", T)]),
+            "      #pragma unroll",
             f"      for (int i = 0; i < {tm}; i++)",
             "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }",
             "    buffer ^= 1;", "  }",
@@ -184,10 +186,9 @@ def _tiles(p: Product) -> PrintedCuda:
 
 def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
     """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
+    row = [f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", "S[ty]", "acc[i]", p.T)]
     return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();",
-            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)",
-            "    if (i == turn) {", "      #pragma unroll",
-            f"      for (int j = 0; j < {tn}; j++) S[ty][{_place(tn, bn, 'tx', 'j')}] = acc[i][j];", "    }",
+            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)", "    if (i == turn) {", *row, "    }",
             "  __syncthreads();", "  #pragma unroll 1",
             f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
             f"    int line = e / {bn}, column = e % {bn};",

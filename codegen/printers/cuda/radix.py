@@ -58,8 +58,8 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
         last = digit == bits // 8 - 1
         to = f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else f"hy_radix_pairs{{pairs{b}}}"
         own = args[:1] if last else []
-        move = [*where, f"__shared__ unsigned next[{THREADS // 32}][256];",
-                f"hy_radix_scatter(pairs{a}, counts, {n}, tile, {tiles}, {32 + 8 * digit}, next, {to});"]
+        move = [*where, "__shared__ hy_radix_tables tables;",
+                f"hy_radix_scatter(pairs{a}, counts, {n}, tile, {tiles}, {32 + 8 * digit}, tables, {to});"]
         texts.append(function(f"{name}_move{digit}", own, len(own), move, THREADS, WORK))
         launches += [Launch(f"{name}_starts", rows, 1024, [SCRATCH]),
                      Launch(f"{name}_move{digit}", rows * tiles, THREADS, [*own, SCRATCH])]

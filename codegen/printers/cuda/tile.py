@@ -56,7 +56,7 @@ class Fill:
 
     def declare(self, T: str) -> list[str]:
         """The registers."""
-        return [f"{T} {self.register}[{self.each}];"]
+        return [f"__align__(16) {T} {self.register}[{self.each}];"]
 
     def _walk(self) -> list[str]:
         """Place of a thread's i-th load in the slice: s along the side, d along the depth."""
@@ -88,15 +88,21 @@ class Fill:
                 *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
 
     def keep_by_depth(self, to: str) -> list[str]:
-        """Statements that write the registers to shared memory as [depth][side]."""
-        w = self.width
-        cell = f"{to}[d + j][s]" if self.by_depth else f"{to}[d][s + j]"
+        """Statements that write the registers to shared memory as [depth][side]; neighbours of a side as a vector."""
+        w, r = self.width, self.register
+        if not self.by_depth:
+            return [*self._walk(), f"  {self._vector(f'&{to}[d][s]', self.p.T)}", "}"]
         return [*self._walk(), "  #pragma unroll",
-                f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
+                f"  for (int j = 0; j < {w}; j++) {to}[d + j][s] = {r}[i * {w} + j];", "}"]
 
     def keep(self, to: str, place: Callable[[str, str], str]) -> list[str]:
         """Statements that write the registers to shared memory, where ``place`` (bytes behind ``to``) says of an
         element along the side and the depth. Neighbours of a load lie together."""
-        w, r, T = self.width, self.register, "unsigned short" if self.raw else self.p.T
-        return [*self._walk(), f"  *(hy_pack<{T}, {w}> *)({to} + {place('s', 'd')}) = "
-                f"*(const hy_pack<{T}, {w}> *)({r} + i * {w});", "}"]
+        T = "unsigned short" if self.raw else self.p.T
+        at = f"({to} + {place('s', 'd')})"
+        return [*self._walk(), f"  {self._vector(at, T)}", "}"]
+
+    def _vector(self, to: str, T: str) -> str:
+        """A statement that writes what a thread loads at once."""
+        w = self.width
+        return f"*(hy_pack<{T}, {w}> *){to} = *(const hy_pack<{T}, {w}> *)({self.register} + i * {w});"

@@ -44,7 +44,6 @@ DIGITS = 512
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
 PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
-ROWS = 256 << 10                # bytes of packed rows, in working memory at once
 AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
@@ -124,7 +123,7 @@ class Contraction(Zeros):
         self.any = self._varies(m)
         rows, columns, depth = map(hint, m.sizes)
         last = m.columns[-1] if m.columns else None
-        unit = last is None or same(m.b.stride(last), 1)
+        unit = last is None or same(m.b.stride(last), 1) or self._runs(m.b, last)
         x, y = last or Var("n_0", 1), m.columns[-2] if len(m.columns) > 1 and not self.any else None
         extents = hint(x.extent), hint(y.extent) if y else 1
         tile = choose_tile(rows, extents[1], extents[0], self.lanes, self.target.accumulators)
@@ -132,9 +131,10 @@ class Contraction(Zeros):
         # where only the call tells their number, half a panel of two vectors is beyond the columns
         cost = max(depth, 1) * others * (tile.cost + (0 if fixed(x.extent) else rows / 2))
         if not (rows <= NEAR_TILES * tile.mr and self._in_reach(m, x) and extents[0] >= self.lanes):
-            cost += columns * depth * (0.2 if unit else 0.4 if self._along(m) else 2.0)
+            cost += columns * depth * (0.2 if unit else 0.4 if self._along(m) or self._along_depth(m, m.b) else 2.0)
         if self._row_stride(m) is None:
-            cost += rows * depth * 1.5
+            cost += rows * depth * (0.2 if self._along_depth(m, m.a) or len(m.rows) == 1 and self._runs(
+                m.a, m.rows[0]) else 1.5)
         if last is not None and not same(coefficient(self._stored_at(m), last), 1):
             cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
         return cost + 1e-3 * columns
@@ -267,7 +267,7 @@ class Contraction(Zeros):
             lines, start, strides = self._packed_rows(rows, near)
             return [f"const long r0 = 0, r1 = {rows};", *lines,
                     *self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(cut.count))]
-        together = max(1, min(cut.count, ROWS // (cut.largest * depth * self.d.itemsize)))
+        together = max(1, min(cut.count, self._rows_at_once(m) // (cut.largest * depth * self.d.itemsize)))
         lines, start, strides = self._packed_rows(min(rows, together * cut.largest), near)
         return [count("rb", cut.count, [
             f"const long re = rb + {together} < {cut.count} ? rb + {together} : {cut.count};",

@@ -1,8 +1,10 @@
 """The end of a contraction's tile: the kernel's results from the sums, element by element or as vectors."""
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Sequence
 
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
@@ -17,9 +19,11 @@ from hybrid.codegen.printers.anchored import Anchored
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
 from .tiles import Prefetch
-from hybrid.codegen.lanes import F32, Refused
+from hybrid.codegen.lanes import F32, Refused, half
+from hybrid.codegen.vector import VectorEmitter
 
 Spans = dict[Var, tuple[Int, str]]      # of loops over a part of an axis: how many iterations, and from where
+HALVES = 8                      # elements of vectors from which on half types are converted as vectors
 FAR = 128 << 10                 # bytes that an epilogue reads or writes, from which they are fetched beforehand
 
 
@@ -56,8 +60,8 @@ class Epilogue(Anchored):
     def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int,
                          fetches: Sequence[Stmt] = ()) -> list[Stmt]:
         """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in
-        memory: then the tile is transposed first. Nothing where it is not of float32 neighbours. fetches: statements
-        that stand before each vector along the columns."""
+        memory: then the tile is transposed first. Nothing where it is not of neighbours in float32 or a half type.
+        fetches: statements that stand before each vector along the columns."""
         if not self._in_vectors():
             return []
         store, vectors = self._stored_at(m), self.vectors
@@ -74,7 +78,17 @@ class Epilogue(Anchored):
         return []
 
     def _in_vectors(self) -> bool:
-        return self.dot.dtype == F32 and self.k.root.dtype == F32 and self.lanes >= 4
+        types = self.dot.dtype, self.k.root.dtype
+        return all(d == F32 or is_half(d) for d in types) and self.lanes >= (HALVES if any(map(is_half, types)) else 4)
+
+    def emitter(self, lane: Var) -> VectorEmitter:
+        """As of Anchored; vectors of half types are read and stored, too."""
+        return replace(super().emitter(lane), of_halves=self.lanes >= HALVES)
+
+    def _summed(self, at: str) -> str:
+        """A vector of sums that begins at an address, as the product's values, in C."""
+        sums = f"HYV_LOAD@({at})"
+        return f"HYV_NEAR{half(self.dot.dtype)}({sums})" if is_half(self.dot.dtype) else sums
 
     def _stored_at(self, m: Matmul) -> Ix:
         """Where an element of the product is stored."""
@@ -122,17 +136,18 @@ class Epilogue(Anchored):
         at, known, q = self._of_columns(m, t, x)
         row, line = "i_m" if may_exceed(m.sizes[0], 1) else "0", f"{inner_name(y)} * {t.c} + " if y else ""
         lines = [self._span(y, {y: (t.r, "y0")})] if y else []
-        return self.results(at, [self._rows(m, t.mr), *lines], q, f"HYV_LOAD@(acc + {row} * {width} + {line}q_)",
-                            known - {y}, fetches)
+        return self.results(at, [self._rows(m, t.mr), *lines], q,
+                            self._summed(f"acc + {row} * {width} + {line}q_"), known - {y}, fetches)
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[Stmt]:
         L, row, q = self.lanes, m.rows[0], Var("q_", t.mr)             # type: ignore[arg-type]
         first = Var("m_first", greater(row.extent, 2))                 # type: ignore[arg-type]
         at = root_index(self.k, tuple(substitute(i, {row: var(first) + var(q)}) for i in m.dot_index))
+        known = {*m.batch, *m.columns, first} - {x}
         turned = count("j", width, [f"turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"], L)
         return [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));", turned,
                 *self.results(at, [self._span(x, {x: (t.c, "x0")})], q,
-                              f"HYV_LOAD@(turned + {inner_name(x)} * {L} + q_)", {*m.batch, *m.columns, first} - {x})]
+                              self._summed(f"turned + {inner_name(x)} * {L} + q_"), known)]
 
     def _rounded(self, value: str) -> str:
         """A sum as the value it stands for: that of a half dtype, if it has one."""

@@ -60,8 +60,9 @@ class Matmul:
                      for g in (self.rows, self.columns, self.depth))      # type: ignore[return-value]
 
 
-def operand(node: Node, index: Index, stored: Mapping[Node, str]) -> Operand:
-    """Follow movement down to memory, if nothing else is in between but zeros around it."""
+def operand(node: Node, index: Index, stored: Mapping[Node, str], of: np.dtype | None = None) -> Operand:
+    """Follow movement down to memory, if nothing else is in between but zeros around it. of: the type of what is read
+    straight from memory, if not any: others are converted."""
     n, idx = node, index
     guards: list[tuple[str, Ix, int]] = []
     while n not in stored:
@@ -71,7 +72,8 @@ def operand(node: Node, index: Index, stored: Mapping[Node, str]) -> Operand:
         guards += guard
         n = n.args[0]
     at = linear(n.shape, idx)
-    return Operand(node, index, None if guards else n, None if guards else at, tuple(guards), n, at)
+    straight = not guards and of in (None, n.dtype)
+    return Operand(node, index, n if straight else None, at if straight else None, tuple(guards), n, at)
 
 
 def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[list[int]]]:
@@ -86,21 +88,21 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: Sequence[str] = "bmnk",
-           merged: bool = True) -> Matmul:
+           of: np.dtype | None = None, merged: bool = True) -> Matmul:
     """The contraction, if ``merged`` with neighbouring axes merged where both operands allow it. swap: b is the row
-    operand; letters: what the names of loops begin with, by group."""
+    operand; letters: what the names of loops begin with, by group; of: as of ``operand``."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
         extents[1], extents[2] = extents[2], extents[1]
     parts = [[[i] for i in range(len(g))] for g in groups]
-    best = _assemble(dot, groups, extents, parts, stored, swap, letters)
+    best = _assemble(dot, groups, extents, parts, stored, swap, letters, of)
     for g in range(4) if merged else ():
         i = len(parts[g]) - 2
         while i >= 0:
             trial = [list(p) for p in parts]
             trial[g] = parts[g][:i] + [parts[g][i] + parts[g][i + 1]] + parts[g][i + 2:]
-            candidate = _assemble(dot, groups, extents, trial, stored, swap, letters)
+            candidate = _assemble(dot, groups, extents, trial, stored, swap, letters, of)
             if _no_worse(candidate, best):
                 parts, best = trial, candidate
             i -= 1
@@ -123,7 +125,7 @@ def _divides(x: Ix) -> bool:
 
 
 def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[list[list[int]]],
-              stored: Mapping[Node, str], swap: bool, letters: Sequence[str]) -> Matmul:
+              stored: Mapping[Node, str], swap: bool, letters: Sequence[str], of: np.dtype | None) -> Matmul:
     a, b = dot.args
     ia: list[Ix] = [Ix()] * a.ndim
     ib: list[Ix] = [Ix()] * b.ndim
@@ -144,7 +146,7 @@ def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[lis
         loops.append(vs)
         values.append(at)
     free = values[2] + values[1] if swap else values[1] + values[2]
-    left, right = operand(a, tuple(ia), stored), operand(b, tuple(ib), stored)
+    left, right = operand(a, tuple(ia), stored, of), operand(b, tuple(ib), stored, of)
     if swap:
         left, right = right, left
     return Matmul(loops[0], loops[1], loops[2], loops[3], left, right, tuple(values[0] + free))

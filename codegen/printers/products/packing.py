@@ -13,9 +13,9 @@ from hybrid.codegen.block import Level, nested, within_levels
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.nest import count
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
-from .epilogue import Epilogue
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat
 from .operand import Matmul, Operand
+from .vector_packing import VectorPacking
 
 COPY = 50                       # multiplications that take as long as to put an element elsewhere
 NEAR = 2                        # tiles up to which columns are read in place
@@ -33,7 +33,7 @@ def threads(work: Int, least: int = PARALLEL_WORK) -> str:
     return f"{PARALLEL} if ({work} >= {least})"
 
 
-class Panels(Epilogue):
+class Panels(VectorPacking):
     """What a Contraction prints to pack its operands. Sizes are integers or names; ``lay`` cuts a product into panels
     of columns: the last one that is no whole vectors ends with a vector that overlaps the one before."""
     d: np.dtype
@@ -66,11 +66,6 @@ class Panels(Epilogue):
         self.whole = fixed(v.extent) and not self.y and v.extent >= self.lanes and (
             self.nv > 1 or v.extent % self.lanes == 0)
         self.last = "last" if self.ragged else str(max(self.columns - self.lanes, 0))
-
-    @property
-    def steps_at_once(self) -> str:
-        """How many steps of the depth are summed, in C."""
-        return "kn" if self.blocked else str(self.depth)
 
     def _place(self) -> list[str]:
         """Where panel ``u`` begins, how many columns it has. Where few are left for the last one, it takes a vector of
@@ -107,7 +102,8 @@ class Panels(Epilogue):
         """What copies rows ``r0`` to ``r1``, at most so many, that are not in memory as they are needed: its
         statements, where they begin, and their strides (row, depth). near: whether rows that are neighbours stay so."""
         m, depth = self.m, self.depth
-        near = near and len(m.rows) == 1 and m.a.place is not None and same(coefficient(m.a.place, m.rows[0]), 1)
+        near = near and len(m.rows) == 1 and (m.a.place is not None and same(coefficient(m.a.place, m.rows[0]), 1)
+                                              or self._runs(m.a, m.rows[0]))
         pitch = (2 * quotient((rows if near else depth) + 15, 32) + 1) * 16       # an odd number of lines
         sm, sk = (1, pitch) if near else (pitch, 1)
         each, batch = product(pitch, depth if near else rows), math.prod(v.extent for v in m.batch)
@@ -125,8 +121,10 @@ class Panels(Epilogue):
             return [For("r", Literal("r0"), Literal("r1"), (*decode("r", m.rows), *body), 1, pragma)]
         depths: Level = m.depth, lambda body: nested(m.depth, body, outer if near else simd(body))
         along: list[Level] = [depths, (m.rows, run)]
-        body = within_levels((), [(m.batch, lambda body: nested(m.batch, body, share)), *along[::1 if near else -1]],
-                             lambda b: b.body.append(f"Ap[{at}] = {e.value(m.a.node, m.a.index, b)};"))
+        batches: Level = m.batch, lambda body: nested(m.batch, body, share)
+        body = self._rows_in_lanes(batches, near, flat(m.batch) * each, (sm, sk), outer) or within_levels(
+            (), [batches, *along[::1 if near else -1]],
+            lambda b: b.body.append(f"Ap[{at}] = {e.value(m.a.node, m.a.index, b)};"))
         return ([f"{self.T} *Ap = ({self.T} *)scratch;", *body], f"Ap + ({text(flat(m.batch) * each)})", (sm, sk))
 
     def _base(self, o: Operand, names: dict[Var, Ix], m: Matmul) -> str:
@@ -196,20 +194,14 @@ class Panels(Epilogue):
 
     def _packed_columns(self) -> list[Stmt]:
         """Elements that are computed, or are no neighbours, step by step."""
-        m, x, y, t = self.m, self.x, self.y, self.tile
-        if y is None and self._along(m):
+        m = self.m
+        if self.y is None and self._along(m):
             return self._transposed_columns()
-        spans = {**({y: (t.r, "y0")} if y else {}), x: (t.c, "x0")}
-        e = Emitter(C, self.reads, count=2000)
-        line = f"{inner_name(y)} * {t.c} + " if y else ""
 
         def steps(body: list[Stmt]) -> list[Stmt]:
             number = "long kk = kb + k;" if self.blocked else "long kk = k;"
             return [count("k", self.steps_at_once, [number, *decode("kk", m.depth), *body, *self._zeros()])]
-        cell = f"Bp[k * {self.width} + {line}{inner_name(x)}]"
-        return within_levels({*m.batch, *m.columns} - spans.keys(),
-                             [(m.depth, steps), *(self._span(v, spans, v is x) for v in spans)],
-                             lambda b: b.body.append(f"{cell} = {e.value(m.b.node, m.b.index, b)};"))
+        return self._columns_in_lanes((m.depth, steps)) or self._one_by_one((m.depth, steps))
 
     def _transposed_columns(self) -> list[Stmt]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel. The last runs

@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Callable, Sequence
 
 from hybrid.base import system
+from hybrid.base.dtype import is_half
 from hybrid.base.config import skip_zeros
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
-from hybrid.ir.index import Ix, coefficient
+from hybrid.ir.index import Ix, coefficient, substitute, text
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.pattern import constant
@@ -25,7 +26,8 @@ from hybrid.ir.stmt import Name, Prefetch, Stmt
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
 from .epilogue import FAR
-from hybrid.codegen.lanes import F32, Refused
+from hybrid.codegen.dialect import C
+from hybrid.codegen.lanes import F32, Refused, half
 from .operand import Matmul, matmul
 from .packing import Panels, threads, up
 from .tiles import places
@@ -57,7 +59,7 @@ def often_zero(n: Node) -> bool:
     or goes back through one."""
     if not skip_zeros():
         return False
-    while n.prim in MOVEMENT:
+    while n.prim in MOVEMENT or n.prim == "cast":
         n = n.args[0]
     if n.prim != "map":
         return False
@@ -149,14 +151,14 @@ def sums(name: str, lanes: int, at: Sequence[int | str], to: Sequence[int | str]
     return "\n".join([*out, "  " + " ".join(f"*({U} *)(C + {v}) = c{j};" for j, v in enumerate(to)), "}"])
 
 
-def looks(factors: str, part: float, count: Int, run: Int, step: Int) -> str:
+def looks(factors: str, part: float, count: Int, run: Int, step: Int, halves: bool = False) -> str:
     """Whether enough factors are zero, in C. part: of the factors, that may be other than zero; count, run, step: they
-    are so many runs, of which some are looked at.
+    are so many runs, of which some are looked at; halves: whether they are of a half type.
     """
     every = greater(1, quotient(count, SEEN))
     seen = quotient(count, every)
     few = int(part * seen * run) if fixed(seen) and fixed(run) else f"(long)({part} * {product(seen, run)})"
-    return f"hy_sparse({factors}, {seen}, {run}, {literal(product(step, every))}, {few})"
+    return f"hy_sparse{'_halves' if halves else ''}({factors}, {seen}, {run}, {literal(product(step, every))}, {few})"
 
 
 def every_step(lines: str, steps: str | int) -> str:
@@ -177,32 +179,46 @@ class Zeros(Panels):
     def _plans(self) -> list[Matmul]:
         """The product with one operand's rows, and with the other's."""
         # halves are converted on the way into a panel
-        straight = {n: p for n, p in self.reads.items() if n.dtype == self.d}
-        return [matmul(self.dot, straight, swap, LETTERS) for swap in (False, True)]
+        return [matmul(self.dot, self.reads, swap, LETTERS, self.d) for swap in (False, True)]
 
     def _skipping(self) -> Skipping | None:
         """How zeros can be left out; None where they are few, or where it does not pay."""
-        if self.d != F32 or self.dot.dtype != F32 or self.lanes < 8 or not any(map(often_zero, self.dot.args)):
+        if self.d != F32 or self.lanes < 8 or not any(map(often_zero, self.dot.args)):
             return None
-        return next((s for m in self._plans() if m.a.base is not None and often_zero(m.a.base)
+        return next((s for m in self._plans() if m.a.memory is not None and often_zero(m.a.memory)
                      and (s := self._skipped(m)) is not None), None)
+
+    def _factors(self, m: Matmul) -> tuple[Int, Int] | None:
+        """Elements from row to row and from step to step of the operand with the zeros; None where they are no
+        neighbours in either way, or of a type that is not read."""
+        memory, place = m.a.memory, m.a.place
+        if memory is None or place is None or m.a.guard or memory.dtype != F32 and not is_half(memory.dtype):
+            return None
+        found = coefficient(place, m.rows[0]), coefficient(place, m.depth[0])
+        return found if None not in found and any(same(n, 1) for n in found) else None      # type: ignore[arg-type,return-value]
+
+    def _lines(self, m: Matmul) -> tuple[Int, Int] | None:
+        """The same of the other operand: from step to step, and from column to column; (0, 0) where it is converted."""
+        if self._runs(m.b, m.columns[0]) or self._along_depth(m, m.b):
+            return 0, 0
+        found = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
+        return found if None not in found and any(same(n, 1) for n in found) else None      # type: ignore[arg-type,return-value]
 
     def _skipped(self, m: Matmul) -> Skipping | None:
         rows, columns, depth = map(likely, m.sizes)
         if (m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS
             or not self.lanes <= depth <= _most_depth(m) or columns < self.lanes):
             return None
-        factors = m.a.stride(m.rows[0]), m.a.stride(m.depth[0])
-        lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
-        if None in (*factors, *lines) or not any(same(n, 1) for n in factors) or not any(same(n, 1) for n in lines):
+        factors, lines = self._factors(m), self._lines(m)
+        if factors is None or lines is None:
             return None
         if not self._in_vectors() or not same(coefficient(self._stored_at(m), m.columns[0]), 1):
             return None
         def packs(nv: int) -> bool:
-            return not same(lines[1], 1) or in_one_set(min(depth, STEPS), hint(lines[0]) * 4,  # type: ignore[arg-type]
+            return not same(lines[1], 1) or in_one_set(min(depth, STEPS), hint(lines[0]) * 4,
                                                        min(nv * self.lanes, columns) * 4) > WAYS
         part, nv = max(((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows,
-                              not same(factors[1], 1), packs(nv), splits_vectors(self.target)), nv)
+                              _copies(m, factors), packs(nv), splits_vectors(self.target)), nv)
                         for nv in range(1, max(1, widest(self.target, depth)) + 1) if self._in_panels(m, nv)),
                        default=(0.0, 1))
         if part < HOPED:
@@ -210,7 +226,7 @@ class Zeros(Panels):
         self.lay(m, Tile(1, nv, 1, nv * self.lanes), STEPS)
         if not (after := self._after()):
             return None
-        return Skipping(m, nv, factors, packs(nv), part, after, self.outside)           # type: ignore[arg-type]
+        return Skipping(m, nv, factors, packs(nv), part, after, self.outside or [])
 
     def _in_panels(self, m: Matmul, nv: int) -> bool:
         """Whether panels of so many vectors have a whole one at least."""
@@ -226,8 +242,11 @@ class Zeros(Panels):
         (count, run), step = ((depth, rows), s.factors[1]) if same(s.factors[0], 1) else ((rows, depth), s.factors[0])
         fits = [f"{n} >= {least}" for n, least in ((rows, LEAST_ROWS), (columns, self.lanes), (depth, self.lanes))
                 if not fixed(n)] + ([] if fixed(depth) else [f"{depth} <= {_most_depth(m)}"])
-        when = " && ".join([*fits, looks("A", s.part, count, run, step)])
-        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};",
+        assert m.a.memory is not None and m.a.place is not None
+        of = m.a.memory.dtype
+        when = " && ".join([*fits, looks("A", s.part, count, run, step, is_half(of))])
+        start = text(substitute(m.a.place, {m.rows[0]: Ix(), m.depth[0]: Ix()}))
+        body = [f"const {C.storage(of)} *A = ({self.reads[m.a.memory]} + ({start}));",
                 f"if (!({when})) {{", f"  {name}_dense({self.passed}, scratch{more_passed()});", "  return;", "}",
                 *s.outside, *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
@@ -258,18 +277,18 @@ class Zeros(Panels):
     def _blocks(self, s: Skipping) -> list[Stmt]:
         """Threads take blocks of rows: their bits, then one panel after another."""
         (rows, columns, depth), L = s.m.sizes, self.lanes
-        transposed = not same(s.factors[1], 1)
+        copied = _copies(s.m, s.factors)
         greatest = depth if fixed(depth) else _most_depth(s.m)
         padded, words = -(-greatest // L) * L, -(-greatest // STEPS)
-        most = max(L, min(VALUES // 4 // (padded if transposed else 1),
+        most = max(L, min(VALUES // 4 // (padded if copied else 1),
                           SUMS // 4 // self.width if self.blocked else MOST_ROWS) // L * L)
         least: Int = smaller(up(rows, most), quotient(rows, L))
         block = -(-rows // least) if fixed(rows) else most + L
-        apart: Int = padded if transposed else s.factors[0]
+        apart: Int = padded if copied else s.factors[0]
         body: list[Stmt] = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
                 local.array("unsigned long", "some", block * words, 8)]
-        if transposed:
-            body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
+        if copied:
+            body += [local.array("float", "values", block * padded), *self._copied(s, padded)]
         else:
             body.append(f"const float *values = A + rb * {literal(apart)};")
         body += bits("rows", depth, "values", apart, words)
@@ -297,13 +316,29 @@ class Zeros(Panels):
         return [*lines, "for (long i = 0; i < rows; i++) {", "const long m_first = rb + i;",
                 f"float acc[{self.width}] __attribute__((aligned(64)));", f"{self.name}_sums({call});", *s.after, "}"]
 
-    def _turned(self, s: Skipping, padded: int) -> list[str]:
-        """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends
-        overlap those before."""
-        L, depth, step = self.lanes, s.m.sizes[2], literal(s.factors[1])
+    def _copied(self, s: Skipping, padded: int) -> list[str]:
+        """Copies factors so that they are neighbours from step to step, and float32. Blocks at the ends overlap those
+        before."""
+        L, depth, (row, step) = self.lanes, s.m.sizes[2], map(literal, s.factors)
+        assert s.m.a.memory is not None
+        of, at = s.m.a.memory.dtype, f"const long k = kt < {depth} - {L} ? kt : {depth} - {L}"
+        self.vectors = self.vectors or is_half(of)
+        if same(s.factors[1], 1):
+            return [f"for (long i = 0; i < rows; i++) for (long kt = 0; kt < {depth}; kt += {L}) {{", f"  {at};",
+                    f"  HYV_STORE(values + i * {padded} + k, HYV_LOAD{half(of)}(A + (rb + i) * {row} + k));", "}"]
+        block, lines, apart = f"A + rb + i + k * {step}", [], step
+        if is_half(of):
+            lines = [f"  {local.array('float', 'square', L * L)}",
+                     f"  hyv_square{half(of)}(square, {block}, {step});"]
+            block, apart = "square", str(L)
         return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
-                f"  const long i = it < rows - {L} ? it : rows - {L}, k = kt < {depth} - {L} ? kt : {depth} - {L};",
-                f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {step}, {step});", "}"]
+                f"  const long i = it < rows - {L} ? it : rows - {L}; {at};", *lines,
+                f"  turn_{self.V}(values + i * {padded} + k, {padded}, {block}, {apart});", "}"]
+
+
+def _copies(m: Matmul, factors: tuple[Int, Int]) -> bool:
+    """Whether factors are copied: they are no neighbours from step to step, or halves."""
+    return not same(factors[1], 1) or m.a.memory is not None and is_half(m.a.memory.dtype)
 
 
 def _most_depth(m: Matmul) -> int:

@@ -57,7 +57,7 @@ def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> P
         blocks[-1].body.append(e.store(names[root], root, tuple(idx), value))
         return e, blocks, loops, depth, first, condition
     _, blocks, loops, depth, first, condition = build(
-        merged_axes(len(sizes), lambda groups: build(groups)[0].divisions, len(found.axes)))
+        merged_axes(sizes, lambda groups: build(groups)[0].divisions, len(found.axes)))
     pragma = loop_pragma(loops, work_of(k), team)
     body: list[Stmt] = list(blocks[-1].body)
     for i in reversed(range(len(loops))):

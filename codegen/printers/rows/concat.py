@@ -92,7 +92,7 @@ class _Concat:
 
     def _groups(self, part: Node, at: int, barrier: int) -> list[list[int]]:
         """Axes that can be one loop."""
-        return merged_axes(part.ndim, lambda g: self._build(part, at, g)[0].divisions, barrier)
+        return merged_axes(part.shape, lambda g: self._build(part, at, g)[0].divisions, barrier)
 
     def _build(self, part: Node, at: int, groups: list[list[int]], around: Block | None = None,
                count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:

@@ -67,7 +67,7 @@ class _Rows:
 
     def print(self) -> Printed:
         """The kernel; Refused where it cannot be."""
-        groups = merged_axes(len(self.sizes), lambda g: self._build(g)[0].divisions, self.first)
+        groups = merged_axes(self.sizes, lambda g: self._build(g)[0].divisions, self.first)
         e, blocks, loops = self._build(groups)
         body = self._close(e, blocks, loops)
         if any(isinstance(s, Store) and s.vector == "STREAM" and not s.how for s in walk(body)):
