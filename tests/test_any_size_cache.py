@@ -10,6 +10,7 @@ from hybrid.ir.size import Dim, Size, greater, quotient, size, smaller
 from hybrid.ir.size_text import as_key, plain, plain_guards, rich, rich_guards
 from hybrid.runtime import cache, plans
 from hybrid.runtime.recipe import Recipe, from_text, to_text
+from hybrid.runtime.sized import OneSize
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -111,3 +112,9 @@ def test_guards_are_kept_with_a_program():
     assert plans.read_sized(name, {"n0": N}) is None         # of other dimensions
     with pytest.raises(ValueError):
         from_text(to_text(recipe))                           # nobody knows its dimensions
+
+
+def test_what_was_planned_is_told_again_with_the_answers_about_sizes():
+    one = OneSize.__new__(OneSize)
+    one._again = lambda: ("less", "more")[bool(20 < size(N))]
+    assert one.planned == "more"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import is_dataclass, replace
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from . import launcher, plans, threads, toolchain, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .recipe import Recipe
 from .report import Report
+
+if TYPE_CHECKING:
+    from ..passes.pipeline import Planned
 
 
 class SizedProgram:
@@ -116,6 +119,12 @@ class SizedProgram:
 class OneSize(CpuProgram):
     """A program for any size at one of them. of_all: that program."""
     of_all: SizedProgram
+
+    @property
+    def planned(self) -> "Planned":
+        """What the passes decided for all sizes; what they ask of sizes is answered as when it was compiled."""
+        with Asked().answering(False):
+            return super().planned
 
     @property
     def report(self) -> Report:
