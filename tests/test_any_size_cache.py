@@ -117,4 +117,4 @@ def test_guards_are_kept_with_a_program():
 def test_what_was_planned_is_told_again_with_the_answers_about_sizes():
     one = OneSize.__new__(OneSize)
     one._again = lambda: ("less", "more")[bool(20 < size(N))]
-    assert one.planned == "more"
+    assert one.planned == "less"                            # of the 9 rows at trace
