@@ -119,11 +119,22 @@ def test_every_kernel_computes_float32(half: str) -> None:
     for k in kernels:
         computed = [m for m in k.members if m.prim not in ("cast", "reshape", "permute")]
         assert not any(dt.is_half(m.dtype) for m in computed), computed
+        assert k.dot is None or not any(dt.is_half(m.dtype) for m in (*k.members, *k.reads)), k.members
     pools = [r for r in exe.report.kernels if any(n.startswith(("max[", "argreduce[")) for n in r.nodes)]
     assert pools and not any("plain" in r.form for r in pools), [r.form for r in pools]
     for a, b in zip(exe(given), run(whole, given, np)[0], strict=True):
         a, b = (np.asarray(v, np.float64) for v in (a, b))
         np.testing.assert_allclose(a, b, rtol=2.1 * NEAR[half], atol=2 * NEAR[half] * float(np.abs(b).max()))
+
+
+def test_borders_are_halves(half: str) -> None:
+    """A value around an image that no half has is rounded, as in an array of halves."""
+    x, w = ir.input(0, (1, 16, 6, 6), half), ir.input(1, (16, 16, 3, 3), half)
+    p = Program((x, w), (conv(ir.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), 0.1), w), ir.pad(x, (1, 0, 0, 0), (0,) * 4, 0.1)))
+    given = [random(*n.shape).astype(n.dtype) for n in p.inputs]
+    got, want = ([np.asarray(a, np.float64) for a in found] for found in (compiled(p)(given), run(p, given, np)[0]))
+    np.testing.assert_allclose(got[0], want[0], rtol=2.1 * NEAR[half], atol=1e-3)
+    np.testing.assert_array_equal(got[1], want[1])
 
 
 def kinds(net: Any, x: Any, half: str) -> list[str]:
