@@ -103,7 +103,7 @@ def shifted(x: Node) -> Node:
     return build.cast(build.map_("add", build.cast(wide, np.float32), 128.0), np.uint8)
 
 
-def half_of(x: Node, depth: int = 12) -> str:
+def half_of(x: Node, depth: int = 6) -> str:
     """The half type that float32 values are numbers of, as those that were rounded to it; "" for others."""
     if x.fn.startswith("near_"):
         return x.fn.removeprefix("near_")

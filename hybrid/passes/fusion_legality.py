@@ -122,7 +122,7 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
-        if self.prints is not None and any(u.inside and converted_often(n, u.kernel) for u in uses):
+        if self.prints is not None and converted_often(n, uses):
             return False
         often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
@@ -158,6 +158,8 @@ class Rules:
             return "attention reads it from memory"
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
+        if self.prints is not None and converted_often(n, uses):
+            return "halves that a product, or windows, would convert again and again"
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:
@@ -192,7 +194,7 @@ class Rules:
             return "operand of a contraction, computed once"
         if n.prim == "map" and hint(n.size) >= LARGE and sum(map(_wide, n.args)) > 1:
             return "operand of a contraction, made of several arrays"
-        return "operand of a contraction, converted once" if self.prints is not None and converted_often(n, k) else ""
+        return ""
 
     def _refuse_epilogue(self, n: Node, uses: list[Use], k: Kernel) -> str:
         """What may be computed right behind a product of its own."""
@@ -278,6 +280,8 @@ class Rules:
             return ""
         if k.dot is not None or k.kind in ("concat", "scatter"):
             return f"a reduction is not part of a {k.kind} kernel"
+        if self.prints is not None and n.args[0].prim == "window" and stores_halves(n, k):
+            return "vectors of windows of float32 are stored as they are"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
         if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1,

@@ -1,12 +1,15 @@
-"""Half types beside a product of float32: what is read as halves again and again, and what is stored as halves."""
+"""Half types beside products and windows of float32: what would be read as halves again and again, and what would be
+stored as halves."""
 from __future__ import annotations
+
+from typing import Sequence
 
 import numpy as np
 
 from ..base.dtype import is_half
 from ..ir import Node
 from ..ir.access import depth_of
-from ..ir.kernel import Kernel
+from ..ir.kernel import Kernel, Use
 from ..ir.size import hint
 
 OFTEN = 8                       # times from which on an operand's elements are converted once, beforehand
@@ -17,12 +20,21 @@ def of_halves(n: Node) -> bool:
     return n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
 
 
-def converted_often(n: Node, k: Kernel) -> bool:
-    """Whether the product of a kernel would convert each element of an operand, which is halves, many times."""
+def converted_often(n: Node, uses: Sequence[Use]) -> bool:
+    """Whether a kernel's product, or its windows, would convert each element of a value, which is halves, many times.
+    """
+    return of_halves(n) and any(u.inside and (_in_product(n, u.kernel) or _in_windows(u.kernel)) for u in uses)
+
+
+def _in_product(n: Node, k: Kernel) -> bool:
     dot = k.dot
-    return dot is not None and of_halves(n) and hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size)
+    return dot is not None and dot.prim == "dot" and hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size)
 
 
-def stores_halves(dot: Node, k: Kernel) -> bool:
-    """Whether a kernel would store a product of float32 as halves."""
-    return dot.dtype == np.float32 and is_half(k.root.dtype)
+def _in_windows(k: Kernel) -> bool:
+    return k.dot is None and any(m.prim == "window" for m in k.members)
+
+
+def stores_halves(n: Node, k: Kernel) -> bool:
+    """Whether a kernel would store a product of float32, or what windows of float32 are reduced to, as halves."""
+    return n.dtype == np.float32 and is_half(k.root.dtype)
