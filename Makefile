@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | rehearse-gpu | watch-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | notebooks | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | rehearse-gpu | watch-gpu | compile-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -78,6 +78,14 @@ watch-gpu: $(VENV)/.dev
 	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic HYBRID_TEST_ARCHS=none HYBRID_WATCHED=$(CURDIR)/build/watched.txt $(PY) -m pytest -q \
 	  -p tests.ptx_beside -p tests.watch_each -p tests.watch_summary -m "not thorough" $(REHEARSED) $(TEST_ARGS)
 
+# Every kernel of the tests of CUDA, printed for each kind of GPU and compiled for each architecture; programs are computed
+# by the reference meanwhile, nothing is run in the emulator. Whether the tests pass so is not asked.
+compile-gpu: $(VENV)/.dev
+	@mkdir -p build && rm -f build/kernels.jsonl
+	-HYBRID_TEST_ARCHS=none HYBRID_KERNELS=$(CURDIR)/build/kernels.jsonl $(PY) -m pytest -q --tb=no -p tests.kernels_everywhere \
+	  -m "not thorough" $(REHEARSED) $(TEST_ARGS)
+	$(PY) -m tests.kernels_everywhere build/kernels.jsonl
+
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
 
@@ -120,4 +128,4 @@ wheel: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) -m build --sdist --wheel --outdir dist .
 	SOURCE_DATE_EPOCH=$(EPOCH) $(PY) .ci/same_bytes.py dist/*
 
-.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu rehearse-gpu watch-gpu bench lint types links wheel
+.PHONY: check-all docs notebooks stubs help demo test test-fast fuzz test-gpu bench-gpu rehearse-gpu watch-gpu compile-gpu bench lint types links wheel

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Callable, Sequence
 import numpy as np
 
 from hybrid.base import collector
-from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Index
-from hybrid.ir.index import Ix, Var, var
+from hybrid.ir.access import MOVEMENT
+from hybrid.ir.index import Ix, Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
-from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Scope, Stmt, Store
+from hybrid.ir.stmt import Scope, Stmt
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.changes import changes
 from hybrid.passes.horizontal_fusion import Group
@@ -49,15 +48,15 @@ if TYPE_CHECKING:
     from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
     from hybrid.codegen.printers.products import attention
     from hybrid.codegen.printers.rows import (
-        concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access,
+        concat, cumulate, interleave, pairs, rowcall, rows, scan, scatter, sort, strided_access,
     )
     from hybrid.codegen.schedule import convolution
 else:
     packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
     attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
-    concat, cumulate, interleave, pairs, rowcall, rows, scan, sort, strided_access = (
+    concat, cumulate, interleave, pairs, rowcall, rows, scan, scatter, sort, strided_access = (
         Later(f"printers.rows.{n}") for n in ("concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan",
-                                              "sort", "strided_access"))
+                                              "scatter", "sort", "strided_access"))
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
             ("c", "branchless.h"))
@@ -111,39 +110,6 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     return Printed(name, function(name, args, len(k.stores), body), args, k.kind)
 
 
-def print_scatter(k: Kernel, name: str) -> Printed:
-    """Zeros, then every update added in order: the same result each time."""
-    args, names = pointer_names(k)
-    root = k.root
-    idx_node, upd = root.args
-    axis = root.attrs["axis"]
-    e = Emitter(C, {n: p for n, p in names.items() if n is not root})
-    loops = [Var(f"s{a}", d) for a, d in enumerate(upd.shape)]
-    blocks = chain(loops)
-    idx = tuple(var(v) for v in loops)
-    value = e.value(upd, idx, blocks[-1])
-    at = e.value(idx_node, idx[axis:axis + idx_node.ndim], blocks[-1])
-    slot = Var(e.name("g"), root.shape[axis])
-    inner = blocks[-1]
-    clamped = Op(f"hy_clamp({{0}}, {root.shape[axis] - 1})", (at,))
-    inner.body.append(Let("long", Name(slot.name), clamped))
-    target = idx[:axis] + (Ix(0, ((slot, 1),)),) + idx[axis + idx_node.ndim:]
-    inner.body.append(accumulate(e, names[root], root, target, value))
-    z = Var("z", max(root.size, 2))
-    zero = For(z.name, Ix(), Ix(max(root.size, 1)), (Store(Name(names[root]), var(z), Literal("0")),), 1,
-               "#pragma omp simd")
-    body = [zero, *close(blocks, loops, lambda depth, body: "")]
-    return Printed(name, function(name, args, 1, body), args, "scatter")
-
-
-def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
-    """A statement that adds to an element in memory."""
-    cell: Expr = Load(Name(pointer), e.offset(n.shape, idx))
-    if is_half(n.dtype):
-        cell = Op(e.d.half_load[n.dtype.name], (cell,))
-    return e.store(pointer, n, idx, Op("{0} + {1}", (cell, value)))
-
-
 def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     """A contraction through the templates."""
     return Contraction(k, name, target).print()
@@ -186,7 +152,7 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "concat":
         return concat.print_concat(k, name)
     if kind == "scatter":
-        return print_scatter(k, name)
+        return scatter.print_scatter(k, name, target.vector // 4)
     if kind == "sort":
         return print_sort(k, name, target)
     if kind == "running":

@@ -133,11 +133,21 @@ class Emitter:
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         cell: Expr = Load(Name(self.stored[n]), self.offset(n.shape, idx))
+        if is_half(n.dtype) and self.d.name == "c":
+            return self._load_half(n, Op("{0} ? {1} : 0", (self.condition(guard), cell)) if guard else cell, block)
         if is_half(n.dtype):
             cell = Op(self.d.half_load[n.dtype.name], (cell,))
         if guard:
             cell = Op("{0} ? {1} : 0", (self.condition(guard), cell))
         return self.let(block, n.dtype, cell)
+
+    def _load_half(self, n: Node, cell: Expr, block: Block) -> str:
+        """The value of a half in memory, which is stored elsewhere as it is."""
+        bits = self.name("h")
+        block.body.append(Let(self.d.storage(n.dtype), bits, cell))
+        name = self.let(block, n.dtype, Op(self.d.half_load[n.dtype.name], (bits,)))
+        self.halves[name] = bits
+        return name
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim == "map":

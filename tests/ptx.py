@@ -17,14 +17,12 @@ from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
 
 from .ptx_text import Entry, Line, compile_ptx, names, parse
 
-GLOBAL, LOCAL, GAP = 1 << 32, 1 << 48, 1024
+GLOBAL, CONSTANT, LOCAL, GAP = 1 << 32, 1 << 47, 1 << 48, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
                          "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
                          "u64": np.uint64, "b64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
                          "pred": np.bool_}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-REGISTERS = {"%p": np.bool_, "%rs": np.uint16, "%r": np.uint32, "%rd": np.uint64, "%f": np.float32, "%fd": np.float64,
-             "%h": np.uint16}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
 TURN = 400                                                 # instructions of a block before another one's, in turns
 
@@ -58,7 +56,7 @@ class Block:
         self.returns: dict[str, np.ndarray] = {}
         for name, value in zip(entry.params, pointers, strict=True):
             self.param(name)[:, :8] = np.array([value], np.uint64).view(np.uint8)
-        self.at = np.zeros(self.threads, np.int64)
+        self.at, self.carry = np.zeros(self.threads, np.int64), np.zeros(self.threads, bool)
         # which barrier each thread is at, -1: none; how many threads each takes (0: all), or lanes of a warp's
         self.done, self.waiting = np.zeros(self.threads, bool), np.full(self.threads, -1)
         self.needs: dict[int, int] = {}
@@ -70,12 +68,11 @@ class Block:
         """A register of all threads."""
         found = self.special.get(name) if "." in name or name == "%laneid" else self.registers.get((self.home, name))
         if found is None:
-            known = sorted(REGISTERS.items(), key=lambda p: -len(p[0]))
-            kind = np.uint64 if name in ("%SP", "%SPL") else next(
-                (k for prefix, k in known if re.fullmatch(re.escape(prefix) + r"\d+", name)), None)
+            known = self.entry.registers
+            kind = known.get((self.home, name)) or known.get((self.home, name.rstrip("0123456789")))
             if kind is None:
                 raise PtxError(f"no register {name}")
-            found = self.registers[self.home, name] = np.zeros(self.threads, kind)
+            found = self.registers[self.home, name] = np.zeros(self.threads, KINDS[kind])
         return found
 
     def param(self, name: str) -> np.ndarray:
@@ -97,6 +94,8 @@ class Block:
             value = np.array(int(arg[2:], 16), np.uint64).view(np.float64)
         elif arg in self.entry.shared:
             value = np.array(self.entry.shared[arg], np.uint64)
+        elif arg in self.entry.constants:
+            value = np.array(CONSTANT + self.entry.constants[arg], np.uint64)
         elif arg in self.entry.local:
             value = np.array(LOCAL + self.entry.local[arg], np.uint64)
         else:
@@ -131,6 +130,8 @@ class Block:
             memory, start, end = self.local.reshape(-1), at - LOCAL, self.entry.depth
         elif space == "shared":
             memory, start, end = self.shared, at, len(self.shared)
+        elif (at >= CONSTANT).all():
+            memory, start, end = np.frombuffer(self.entry.table, np.uint8), at - CONSTANT, len(self.entry.table)
         else:
             memory, start, end = self.memory, at - GLOBAL, len(self.memory)
         if (start < 0).any() or (start + size > end).any():
@@ -351,4 +352,4 @@ def run_ptx(source: str, launches: Sequence[Sequence[Any]], arrays: Sequence[np.
 
 
 _STEPS: dict[str, Callable[[Block, list[str], list[str]], None]] = {}
-from . import ptx_steps  # noqa: E402, F401  fills in the instructions
+from . import ptx_steps, ptx_warps  # noqa: E402, F401  fills in the instructions

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .ptx import _STEPS, KINDS, UNSIGNED, Block, PtxError
+from .ptx import _STEPS, KINDS, UNSIGNED, Block
 
 Step = Callable[[Block, list[str], list[str]], None]
 
@@ -59,6 +59,8 @@ def _flushed(x: np.ndarray) -> np.ndarray:
 def two(b: Block, op: list[str], args: list[str]) -> None:
     """d = a op b."""
     kind = op[-1]
+    if "cc" in op:
+        return carried(b, op, args)
     x, y = b.get(args[1], kind), b.get(args[2], kind)
     if "ftz" in op:
         x, y = _flushed(x), _flushed(y)
@@ -81,6 +83,8 @@ def one(b: Block, op: list[str], args: list[str]) -> None:
 def products(b: Block, op: list[str], args: list[str]) -> None:
     """d = a b, or a b + c."""
     kind = op[-1]
+    if "cc" in op:
+        return carried(b, op, args)
     dtype = np.dtype(KINDS[kind])
     x, y = b.get(args[1], kind), b.get(args[2], kind)
     added = op[0] != "mul"
@@ -101,6 +105,20 @@ def products(b: Block, op: list[str], args: list[str]) -> None:
     if added:
         exact = exact + b.get(args[3], kind[0] + str(8 * out)).astype(object)
     b.set(args[0], np.array([int(v) & (1 << 8 * out) - 1 for v in exact], UNSIGNED[out]))
+
+
+@step("addc", "subc", "madc")
+def carried(b: Block, op: list[str], args: list[str]) -> None:
+    """d = a + b, a - b or a b + c, with the carry that the one before left (addc ..), leaving one (.cc)."""
+    bits, name = 8 * np.dtype(KINDS[op[-1]]).itemsize, op[0].rstrip("c")
+    x, y, *rest = (b.get(a, f"u{bits}").astype(object) for a in args[1:])
+    if name == "mad":
+        x, y = x * y >> bits if "hi" in op else x * y & (1 << bits) - 1, rest[0]
+    carry = b.carry[b.who].astype(object) if op[0].endswith("c") else 0
+    total = x - y - carry if name == "sub" else x + y + carry
+    if "cc" in op:
+        b.carry[b.who] = (total < 0) | (total >> bits > 0)
+    b.set(args[0], (total & (1 << bits) - 1).astype(UNSIGNED[bits // 8]))
 
 
 @step("shl", "shr")
@@ -315,82 +333,3 @@ def asynchronous(b: Block, op: list[str], args: list[str]) -> None:
         at = np.where(filled > 0, b.address(args[1]), b.address(args[1]) // size * size) - (1 << 32)
         b.shared[to] = 0xFF
         b.copies.append((b.group, to, at[:, None] + np.arange(size), filled, size))  # type: ignore[arg-type]
-
-
-# ---- warps
-def warps(b: Block, op: list[str]) -> np.ndarray:
-    """Threads that execute, a row for each warp; all lanes must be there."""
-    if len(b.who) % 32 or not (b.who.reshape(-1, 32) % 32 == np.arange(32)).all():
-        raise PtxError(f"{'.'.join(op)} by parts of a warp")
-    return np.arange(len(b.who)).reshape(-1, 32)
-
-
-@step("shfl")
-def shuffle(b: Block, op: list[str], args: list[str]) -> None:
-    """Values of other lanes; those outside of the segment keep theirs."""
-    rows, x = warps(b, op), b.get(args[1], "b32")
-    by, c = (b.get(a, "u32").astype(np.int64) for a in args[2:4])
-    lane = b.who % 32
-    limit, segment = c & 31, c >> 8 & 31
-    low = lane & segment
-    high = low | limit & ~segment
-    source = {"bfly": lane ^ by, "up": lane - by, "down": lane + by, "idx": low | by & ~segment}[op[2]]
-    inside = source >= high if op[2] == "up" else source <= high
-    at = np.where(inside, source, lane)
-    name, _, flag = args[0].partition("|")
-    b.set(name, x[rows[np.arange(len(b.who)) // 32, at]])
-    if flag:
-        b.set(flag, inside)
-
-
-@step("vote", "activemask")
-def vote(b: Block, op: list[str], args: list[str]) -> None:
-    """ballot, any, all."""
-    p = b.get(args[1].lstrip("!"), "pred") != args[1].startswith("!")
-    rows = p[warps(b, op)]
-    found = {"ballot": (rows * (np.uint64(1) << np.arange(32, dtype=np.uint64))).sum(1).astype(np.uint32),
-             "any": rows.any(1), "all": rows.all(1)}[op[2]]
-    b.set(args[0], np.repeat(found, 32))
-
-
-@step("ldmatrix")
-def matrices(b: Block, op: list[str], args: list[str]) -> None:
-    """Matrix i has its rows' addresses from lanes 8 i and on; a lane gets two neighbours of a row, or of a column."""
-    rows, at = warps(b, op), b.address(args[1])
-    g, t = np.arange(32) // 4, np.arange(32) % 4
-    for i, name in enumerate(vector(args[0])):
-        _, where = b.place("shared", at[rows[:, 8 * i:8 * i + 8]].ravel(), 16)
-        matrix = b.shared[where].view(np.uint16).reshape(-1, 8, 8)
-        if "trans" in op:
-            matrix = matrix.transpose(0, 2, 1)
-        pair = matrix[:, g, 2 * t].astype(np.uint32) | matrix[:, g, 2 * t + 1].astype(np.uint32) << np.uint32(16)
-        b.set(name, pair.ravel())
-
-
-@step("mma")
-def mma(b: Block, op: list[str], args: list[str]) -> None:
-    """D = A B + C, whole matrices in double precision, as the ISA lays out their fragments."""
-    rows, kind = warps(b, op), op[-2]
-    depth = int(op[3].split("k")[1])
-    g, t = np.arange(32) // 4, np.arange(32) % 4
-
-    def words(arg: str) -> list[np.ndarray]:
-        return [b.get(a, "b32")[rows] for a in vector(arg)]
-
-    def numbers(w: np.ndarray) -> list[np.ndarray]:
-        if kind == "tf32":
-            return [(w & np.uint32(0xffffe000)).view(np.float32).astype(np.float64)]
-        halves = (w & np.uint32(0xffff)).astype(np.uint16), (w >> np.uint32(16)).astype(np.uint16)
-        return [h.view(ml_dtypes.bfloat16 if kind == "bf16" else np.float16).astype(np.float64) for h in halves]
-    A, B = np.zeros((len(rows), 16, depth)), np.zeros((len(rows), depth, 8))
-    per = 1 if kind == "tf32" else 2
-    for i, w in enumerate(words(args[1])):
-        for h, v in enumerate(numbers(w)):
-            A[:, g + i % 2 * 8, per * t + h + i // 2 * 4 * per] = v
-    for i, w in enumerate(words(args[2])):
-        for h, v in enumerate(numbers(w)):
-            B[:, per * t + h + i * 4 * per, g] = v
-    D = A @ B
-    for i, (name, c) in enumerate(zip(vector(args[0]), vector(args[3]))):
-        v = D[:, g + i // 2 * 8, 2 * t + i % 2] + b.get(c, "f32")[rows]
-        b.set(name, v.astype(np.float32).ravel())

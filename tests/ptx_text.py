@@ -1,8 +1,11 @@
 """The PTX that NVRTC makes of a CUDA text, as instructions of its kernels for tests/ptx.py."""
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from hybrid.runtime.cuda import nvrtc, sources
 
@@ -27,8 +30,8 @@ class Function:
 
 @dataclass
 class Entry:
-    """A kernel and the functions it may call: instructions, the index of each label, offsets of shared arrays and of
-    those of each thread, bytes of them."""
+    """A kernel and the functions it may call: instructions, the index of each label, offsets of shared arrays, of those
+    of each thread and of constant ones, bytes of them; types of registers, by function and (begin of a) name."""
     name: str
     params: list[str]
     lines: list[Line] = field(default_factory=list)
@@ -38,6 +41,9 @@ class Entry:
     local: dict[str, int] = field(default_factory=dict)
     depth: int = 0
     functions: dict[str, Function] = field(default_factory=dict)
+    constants: dict[str, int] = field(default_factory=dict)
+    table: bytes = b""
+    registers: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
 def compile_ptx(source: str, arch: str = "compute_80") -> str:
@@ -51,6 +57,9 @@ def split(operands: str) -> list[str]:
     return [a.strip() for a in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*", operands)]
 
 
+# arrays with their values; instructions in braces, with registers of their own
+_CONSTANT = re.compile(r"\.(?:global|const) \.align \d+ \.[a-z](\d+) (\w+)\[\d+\] = \{([^}]*)\};")
+_SCOPE = re.compile(r"\{((?:[^{};]*(?:\{[^{};]*\}[^{};]*)*;)+)\s*\}")
 _BODY = re.compile(r"\.(entry|func)\s+(?:\(([^)]*)\)\s*)?(\w+)\s*\(([^)]*)\)([^;{]*)\{(.*?)\n\}", re.S)
 
 
@@ -67,14 +76,35 @@ def _place(e: Entry, body: str) -> None:
         e.shared[name], e.size = e.size, e.size + int(bits) // 8 * int(count or 1)
     for name, count in re.findall(r"\.local \.align \d+ \.b8\s+(\w+)\[(\d+)\];", body):
         e.local[name], e.depth = e.depth, e.depth + -(-int(count) // 16) * 16
+    for bits, name, values in _CONSTANT.findall(body):
+        e.table += b"\0" * (-len(e.table) % 16)
+        e.constants[name] = len(e.table)
+        e.table += b"".join(int(v).to_bytes(int(bits) // 8, "little") for v in values.split(","))
+
+
+def _alone(scopes: Iterator[int], found: re.Match[str]) -> str:
+    """A part of a function with registers of its own, whose names then stand for them alone."""
+    text, number = found[1], next(scopes)
+    for declared in re.findall(r"\.reg \.\w+\s+([^;]+);", text):
+        for name in map(str.strip, declared.split(",")):
+            begin, many, _ = name.partition("<")
+            text = re.sub(rf"(?<![\w%]){re.escape(begin)}" + (r"(?=[\d<])" if many else r"(?!\w)"),
+                          f"%{begin.lstrip('%')}_{number}_" if many else f"%{begin.lstrip('%')}_{number}", text)
+    return text
 
 
 def _put(e: Entry, home: str, body: str) -> None:
     """Append the instructions of a kernel or of a function."""
+    scopes, before = itertools.count(), ""
+    while body != before:
+        before, body = body, _SCOPE.sub(partial(_alone, scopes), body)
     for statement in re.findall(r"[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*;", re.sub(r"^(\$?\w+:)", r"\1;", body, flags=re.M)):
         s = " ".join(statement.split()).rstrip(";").strip()
         if s.endswith(":"):
             e.labels[s[:-1]] = len(e.lines)
+        elif s.startswith(".reg"):
+            kind, registers = s[6:].split(None, 1)
+            e.registers.update({(home, name.strip().partition("<")[0]): kind for name in registers.split(",")})
         elif s and not s.startswith("."):
             g = re.match(r"@(!?%p\d+) (.*)", s)
             op, _, rest = (g[2] if g else s).partition(" ")

@@ -15,6 +15,7 @@ from hybrid.base.errors import CompileError
 from hybrid.runtime.cuda import emulator, nvrtc
 
 from .cuda_tools import _alike, check_cuda_source
+from .kernels_everywhere import compiled, kinds
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 
@@ -150,3 +151,12 @@ def test_two_processes_fill_one_folder(cache_folder):
 def test_architectures_that_are_printed_alike() -> None:
     assert _alike("sm_80", "sm_90") and _alike("sm_100", "sm_90a") and _alike("sm_86", "sm_120")
     assert not _alike("sm_75", "sm_90") and not _alike("sm_86", "sm_90") and not _alike("sm_75", "sm_89")
+
+
+def test_kernels_for_all_gpus() -> None:
+    """What ``make compile-gpu`` compiles at once: one that fails is told, and the others are compiled without it."""
+    assert kinds() == {"sm_75": ["sm_75"], "sm_80": ["sm_80", "sm_100"], "sm_86": ["sm_86", "sm_89", "sm_120"],
+                       "sm_90a": ["sm_90a"]}
+    right, wrong = (f'extern "C" __global__ void kernel(float *x) {{ x[0] = {y}; }}\n' for y in ("1", "nowhere"))
+    found = compiled([right, wrong, right], "sm_75")
+    assert found[0] == found[2] and found[0].registers > 0 and 'identifier "nowhere" is undefined' in found[1]

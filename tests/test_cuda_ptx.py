@@ -124,3 +124,26 @@ def test_mistakes_are_errors() -> None:
     wrong = cuda_async_texts.PIPELINE.replace("hy_cp_async_wait<1>", "hy_cp_async_wait<2>")      # one stage too early
     name, grid, block, shared, args = TEXTS["copies, ldmatrix, products"][1]
     assert np.isnan(run_ptx(wrong, [(name, grid, block, shared, args)], TILE)[2]).any()
+
+
+CARRIES = """extern "C" __global__ void wide(unsigned *x, const double *y, float *z) {
+  unsigned t = threadIdx.x, low, high, other;
+  asm("{ .reg .u32 a, %%r1; add.cc.u32 a, %2, %3; addc.u32 %1, %3, 7; sub.u32 %%r1, a, %3; mov.u32 %0, a; }"
+      : "=r"(low), "=r"(high) : "r"(x[t]), "r"(0xfffffff0u));
+  asm("{ .reg .b64 a; mov.b64 a, %1; mov.b64 {%0, _}, a; }" : "=r"(other) : "d"(y[t]));
+  x[t] = low, x[t + 32] = high, x[t + 64] = other;
+  z[t] = sinf(1e6f * (t + 1));
+}"""
+
+
+def test_carries_registers_of_parts_and_tables() -> None:
+    """Sums that carry, registers that a part in braces has alone, and the table that sines of large numbers take."""
+    x, y = np.zeros(96, np.uint32), np.arange(32) / 3
+    x[:32] = np.arange(32)
+    got, _, z = run_ptx(CARRIES, [("wide", (1, 1, 1), (32, 1, 1), 0, (0, 1, 2))], [x, y, np.zeros(32, np.float32)])
+    first = np.arange(32, dtype=np.uint64) + np.uint64(0xfffffff0)
+    np.testing.assert_array_equal(got[:32], first & np.uint64(0xffffffff))
+    np.testing.assert_array_equal(got[32:64], (0xfffffff0 + 7 + (first >> np.uint64(32))).astype(np.uint32))
+    np.testing.assert_array_equal(got[64:], (y.view(np.uint64) & np.uint64(0xffffffff)).astype(np.uint32))
+    large = np.float32(1e6) * np.arange(1, 33, dtype=np.float32)
+    np.testing.assert_allclose(z, np.sin(large, dtype=np.float64), atol=1e-6)

@@ -12,9 +12,10 @@ from ..base.errors import HybridError, user_location
 from ..ir import Node
 from ..ir.at_sizes import OfSize
 from ..ir.size import fixed, hint
+from ..ops.updates_many import finite as all_finite
 from ..optimizer import Optimizer
 from ..optimizer.step import Step, flat
-from ..passes.rewrite import applied
+from ..passes.rewrite import rebuild
 from ..base.scope import tracing
 from ..graph.symbol import Symbol
 from ..base.scope import untraced
@@ -198,17 +199,14 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
     def lowering(nodes: list[Any]) -> Any:
         given, extra, marks = (list(nodes[:len(inputs)]), nodes[len(inputs):len(inputs) + len(every)],
                                iter(nodes[len(inputs) + len(every):]))
-        new = applied(prepared.program, given) if prepared is not None else []
+        finite = all_finite([*(given[i] for i in grad_slots), *extra]) if scaler is not None else None
+        new = _updated(prepared.program, given, finite) if prepared is not None else []
         for k, some in touched.items():
             first = grad_slots[numbers.index(k)] - 1
             stop = min((s - 1 for s in grad_slots if s - 1 > first), default=len(inputs))
             mask = _marked([next(marks) for _ in some], given[first].shape[0])
             new = [_where(mask, value, given[s]) if first <= s < stop else value for s, value in zip(written, new)]
-        if scaler is None:
-            return new
-        finite = _all_finite([*(given[i] for i in grad_slots), *extra])             # else everything stays as it is
-        return [*(ir.map("where", finite, value, given[slot]) for slot, value in zip(written, new)),
-                ir.reshape(ir.cast(finite, np.int32), (1,))]
+        return new if finite is None else [*new, ir.reshape(ir.cast(finite, np.int32), (1,))]
     info = [(prepared.program.inputs[s].shape, prepared.program.inputs[s].dtype)
             for s in written] if prepared is not None else []
     results = inline("update", [*inputs, *every, *(s for some in touched.values() for s in some)], lowering,
@@ -218,6 +216,17 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
     if scaler is not None:
         trace.capture(scaler.finite(trace.ctx)).entries = list(results[-1].entries)
     return prepared
+
+
+def _updated(program: ir.Program, given: Sequence[Node], finite: Node | None) -> list[Node]:
+    """The update values of a program over other nodes in place of its inputs. finite: where it is false, everything
+    stays as it is; what is computed from a new value then takes the old one, so that both are in one kernel."""
+    old = {value: given[slot] for slot, value in program.updates}
+    new = dict(zip(program.inputs, given))
+    for n in (n for n in program.order() if n not in new):
+        m = rebuild(n, [new[a] for a in n.args])
+        new[n] = ir.map("where", finite, m, old[n]) if finite is not None and n in old else m
+    return [new[value] for _, value in program.updates]
 
 
 def _sum_over_ranks(trace: Any, trainer: Any, numbers: Sequence[int], inputs: list[Symbol],
@@ -247,12 +256,6 @@ def _where(mask: Node, new: Node, old: Node) -> Node:
     if old.shape[:1] != mask.shape:
         return new
     return ir.map("where", ir.expand(ir.reshape(mask, (-1,) + (1,) * (old.ndim - 1)), old.shape), new, old)
-
-
-def _all_finite(grads: Sequence[Node]) -> Node:
-    """Whether no gradient has an infinity or a NaN in it: a node without axes."""
-    parts = [ir.reduce("min", ir.cast(ir.map("isfinite", g), np.int32), tuple(range(g.ndim))) for g in grads]
-    return ir.map("gt", functools.reduce(lambda a, b: ir.map("minimum", a, b), parts), 0)
 
 
 def _uncount(optimizer: Any) -> Callable[[], None]:

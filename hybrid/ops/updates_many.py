@@ -4,7 +4,7 @@ updates.py.
 """
 from __future__ import annotations
 
-
+import functools
 from typing import Any, Sequence
 
 from ..base import dtype as dt
@@ -256,13 +256,15 @@ def multi_lars(lrs: Node, weights_sum_sq: Node, grads_sum_sq: Node, wds: Node, a
     return ir.map("where", both, lrs * w * a.eta / ir.map("where", both, below, 1), lrs)
 
 
+def finite(nodes: Sequence[Node]) -> Node:
+    """Whether no element of some values is an infinity or a NaN: a node without axes."""
+    tops = [ir.cast(ir.reduce("max", ir.map("abs", x), tuple(range(x.ndim))), dt.float32) for x in nodes
+            if x.size and dt.is_float(x.dtype)]
+    return ir.map("isfinite", functools.reduce(lambda a, b: ir.map("maximum", a, b), tops, ir.full(0, (), dt.float32)))
+
+
 def _finite(nodes: Sequence[Node]) -> Node:
-    out = ir.full(1, (), dt.float32)
-    for x in nodes:
-        fine = ir.map("eq", ir.map("abs", x - x), 0)                   # infinity - infinity is not a number
-        out = ir.map("minimum", out, ir.reduce("min", ir.cast(fine, dt.float32),
-                                               tuple(range(x.ndim)))) if x.size else out
-    return ir.reshape(out, (1,))
+    return ir.reshape(ir.cast(finite(nodes), dt.float32), (1,))
 
 
 def _all_finite_eager(xp: Any, arrays: Any, a: Attrs) -> Any:

@@ -206,7 +206,7 @@ class Rules:
             return "computed with its convolution or product, channels last"
         if not self._compares_stored(n):
             if not all(u.bijective for u in uses):
-                return "kept as the epilogue of its contraction"
+                return "" if k.dot is None and self._apart(n, [k]) else "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
                 return "the kernel has a contraction or rows already; this is the epilogue of another contraction"
         return ""

@@ -19,6 +19,7 @@ from .frozen import Frozen, Layout
 from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
+from .joined_slices import joined_slices
 from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
@@ -89,6 +90,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = run(current)
         verify_program(current, name)
     if blocking is not None:
+        current = joined_slices(current)
         current = scales_behind(wide_halves(current, frozen), frozen)
     packs: dict[Node, str] = {}
     if blocking is not None:

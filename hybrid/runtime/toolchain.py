@@ -217,12 +217,12 @@ def words() -> frozenset[str]:
     cc = compiler()
     if cc is None or vector_bytes() < 16 or is_clang():
         return frozenset()
-    return _words(cc, flags(cc), tiles.wanted(cpu_features().split()))
+    return _words(cc, flags(cc), tiles.wanted(cpu_features().split()), vector_bytes())
 
 
 @lru_cache(maxsize=8)
-def _words(cc: str, flags: tuple[str, ...], in_tiles: bool) -> frozenset[str]:
-    features = cpu_features().split() if vector_bytes() == 64 else []
+def _words(cc: str, flags: tuple[str, ...], in_tiles: bool, vector: int) -> frozenset[str]:
+    features = cpu_features().split() if vector == 64 else []
     there = [name for name, (feature, _) in WORDS.items() if feature in features]
 
     def known() -> str:

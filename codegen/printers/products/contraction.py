@@ -44,7 +44,6 @@ DIGITS = 512
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
 PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
-ROWS = 256 << 10                # bytes of packed rows, in working memory at once
 AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
@@ -268,7 +267,7 @@ class Contraction(Zeros):
             lines, start, strides = self._packed_rows(rows, near)
             return [f"const long r0 = 0, r1 = {rows};", *lines,
                     *self._panels_loop(f"{start} + m_first * {strides[0]}", strides, "0", str(cut.count))]
-        together = max(1, min(cut.count, ROWS // (cut.largest * depth * self.d.itemsize)))
+        together = max(1, min(cut.count, self._rows_at_once(m) // (cut.largest * depth * self.d.itemsize)))
         lines, start, strides = self._packed_rows(min(rows, together * cut.largest), near)
         return [count("rb", cut.count, [
             f"const long re = rb + {together} < {cut.count} ? rb + {together} : {cut.count};",

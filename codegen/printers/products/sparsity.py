@@ -323,14 +323,13 @@ class Zeros(Panels):
         assert s.m.a.memory is not None
         of, at = s.m.a.memory.dtype, f"const long k = kt < {depth} - {L} ? kt : {depth} - {L}"
         self.vectors = self.vectors or is_half(of)
-        load = f"HYV_LOAD{half(of)}"
         if same(s.factors[1], 1):
             return [f"for (long i = 0; i < rows; i++) for (long kt = 0; kt < {depth}; kt += {L}) {{", f"  {at};",
-                    f"  HYV_STORE(values + i * {padded} + k, {load}(A + (rb + i) * {row} + k));", "}"]
+                    f"  HYV_STORE(values + i * {padded} + k, HYV_LOAD{half(of)}(A + (rb + i) * {row} + k));", "}"]
         block, lines, apart = f"A + rb + i + k * {step}", [], step
         if is_half(of):
             lines = [f"  {local.array('float', 'square', L * L)}",
-                     f"  for (long q = 0; q < {L}; q++) HYV_STORE(square + q * {L}, {load}({block} + q * {step}));"]
+                     f"  hyv_square{half(of)}(square, {block}, {step});"]
             block, apart = "square", str(L)
         return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
                 f"  const long i = it < rows - {L} ? it : rows - {L}; {at};", *lines,

@@ -27,6 +27,8 @@ from hybrid.codegen.vector import VectorEmitter
 from .epilogue import HALVES, Epilogue
 from .operand import Matmul, Operand
 
+ROWS, MOST = 256 << 10, 1 << 20      # bytes of packed rows
+
 
 class VectorPacking(Epilogue):
     """What a Contraction prints to pack operands of half types."""
@@ -88,6 +90,11 @@ class VectorPacking(Epilogue):
         return within_levels(known, [*levels, vectors], lambda b: self._lanes_of(o, at, q, b, to, pointer, e))
 
     # ---- rows
+    def _rows_at_once(self, m: Matmul) -> int:
+        """Bytes of packed rows, in working memory at once, for each of which columns are packed: more of halves, if
+        these are fewer."""
+        return MOST if self._of_halves(m.a) and m.sizes[1] <= m.sizes[0] else ROWS
+
     def _rows_in_lanes(self, batches: Level, near: bool, at: Ix, strides: tuple[Int, Int], shared: str) -> list[Stmt]:
         """Copies rows r0 to r1 as vectors along the rows, if ``near``, or along the depth; nothing where they are no
         such operand. at, strides: where the rows of a batch go, from row to row and from step to step; shared: the

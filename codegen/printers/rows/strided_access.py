@@ -1,12 +1,13 @@
-"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are transposed in
-registers, so that all arrays are read and written by whole cache lines. The rest of the kernel is printed as vectors
-along the result.
+"""Elementwise kernels of float32 and half types that read an array across, as a transpose does: square tiles of it are
+transposed in registers, so that all arrays are read and written by whole cache lines. The rest of the kernel is printed
+as vectors along the result.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Sequence
 
+from hybrid.base.dtype import is_half
 from hybrid.ir.size import fixed, hint, same
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
@@ -17,7 +18,7 @@ from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scop
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.lanes import F32, Refused, copies, half, masked
 from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes,
                                   pointer_names, rename, work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
@@ -26,6 +27,8 @@ from hybrid.codegen.vector import FAR, VectorEmitter
 LINE = 16                      # floats of a cache line: the least side of a tile
 # sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
 BLOCK = 64
+FEW = 1 << 12                  # bytes of halves from which on it pays: plain loops convert them one by one
+LEAST = 8                      # elements of vectors from which on half types are converted as vectors
 
 
 @dataclass
@@ -38,7 +41,7 @@ class TileEmitter(VectorEmitter):
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
-        if lane is None or n.dtype != F32 or guard or coefficient(at,
+        if lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at,
                                                                   lane) in (1, None) or coefficient(at,
                 self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
             return super()._load(n, idx, guard, block)
@@ -50,11 +53,14 @@ class TileEmitter(VectorEmitter):
 def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
     """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so. team: for
     threads that are all in the function already."""
-    if (k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16)
-            or len(k.root.shape) < 2):
-        raise Refused("not one elementwise result of float32 with two axes or more")
-    if not any(hint(n.nbytes) >= NEAR for n in k.reads):
-        raise Refused(f"reads no array of {NEAR} bytes or more")
+    if k.kind != "elementwise" or not _stored(k.root) or k.sides or width not in (4, 8, 16) or len(k.root.shape) < 2:
+        raise Refused("not an elementwise result of float32 or a half type with two axes or more")
+    if k.extra and not any(is_half(n.dtype) for n in k.reads):
+        raise Refused("several results of float32, as which plain loops are as fast")
+    if width < LEAST and any(is_half(n.dtype) for n in (*k.reads, *k.stores)):
+        raise Refused("short vectors")
+    if not any(hint(n.nbytes) >= (FEW if is_half(n.dtype) else NEAR) for n in k.reads):
+        raise Refused(f"reads no array of {NEAR} bytes or more, or {FEW} of halves")
     return _Across(k, name, width).print(team)
 
 
@@ -95,8 +101,8 @@ class _Across:
     def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, v, w = self.k, self.v, self.w
-        e = TileEmitter(C, {n: p for n, p in self.names.items() if n is not k.root}, width=self.width, lanes={v},
-                        other=w, side=self.side)
+        e = TileEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={v},
+                        other=w, side=self.side, of_halves=True, extra={n: self.names[n] for n in k.extra})
         outer = Block(None, frozenset(self.rest))
         line = outer.child([w])
         block = line.child([v])
@@ -113,7 +119,7 @@ class _Across:
         body = [*outer.body, *nest]
         for depth, u in enumerate(reversed(self.rest)):
             body = [loop(u, body, threads if depth == len(self.rest) - 1 else "")]
-        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
+        return Printed(self.name, function(self.name, self.args, len(k.stores), body), self.args, k.kind, vectors=True)
 
     def _blocks(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
         return [For(f"{u.name}_b", Ix(), Ix(u.extent), tuple(body), BLOCK, pragma)]
@@ -142,10 +148,16 @@ class _Across:
             step = coefficient(at, v)
             base = substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))})
             spots = [(r, c) for r in range(0, side, width) for c in range(0, side, width)]
-            form = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step}l + {{4}}, {step}l)"
+            turn = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step}l + {{4}}, {step}l)"
+            turned = [turn]
+            if is_half(n.dtype):
+                turned = [f"hyv_square{half(n.dtype)}(square, {{2}} + {{3}} * {step}l + {{4}}, {step}l)",
+                          f"turn_vfloat{width}({{0}} + {{1}}, {side}, square, {width})"]
             out += [Local("float", name, side * side),
-                    Scope((Let("const float *", source, Op("{0} + {1}", (Name(e.stored[n]), base))),
-                           *(Do(Op(form, (name, Ix(r * side + c), source, Ix(c), Ix(r)))) for r, c in spots)))]
+                    Scope((Let(f"const {C.storage(n.dtype)} *", source, Op("{0} + {1}", (Name(e.stored[n]), base))),
+                           *([Local("float", Name("square"), width * width)] if len(turned) > 1 else []),
+                           *(Do(Op(t, (name, Ix(r * side + c), source, Ix(c), Ix(r)))) for r, c in spots
+                             for t in turned)))]
         return out
 
     def _rows(self, before: Sequence[Stmt], body: Sequence[Stmt]) -> list[Stmt]:
@@ -163,6 +175,11 @@ class _Across:
             inner.append(Scope(tuple(left)))
         return [Let("long", end, _end(first, side, v.extent), True),
                 For(w.name, Name(f"{w.name}_t"), _end(Name(f"{w.name}_t"), side, w.extent), tuple(inner))]
+
+
+def _stored(n: Node) -> bool:
+    """Whether a result is stored as vectors of float32."""
+    return n.dtype == F32 or is_half(n.dtype)
 
 
 def _end(first: Name, size: int, extent: int) -> Op:

@@ -1,0 +1,87 @@
+"""Sums at places that an array names, in C: zeros, then every update added in order: the same result each time. Rows of
+half types are added as vectors."""
+from __future__ import annotations
+
+from hybrid.base.dtype import is_half
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Var, linear, var
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Stmt, Store
+
+from hybrid.codegen.dialect import C
+from hybrid.codegen.emit import Block, Emitter
+from hybrid.codegen.lanes import Refused, half, iterations
+from hybrid.codegen.loops import Printed, chain, close, function, pointer_names
+from hybrid.codegen.vector import VectorEmitter
+
+LEAST = 8                       # elements of vectors from which on half types are converted as vectors
+
+
+def print_scatter(k: Kernel, name: str, lanes: int) -> Printed:
+    """C of a kernel. lanes: floats of a vector."""
+    return _Scatter(k, name, lanes).print()
+
+
+class _Scatter:
+    """loops: over the updates; axis, count: which of the result's axes are named, by how many of the updates'."""
+
+    def __init__(self, k: Kernel, name: str, lanes: int):
+        self.k, self.name, self.lanes = k, name, lanes
+        self.args, self.names = pointer_names(k)
+        self.root, (self.places, self.updates) = k.root, k.root.args
+        self.axis, self.count = self.root.attrs["axis"], self.places.ndim
+        self.reads = {n: p for n, p in self.names.items() if n is not self.root}
+        self.loops = [Var(f"s{a}", d) for a, d in enumerate(self.updates.shape)]
+        self.idx = tuple(var(v) for v in self.loops)
+
+    def print(self) -> Printed:
+        """The kernel."""
+        z, vectors = Var("z", max(self.root.size, 2)), self._in_vectors()
+        nothing = Store(Name(self.names[self.root]), var(z), Literal("0"))
+        zero = For(z.name, Ix(), Ix(max(self.root.size, 1)), (nothing,), 1, "#pragma omp simd")
+        body = [zero, *(vectors or self._one_by_one())]
+        return Printed(self.name, function(self.name, self.args, 1, body), self.args, "scatter", vectors=bool(vectors))
+
+    def _target(self, e: Emitter, block: Block) -> Index:
+        """Where an update is added, its place read in a block."""
+        axis, count = self.axis, self.count
+        at = e.value(self.places, self.idx[axis:axis + count], block)
+        slot = Var(e.name("g"), self.root.shape[axis])
+        clamped = Op(f"hy_clamp({{0}}, {self.root.shape[axis] - 1})", (at,))
+        block.body.append(Let("long", Name(slot.name), clamped))
+        return self.idx[:axis] + (Ix(0, ((slot, 1),)),) + self.idx[axis + count:]
+
+    def _one_by_one(self) -> list[Stmt]:
+        e, blocks = Emitter(C, self.reads), chain(self.loops)
+        value = e.value(self.updates, self.idx, blocks[-1])
+        target = self._target(e, blocks[-1])
+        blocks[-1].body.append(accumulate(e, self.names[self.root], self.root, target, value))
+        return close(blocks, self.loops, lambda depth, body: "")
+
+    def _in_vectors(self) -> list[Stmt]:
+        """Rows of a half type as vectors along the last axis; nothing where they are none."""
+        if not is_half(self.root.dtype) or self.lanes < LEAST or self.axis + self.count >= self.updates.ndim:
+            return []
+        *outer, lane = self.loops
+        e = VectorEmitter(C, self.reads, width=self.lanes, lanes={lane}, of_halves=True)
+        blocks = chain(self.loops)
+        try:
+            value = e.value(self.updates, self.idx, blocks[-1])
+        except Refused:
+            return []
+        at, end = linear(self.root.shape, self._target(e, blocks[-2])), half(self.root.dtype)
+        total = e.bind(blocks[-1], "v", Op("{0} + {1}", (Load(Name(self.names[self.root]), at, f"LOAD{end}"),
+                                                         e.floats(value))))
+        row = iterations(lane, [*blocks[-1].body, Store(Name(self.names[self.root]), at, total, f"STORE{end}")],
+                         self.lanes, 1)
+        blocks[-2].body += row
+        return close(blocks[:-1], outer, lambda depth, body: "")
+
+
+def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
+    """A statement that adds to an element in memory."""
+    cell: Expr = Load(Name(pointer), e.offset(n.shape, idx))
+    if is_half(n.dtype):
+        cell = Op(e.d.half_load[n.dtype.name], (cell,))
+    return e.store(pointer, n, idx, Op("{0} + {1}", (cell, value)))
