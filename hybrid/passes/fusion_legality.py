@@ -159,7 +159,7 @@ class Rules:
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
         if self.prints is not None and converted_often(n, uses):
-            return "halves that a product, or windows, would convert again and again"
+            return "halves that a convolution, or windows, would convert again and again"
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:

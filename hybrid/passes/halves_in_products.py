@@ -1,5 +1,5 @@
-"""Half types beside products and windows of float32: what would be read as halves again and again, and what would be
-stored as halves."""
+"""Half types beside convolutions and windows of float32: what would be read as halves again and again, and what would
+be stored as halves."""
 from __future__ import annotations
 
 from typing import Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.dtype import is_half
 from ..ir import Node
-from ..ir.access import depth_of
+from ..ir.access import beneath, depth_of
 from ..ir.kernel import Kernel, Use
 from ..ir.size import hint
 
@@ -21,14 +21,16 @@ def of_halves(n: Node) -> bool:
 
 
 def converted_often(n: Node, uses: Sequence[Use]) -> bool:
-    """Whether a kernel's product, or its windows, would convert each element of a value, which is halves, many times.
-    """
-    return of_halves(n) and any(u.inside and (_in_product(n, u.kernel) or _in_windows(u.kernel)) for u in uses)
+    """Whether a kernel's convolution, or its windows, would convert each element of a value, which is halves, many
+    times. Products of matrices convert what they read as they put it in order."""
+    return of_halves(n) and any(u.inside and (_in_windows(u.kernel) or _in_convolution(n, u.kernel.dot)) for u in uses)
 
 
-def _in_product(n: Node, k: Kernel) -> bool:
-    dot = k.dot
-    return dot is not None and dot.prim == "dot" and hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size)
+def _in_convolution(n: Node, dot: Node | None) -> bool:
+    if dot is None or dot.prim != "dot" or not any(beneath(a, ("reshape", "permute")).prim == "window"
+                                                   for a in dot.args):
+        return False
+    return hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size)
 
 
 def _in_windows(k: Kernel) -> bool:
