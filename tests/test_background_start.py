@@ -14,7 +14,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.base import config
-from hybrid.runtime import background
+from hybrid.runtime import background, worker
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -53,7 +53,7 @@ def test_its_session_has_a_low_priority() -> None:
         group = Path(f"/proc/{process.pid}/autogroup")
         if not group.exists() or not group.read_text().strip():
             pytest.skip("this system does not group processes by session")
-        assert group.read_text().split()[-1] == str(background.NICE)
+        assert group.read_text().split()[-1] == str(worker.NICE)
     finally:
         process.kill()
         process.communicate()

@@ -200,3 +200,33 @@ def test_embeddings(tmp_path: Path) -> None:
         text.embedding.CustomEmbedding(tmp_path / "bad.vec")
     with pytest.raises(KeyError, match="there is no file"):
         text.embedding.create("glove", pretrained_file_name="g.txt", embedding_root=tmp_path)
+
+
+def test_a_composite_takes_the_vector_of_unknown_tokens_for_the_vocabularys_first(tmp_path: Path) -> None:
+    """Even where an embedding knows a token of that name, as in MXNet."""
+    (tmp_path / "e.vec").write_text("a 1 2\nb 3 4\n<unk> 9 9\n")
+    e = text.embedding.CustomEmbedding(tmp_path / "e.vec")
+    words = text.vocab.Vocabulary({"b": 2}, unknown_token="a")
+    assert text.embedding.CompositeEmbedding(words, e).idx_to_vec.asnumpy().tolist() == [[9, 9], [3, 4]]
+
+
+def test_a_registered_embedding_reads_a_file_of_its_folder(tmp_path: Path) -> None:
+    @text.embedding.register
+    class Own(text.embedding._TokenEmbedding):
+        pretrained_file_name_sha1 = {"own.vec": "29b9a6511cf4b5aae293c44a9ec1365b74f2a2f8"}
+
+        def __init__(self, name: str, embedding_root: Path) -> None:
+            self._check_pretrained_file_names(name)
+            super().__init__()
+            self._load_embedding(self._get_pretrained_file(embedding_root, name), " ", nd.zeros)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "own.vec").write_text("hello 1 2\nworld 3 4\n")
+    own = text.embedding.create("own", name="own.vec", embedding_root=tmp_path)
+    assert own.idx_to_vec.asnumpy().tolist() == [[0, 0], [1, 2], [3, 4]] and own.token_to_idx["world"] == 2
+    with pytest.raises(KeyError, match="known: own.vec"):
+        text.embedding.create("own", name="other.vec", embedding_root=tmp_path)
+
+
+def test_delimiters_see_the_text_before_it_becomes_lower_case() -> None:
+    counted = text.utils.count_tokens_from_str("ISlifeISgoodLIFE", "IS", "LIFE", to_lower=True)
+    assert counted == {"life": 1, "good": 1}

@@ -39,3 +39,15 @@ def test_read_as_mxnet(name: str) -> None:
 def test_refused_as_by_mxnet(name: str) -> None:
     with pytest.raises(HybridError):
         mx.sym.load_json(CASES[name]["text"])
+
+
+@pytest.mark.parametrize("shape, read", [("(128, 0)", "[128,-1]"), ("()", None)])
+def test_unknown_lengths_where_zero_is_a_length(shape: str, read: str | None) -> None:
+    """A file that was written without np_shape, read under it: recorded from MXNet 1.9.1."""
+    data, weight = mx.sym.var("data"), mx.sym.var("weight", __shape__=shape)
+    text = mx.sym.FullyConnected(data, weight, num_hidden=128).tojson()
+    with mx.np_shape(True):
+        s = mx.sym.load_json(text)
+        assert s.attr_dict().get("weight", {}).get("__shape__") == read
+        assert s.infer_shape(data=(10, 784))[0] == [(10, 784), (128, 784), (128,)]
+        assert mx.sym.load_json(s.tojson()).infer_shape(data=(10, 784))[1] == [(10, 128)]

@@ -314,3 +314,38 @@ def test_values_of_one_place_in_a_scipy_matrix_are_added() -> None:
     for x in (nd.sparse.csr_matrix(given), nd.sparse.array(given), nd.array(given)):
         assert x.indices.asnumpy().tolist() == [0, 1] and x.data.asnumpy().tolist() == [2, 6]
     assert given.indices.tolist() == [1, 1, 0]
+
+
+def test_kinds_of_results_that_mxnet_keeps_sparse() -> None:
+    """Recorded from MXNet 1.9.1."""
+    ops = nd._internal
+    r = nd.array([[0, 0, 0], [1, -2, 3], [4, 0, 1]]).tostype("row_sparse")
+    column = ops._square_sum(r, axis=1, keepdims=True)
+    assert column.stype == "row_sparse" and column.asnumpy().tolist() == [[0], [14], [17]]
+    assert ops._square_sum(r, axis=1).stype == ops._square_sum(r, axis=0, keepdims=True).stype == "default"
+    c = r.tostype("default").tostype("csr")
+    zero_stays, one_comes = nd.contrib.quadratic(c, a=1, b=2, c=0), nd.contrib.quadratic(c, a=1, b=2, c=1)
+    assert (zero_stays.stype, one_comes.stype) == ("csr", "default")
+    np.testing.assert_array_equal(zero_stays.asnumpy() + 1, one_comes.asnumpy())
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_csr_array_without_values_has_means(axis: int) -> None:
+    found = nd.mean(nd.sparse.zeros("csr", (3, 4)), axis=axis)
+    assert found.dtype == np.float32 and found.asnumpy().tolist() == [0.0] * (4, 3)[axis]
+
+
+def test_a_linear_models_bias_may_be_a_column() -> None:
+    """Of shape (outputs, 1), as the programs for sparse data have it; its gradient has that shape."""
+    rng = np.random.RandomState(0)
+    x, w, b = (nd.array(rng.randn(*s)) for s in ((5, 10), (8, 10), (8, 1)))
+    b.attach_grad()
+
+    def f(x: nd.NDArray, w: nd.NDArray, b: nd.NDArray) -> nd.NDArray:
+        return nd.FullyConnected(x, w, b, num_hidden=8)
+    for call in (f, mx.hybridize(f)):
+        with autograd.record():
+            y = call(x, w, b)
+        y.backward()
+        np.testing.assert_allclose(y.asnumpy(), x.asnumpy() @ w.asnumpy().T + b.asnumpy().T, rtol=1e-5, atol=1e-5)
+        assert b.grad.asnumpy().tolist() == [[5.0]] * 8

@@ -152,3 +152,17 @@ def test_normalized_and_rectified() -> None:
         want = nd.relu(nd.BatchNorm(x, ones, zeros, zeros.copy(), ones.copy()))
     np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
     assert mx.nd.ndarray.NDArray is nd.NDArray and mx.sym.symbol.Symbol is sym.Symbol
+
+
+def test_shapes_told_later_are_compared_with_the_operators_own() -> None:
+    square = sym.transpose(A, name="turned") + (B + A)
+    assert square.infer_shape(b=(2, 2))[1] == [(2, 2)]
+    for ask in (square.infer_shape, lambda **kw: square.simple_bind(mx.cpu(), grad_req="null", **kw)):
+        with pytest.raises(mx.MXNetError, match=r"turned.*\(3, 2\).*\(2, 3\)"):
+            ask(b=(2, 3))
+
+
+def test_children_of_a_node_with_several_outputs_are_given_once() -> None:
+    parts = sym.SliceChannel(A, num_outputs=3, name="slice")
+    children = parts.get_children()
+    assert children is not None and children.list_outputs() == ["a"]

@@ -3,18 +3,20 @@ must not be."""
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any, Mapping
 
 import numpy as np
 import pytest
 
-from hybrid import ir
+from hybrid import ir, nd
 from hybrid.codegen.schedule import convolution
 from hybrid.base.errors import CompileError
+from hybrid.gluon import nn
 from hybrid.ir import Program
 from hybrid.passes.differentiate import vjp_program
-from hybrid.runtime import build, cache, tune
+from hybrid.runtime import background, build, cache, tune
 from hybrid.runtime.cpu import CpuProgram, has_compiler
 
 from .cpu_kernels import conv, random
@@ -204,3 +206,26 @@ def test_threads_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     for t in threads:
         t.join()
     assert len(found) == 2 and found[0] == found[1]
+
+
+def test_in_the_background_nobody_waits_for_measurements(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, value in {"HYBRID_CACHE": str(tmp_path), "HYBRID_COMPILE": "background", "HYBRID_TUNE": "0.5",
+                        "HYBRID_VERIFY": "0", "HYBRID_DEBUG": "0"}.items():
+        monkeypatch.setenv(name, value)
+    background.shut_down()
+    net = nn.Conv2D(64, 3, padding=1, in_channels=64)
+    net.initialize()
+    net.hybridize()
+    x, end = nd.ones((1, 64, 32, 32)), time.monotonic() + 100
+    try:
+        while not net.programs or net.programs[0].state != "compiled":
+            net(x)
+            assert time.monotonic() < end
+        assert not [*tmp_path.glob("choice-*.txt")]
+        plan, = tmp_path.glob("plan-*.txt")
+        while not [*tmp_path.glob("choice-*.txt")] or [*tmp_path.glob("later-*.txt")]:
+            time.sleep(0.05)
+            assert time.monotonic() < end
+        assert plan.exists()
+    finally:
+        background.shut_down()

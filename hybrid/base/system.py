@@ -102,16 +102,31 @@ def paper() -> int | None:
     return None
 
 
-def start(command: list[str], stream: int, to: int, environment: dict[str, str]) -> Any:
+def give_way(process: int, by: int, session: bool = True) -> None:
+    """Have a process, and what it starts, give way to others. by: added to its niceness. session: it leads one."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, process) + by)
+    # Linux shares processors out to sessions first, and only then to the processes of each, which is all that ``nice``
+    # is about
+    if session:
+        with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
+            group.write(str(by))
+
+
+def start(command: list[str], stream: int, to: int, environment: dict[str, str], session: bool = False) -> Any:
     """Start a program that writes a stream (1 or 2) to an open file: the process. OSError where it is no program.
+    session: it leads one of its own, where the system can.
 
     ``subprocess`` does more, and takes a quarter of a megabyte.
     """
     if hasattr(os, "posix_spawn"):
         nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
         # the file first: it may be one of the first three itself
-        return os.posix_spawn(command[0], command, environment,
-                              file_actions=[(os.POSIX_SPAWN_DUP2, to, stream), *nothing])
+        files = [(os.POSIX_SPAWN_DUP2, to, stream), *nothing]
+        if session:
+            with contextlib.suppress(NotImplementedError):
+                return os.posix_spawn(command[0], command, environment, file_actions=files, setsid=True)
+        return os.posix_spawn(command[0], command, environment, file_actions=files)
     import subprocess  # noqa: PLC0415  slow, and needed on Windows alone
     streams: dict[str, Any] = {"stdout" if stream == 1 else "stderr": to}
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
@@ -133,10 +148,13 @@ def waited(process: Any) -> int:
 
 
 def kill(process: Any) -> None:
-    """End a process at once."""
+    """End a process at once, and where it leads a group, what it started."""
     with contextlib.suppress(ProcessLookupError):            # it ended at that moment
         if isinstance(process, int):
-            os.kill(process, signal.SIGKILL)
+            if os.getpgid(process) == process:
+                kill_group(process)
+            else:
+                os.kill(process, signal.SIGKILL)
         else:
             process.kill()
 

@@ -197,8 +197,8 @@ class Symbol(Unevaluated, Inferring):
                                       else n.opdef.num_visible(n.attrs))])   # type: ignore[arg-type]
 
     def get_children(self) -> "Symbol | None":
-        """A group of the node's inputs."""
-        inputs = [e for n, _ in self.entries for e in n.inputs]
+        """A group of the inputs of the nodes, of each node once."""
+        inputs = [e for n in dict.fromkeys(n for n, _ in self.entries) for e in n.inputs]
         return Symbol(inputs) if inputs else None
 
     def attr(self, key: str) -> str | None:

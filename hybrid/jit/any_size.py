@@ -16,8 +16,9 @@ import copy
 from collections import Counter, OrderedDict
 from itertools import count
 from operator import is_
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
+from .. import runtime
 from ..base import config
 from ..base.pytree import ById
 from ..graph.size_numbers import Computed
@@ -25,6 +26,9 @@ from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes, serves
 from ..ir.size import Dim, Size, Specialised, size
+from ..runtime import background
+from ..runtime.background import Job
+from ..runtime.observers import OBSERVERS
 
 from .concealed import holds_traced
 from .dims import LEAST, Varying
@@ -38,6 +42,7 @@ Shape = tuple[Any, ...]
 RENEW = 32                      # calls between attempts to install the launcher's fast path again
 UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of a size installs it
 MOST = 512                      # concrete sizes whose entries one program keeps
+FEW = 3                         # calls of a size that run as plain Python while the program for any size is built
 KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
 TRIES = 2                       # symbolic traces of a kind of call in which the same sizes are symbols
 TRACES = 4                      # symbolic traces of a kind of call
@@ -82,6 +87,7 @@ class Family:
         self.kind, self.shapes, self.entry, self.asked = kind, shapes, entry, asked
         entry.family = self
         self.calls: OrderedDict[Any, "Entry"] = OrderedDict()    # by signature
+        self._came: Counter[tuple[int, ...]] = Counter()         # calls of each size before the program is built
 
     def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
         """Values of the dimensions for a call with these shapes; None if shapes or guards do not match."""
@@ -100,6 +106,13 @@ class Family:
     def newest(self) -> "Entry | None":
         """The newest entry, whose prepacked parameters others reuse."""
         return next(reversed(self.calls.values()), None)
+
+    def seldom(self, entry: "Entry") -> bool:
+        """Whether the size of an entry has come a few times only, this one included."""
+        if len(self._came) > MOST:
+            self._came.clear()
+        self._came[size := tuple(entry.program.values.values())] += 1            # type: ignore[attr-defined]
+        return self._came[size] <= FEW
 
     def at(self, values: dict[str, int]) -> "Entry":
         """The entry for these values of the dimensions."""
@@ -219,6 +232,20 @@ class AnySize:
             self._failed[kind].append(_places(wanted))
             return None
         return Family((kind, owner.version()), wanted, entry, asked)
+
+
+def unbuilt(entry: "Entry") -> Job | None:
+    """The job of building the program of which an entry is one size, where it is not built yet and this call may run as
+    plain Python instead."""
+    if entry.family is None or entry.recorded or entry.draws or OBSERVERS or not entry.family.seldom(entry):
+        return None
+    return runtime.being_built(entry.program, entry.ctx)
+
+
+def without(job: Job, call: Callable[[], Any]) -> Any:
+    """What a call gives that does without the program of a job."""
+    with background.CALLS.one(job):
+        return call()
 
 
 def _places(shapes: Sequence[Shape]) -> frozenset[tuple[int, int]]:

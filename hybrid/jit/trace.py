@@ -36,7 +36,7 @@ from .numbers_of_trace import NumbersOfTrace
 from .taken import Taken, repeats_in
 from ..base.pytree import flatten, unflatten
 from ..ir.asked import Asked
-from .any_size import RENEW, AnySize, check
+from .any_size import RENEW, AnySize, check, unbuilt, without
 
 
 class Hybridized:
@@ -138,6 +138,8 @@ class Hybridized:
         def otherwise() -> Any:
             return self.fn(*args, **kwargs) if given is not None else self._plainly(None, structure, arrays)
         taken.refuse_read_only(entry.written)
+        if entry.family is not None and (job := unbuilt(entry)) is not None:
+            return taken.written(entry.written, without(job, lambda: self._plainly(given, structure, arrays)))
         if entry.once:
             return taken.written(entry.written, entry.run(every, otherwise))
         form = (form_of(structure if entry.numbers is None else entry.numbers.form(structure, numbers, len(arrays)))

@@ -38,7 +38,7 @@ def _fc_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
     num_hidden=Int(), no_bias=Bool(False), flatten=Bool(True))
 def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """data weightᵀ + bias. data (N, …), joined to (N, K) with flatten, else (…, K); weight (num_hidden, K); bias
-    (num_hidden,)."""
+    (num_hidden,) or, as linear models over sparse data have it, (num_hidden, 1)."""
     x = ir.reshape(data, (data.shape[0], math.prod(data.shape[1:]))) if a.flatten else data
     k = x.shape[-1] if x.ndim else 0
     if weight.shape != (a.num_hidden, k):
@@ -47,6 +47,8 @@ def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> No
     y = ir.dot(x, weight, ((x.ndim - 1,), (1,)))
     if bias is None or a.no_bias:
         return y
+    if bias.shape == (a.num_hidden, 1):
+        bias = ir.reshape(bias, (a.num_hidden,))
     if bias.shape != (a.num_hidden,):
         raise ShapeError(f"bias must be {(a.num_hidden,)}, got {bias.shape}")
     return y + bias

@@ -16,7 +16,8 @@ MOST = 64                       # slices of one sum
 
 def _slices(n: Node) -> list[Node] | None:
     """The terms of a sum, each a value with zeros around it; None where there is another one, or there are many."""
-    out, todo = [], [n]
+    out: list[Node] = []
+    todo = [n]
     while todo:
         m = todo.pop()
         if m.fn == "add":

@@ -16,6 +16,7 @@ from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
+from .background import Job
 from .coming import ComingSized
 from .observers import OBSERVERS, observed
 from .pending import PendingProgram, begun, run_by_primitives
@@ -117,9 +118,19 @@ def _told(program: Program, ctx: Context) -> Any:
     return made
 
 
+def _whole(program: AtSizes, ctx: Context) -> Any:
+    return program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+
+
+def being_built(program: Program, ctx: Context) -> Job | None:
+    """The job of building a program for any size, where a program is one size of it and it is not built yet."""
+    found = _whole(program, ctx) if type(program) is AtSizes else None
+    return found.job if type(found) is ComingSized and not found.job.ended.is_set() else None
+
+
 def _of_whole(program: AtSizes, ctx: Context) -> Any:
     """The executable of one size, of the compiled symbolic program; None where that one cannot be had."""
-    found: Any = program.shared(("executable", ctx, SETTINGS_CHANGED[0]), lambda: compile(program.whole, ctx))
+    found = _whole(program, ctx)
     if type(found) is ComingSized:
         return found.of_size(program, lambda alone: _compile(alone, ctx))
     return found.at(program.values) if hasattr(found, "at") else None
@@ -144,7 +155,8 @@ def _compile(program: Program, ctx: Context) -> Any:
     mode = config.compile_mode()
     if sized.sized(program):
         if mode == "background":
-            return sized.SizedProgram.ready(program) or ComingSized(program, sized.SizedProgram)
+            return sized.SizedProgram.ready(program) or ComingSized(
+                program, sized.SizedProgram, sized.SizedProgram.ready)
         return sized.SizedProgram(program)
     if mode != "never" and warmed.folder() is not None and (found := cpu.ready(program)) is not None:
         return found

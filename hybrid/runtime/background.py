@@ -21,8 +21,9 @@ from . import blas, cache
 if TYPE_CHECKING:
     import subprocess
 
-LONG_FIRST = 0.05                      # seconds of a first call from which on a process is started beside it
-NICE = 10                              # of the processes where others have cores of their own to use
+# seconds after which a program that is wanted soon is built here, as all processes have other work
+OTHER_WORK = 0.5
+LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # compilers run after so many seconds without calls that wait for a program, or since one was asked for
 SILENCE, LONGEST_CALL = 0.1, 5.0
@@ -77,6 +78,35 @@ class Calls:
 
 
 CALLS = Calls()
+
+
+class _Turns:
+    """How soon threads that want Python get it from another one: soon, while a thread of the background has little to
+    do that others wait for. Each time that it waits for the system it has to get Python back."""
+
+    SOON = 2e-4                        # seconds
+
+    def __init__(self) -> None:
+        self._users, self._before = 0, 0.0
+
+    @contextlib.contextmanager
+    def soon(self) -> Iterator[None]:
+        """Scope in which they do."""
+        with _lock:
+            self._users += 1
+            if self._users == 1:
+                self._before = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._before, self.SOON))
+        try:
+            yield
+        finally:
+            with _lock:
+                self._users -= 1
+                if not self._users:
+                    sys.setswitchinterval(self._before)
+
+
+TURNS = _Turns()
 
 
 class Job:
@@ -148,14 +178,15 @@ class _Compiler(threading.Thread):
             self.stop()
 
     def _compile(self, job: Job) -> bool:
-        key, text = job.key_and_text()
-        if key is None or not text:
-            return key is not None
-        assert self.process is not None
-        channel_in, channel_out = self.process.stdin, self.process.stdout
-        assert channel_in is not None and channel_out is not None
-        channel_in.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
-        channel_in.flush()
+        with TURNS.soon():
+            key, text = job.key_and_text()
+            if key is None or not text:
+                return key is not None
+            assert self.process is not None
+            channel_in, channel_out = self.process.stdin, self.process.stdout
+            assert channel_in is not None and channel_out is not None
+            channel_in.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
+            channel_in.flush()
         return channel_out.readline().strip() == key
 
     def stop(self) -> None:
@@ -185,28 +216,22 @@ def _without_site() -> list[str]:
 
 def _start() -> subprocess.Popen[str]:
     """A process that compiles, once it has begun. Interrupts of the terminal do not reach it: its parent ends it."""
-    import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
-    process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
-    _lower_priority(process.pid)
-    assert process.stdin is not None
-    process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
-    process.stdin.flush()
+    with TURNS.soon():
+        process = _new_process()
     assert process.stdout is not None
     process.stdout.readline()
     return process
 
 
-def _lower_priority(process: int) -> None:
-    """Have a process, and what it starts, give way to others."""
-    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
-        with contextlib.suppress(OSError, AttributeError):
-            os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, process) + NICE)
-        # Linux shares processors out to sessions first, of which this process and its compilers are one, and only then
-        # to the processes of each, which is all that ``nice`` is about
-        with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
-            group.write(str(NICE))
+def _new_process() -> subprocess.Popen[str]:
+    import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
+    process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
+    assert process.stdin is not None
+    process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
+    process.stdin.flush()
+    return process
 
 
 class Queue:
@@ -233,9 +258,8 @@ class Queue:
         return job
 
     def expect(self, now: bool = True) -> None:
-        """Start a process, if there is none, because a job is about to come; not ``now``: where no core is idle, only
-        if no job has come after ``LONG_FIRST`` seconds."""
-        now = now or system.idle_cores() > 1
+        """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
+        after ``LONG_FIRST`` seconds."""
         with self._changed:
             self._due = self._due or now
             if not self._compilers and not self._closed:
@@ -273,7 +297,22 @@ class Queue:
                 return None
             job = max(self._waiting, key=Job.wanted)
             self._waiting.remove(job)
+            self._changed.notify_all()
             return job
+
+    def done(self, job: Job) -> bool:
+        """Have a job done before others, and wait for it. False where it failed, or no process began with it within
+        ``OTHER_WORK`` seconds: then it is withdrawn."""
+        job.hurry = True
+        job = self.submit(job)
+        with self._changed:
+            while job in self._waiting:
+                self._changed.wait(OTHER_WORK)
+                if job in self._waiting and all(c.process is not None for c in self._compilers):     # none begins
+                    self._waiting.remove(job)
+                    job.end(failed=True)
+        job.ended.wait()
+        return not job.failed
 
     def leave(self, compiler: _Compiler) -> None:
         """A compiler ends; where it failed, jobs that wait are for their callers."""

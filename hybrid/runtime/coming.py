@@ -1,9 +1,9 @@
-"""Programs with symbolic sizes that are built beside the program that calls them, by a thread, for another process
-could not hand over what it planned. Calls of each size run primitive by primitive until then."""
+"""Programs with symbolic sizes that are built beside the program that calls them: by a process (background.py), or by
+a thread where all processes have other work. Until then the first calls of each size run as plain Python, and later
+ones primitive by primitive."""
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 import time
 from functools import lru_cache
@@ -13,11 +13,11 @@ from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
-from .background import CALLS, SILENCE, Job
+from ..ir.text import to_text
+from .background import CALLS, SILENCE, TURNS, Job, queue
 from .pending import PendingProgram
 
-SWITCH = 2e-4                            # seconds for which it keeps Python from another thread that wants it
-CALLS_BEFORE = 8                         # calls of a program after which it is built, or silence
+CALLS_BEFORE = 2                         # calls of a program after which it is built, or silence
 _lock = forking.lock()
 _waiting: list["ComingSized"] = []
 _builder: list[threading.Thread] = []    # at most one: Python runs one thread at a time
@@ -27,12 +27,14 @@ class ComingSized:
     """What a SizedProgram is, once that is there. ``at(sizes)`` gives None before, and where what was asked of the
     sizes while it was planned does not hold."""
 
-    def __init__(self, program: Program, build: Callable[[Program], Any]):
+    def __init__(self, program: Program, build: Callable[[Program], Any],
+                 ready: Callable[[Program], Any] = lambda program: None):
         self.asked = Asked()
         self.job = Job("", lambda: (None, ""), frozenset())      # that the thread does itself
         self.why = ""                                    # why it could not be built
         self.made: Any = None
         self._program, self._build = program, build
+        self._ready = ready
         _end_with_the_process()
         with _lock:
             _waiting.append(self)
@@ -45,17 +47,32 @@ class ComingSized:
         return self.job.hurry or self.job.calls >= CALLS_BEFORE or self.job.is_silent()
 
     def build(self) -> None:
-        """Build it. Calls, which let other threads run at each of NumPy's functions, go on soon after it meanwhile."""
-        before = sys.getswitchinterval()
-        sys.setswitchinterval(min(before, SWITCH))
+        """Build it."""
         try:
             with CALLS.beside(), self.asked.answering(False):
-                self.made = self._build(self._program)
+                self.made = self._by_process() or self._here()
         except Exception as err:                         # noqa: BLE001  each size has a program of its own then
             self.why = str(err)
         finally:
-            sys.setswitchinterval(before)
             self.job.end(failed=self.made is None)
+
+    def _by_process(self) -> Any:
+        """The program as a process has built it; None where none could, or had time to."""
+        from . import plans                              # noqa: PLC0415  loaded where something is compiled
+        program, frozen = self._program, self._program.memo.get("frozen", frozenset())
+        key = plans.key(program, frozen)
+        if key is None or not queue().done(Job(key, lambda: (key, to_text(program)), frozen)):
+            return None
+        made = self._ready(program)
+        if made is not None:
+            made.compiled_here = made.libraries()
+        return made
+
+    def _here(self) -> Any:
+        """The program, built by this thread. Calls, which let other threads run at each of NumPy's functions, go on
+        soon meanwhile."""
+        with TURNS.soon():
+            return self._build(self._program)
 
     def at(self, values: Mapping[str, int]) -> Any:
         """The program for concrete sizes, by the names of their dimensions."""

@@ -14,7 +14,8 @@ from ..base.errors import CompileError
 from . import compilers, scratch
 
 LONG = 30.0                                       # seconds that a compiler takes for nothing small
-NICE = 10                                         # least niceness of compilers that are started within ``behind()``
+NICE = 19          # of compilers that are started within ``behind()``: processes that compile programs have less
+APART = [True]          # whether these have sessions of their own, by which Linux shares processors out
 _running: list[Any] = []                          # compilers, until they were waited for
 forking.in_child(_running.clear)
 
@@ -50,11 +51,11 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
     folder: for its temporary files, which go with that also where it is killed."""
     paper = _paper()
     try:
-        process = system.start(command, stream, paper, compilers.environment(command[0], folder))
+        apart = APART[0] and not _hurry.wanted
+        process = system.start(command, stream, paper, compilers.environment(command[0], folder), apart)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            with contextlib.suppress(OSError):           # child processes inherit it
-                os.setpriority(os.PRIO_PROCESS, process, max(NICE, os.getpriority(os.PRIO_PROCESS, process)))
+            system.give_way(process, NICE, apart)
         return process, paper
     except OSError as err:
         os.close(paper)

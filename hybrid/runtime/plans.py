@@ -173,6 +173,11 @@ def read(name: str | None) -> Recipe | None:
         return None
 
 
+def holds(name: str) -> bool:
+    """Whether the disk cache holds what was kept under a name."""
+    return _content(name) is not None
+
+
 def _content(name: str | None) -> str | None:
     """What was kept under a name, if it is whole."""
     if name is None:

@@ -100,6 +100,10 @@ class SizedProgram:
                 self._report = with_numbers(build(self._planned()).report)
         return self._report
 
+    def libraries(self) -> int:
+        """Its shared objects, each of which a run of the compiler makes."""
+        return 1 + (self._prepare.libraries() if self._prepare is not None else 0)
+
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
         """The program for concrete sizes, by the names of their dimensions."""
         program = OneSize.__new__(OneSize)

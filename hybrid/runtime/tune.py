@@ -4,11 +4,15 @@ once; the disk cache remembers the fastest (for the same library, compiler and p
 ``HYBRID_TUNE`` is how many seconds a process may spend (default 0.5). With 0 the form is chosen by rule, everywhere and
 always. That form is also taken for small kernels, which cannot pay back their compilation, for what the seconds did not
 reach, and unless another one is clearly faster. All forms compute the same up to rounding.
+
+A process that compiles in the background measures when nobody waits for it any more (``put_off``): a program's first
+process runs the forms of the rule, later ones those that were chosen.
 """
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -27,6 +31,7 @@ SECONDS, ROUNDS = 0.02, 5       # of one form's measurement; turns it takes at l
 
 _known: dict[str, tuple[str, str]] = {}
 _spent = [0.0]
+_put_off: list[list[str]] = []          # names of choices, by scope
 Makers = Mapping[str, Callable[[], "Alone | None"]]
 
 
@@ -43,6 +48,9 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
     name = cache.digest("choice 1", around, rule, " ".join(sorted(forms)), what)
     found = _known.get(name) or _read(name, forms)
     if found is None and _spent[0] < config.tune_seconds():
+        if _put_off:
+            _put_off[-1].append(name)
+            return rule, ""
         found = _measured(rule, forms)
         if found is not None:
             _keep(name, found)
@@ -50,6 +58,17 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
         return rule, ""
     # of threads that measured at once all take the first one's choice
     return _known.setdefault(name, found)
+
+
+@contextlib.contextmanager
+def put_off() -> Iterator[list[str]]:
+    """Scope in which nothing is measured: the rule decides what is not known. Gives the names of choices that would
+    have been measured."""
+    _put_off.append([])
+    try:
+        yield _put_off[-1]
+    finally:
+        _put_off.pop()
 
 
 def _read(name: str, forms: Makers) -> tuple[str, str] | None:

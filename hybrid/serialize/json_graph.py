@@ -69,7 +69,8 @@ def _graph(document: dict[str, Any], source: str) -> JsonGraph:
         if not _is_index(item) or item >= len(nodes) or not nodes[item].is_variable:
             raise FileFormatError(f"{source}: 'arg_nodes' lists {item!r:.40}, which is no variable of the graph")
     _unique_variables(nodes, source)
-    return JsonGraph(nodes, heads, _version(document))
+    notes = document.get("attrs")
+    return JsonGraph(nodes, heads, _version(document), np_shape=isinstance(notes, dict) and "is_np_shape" in notes)
 
 
 def _decode(text: str | bytes, source: str) -> dict[str, Any]:

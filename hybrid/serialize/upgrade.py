@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 from ..base.errors import HybridError
+from ..base.scope import SCOPE
 from ..ops import registry
+from ..ops.attributes import Shape
 from .json_graph import JsonGraph, JsonNode
 
 # Before 1.0 these stood without underscores, also as <input>_<key> on the operator
@@ -17,17 +19,21 @@ def is_hidden(key: str) -> bool:
     return key.startswith("__") and key.endswith("__")
 
 
-def upgrade(graph: JsonGraph, version: int | None = None) -> JsonGraph:
+def upgrade(graph: JsonGraph, version: int | None = None, other_zeros: bool | None = None) -> JsonGraph:
     """The graph with hidden keys in their underscores and with the variables that old files leave implicit.
 
     version: of the MXNet that wrote it; the graph's own unless it is inside another one.
+    other_zeros: whether a length of 0 was written for an unknown one, but is read where it is a length (np_shape).
     """
     version = graph.version if version is None else version
+    other_zeros = SCOPE.np_shape and not graph.np_shape if other_zeros is None else other_zeros
     nodes: list[JsonNode] = []
     place: list[int] = []                       # old number -> new number
     for old in graph.nodes:
         node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs],
-                        [upgrade(g, version) for g in old.subgraphs])
+                        [upgrade(g, version, other_zeros) for g in old.subgraphs])
+        if other_zeros:
+            _name_unknown_lengths(node)
         _name_hidden(node, nodes)
         _add_implicit_inputs(node, nodes)
         if version < _INIT:
@@ -53,6 +59,19 @@ def _name_hidden(node: JsonNode, nodes: list[JsonNode]) -> None:
             target = nodes[node.inputs[known.inputs.index(owner)][0]]
             if target.is_variable:
                 target.attrs[f"__{suffix}__"] = node.attrs.pop(key)
+
+
+def _name_unknown_lengths(node: JsonNode) -> None:
+    """-1 instead of 0 in the shape of a variable, and no shape instead of (). What is no shape stays: it is told when
+    the variable is made."""
+    try:
+        sizes = Shape().convert(node.attrs.get("__shape__", ()))
+    except (ValueError, TypeError):
+        return
+    if sizes:
+        node.attrs["__shape__"] = "[" + ",".join(str(size or -1) for size in sizes) + "]"
+    else:
+        node.attrs.pop("__shape__", None)
 
 
 def _add_implicit_inputs(node: JsonNode, nodes: list[JsonNode]) -> None:

@@ -20,7 +20,7 @@ from ..buffers.tape import Entry, Slot, flags
 from . import product, updates
 from .create import from_places, refuse_trace, zeros
 from .lookup import look_up
-from .reduction import reduced
+from .reduction import reduced, square_sum
 from .storage import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make
 
 Rule = Callable[[OpDef, Sequence[Any], Mapping[str, Any], str], Any]
@@ -28,7 +28,7 @@ Rule = Callable[[OpDef, Sequence[Any], Mapping[str, Any], str], Any]
 _ZERO_AT_ZERO = ("_copy BlockGrad make_loss abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p "
                  "negative radians relu rint round sign sin "
                  "sinh sqrt square tan tanh trunc").split()
-# with a number: kept where f(0, number) = 0
+# with numbers: kept where f(0, numbers) = 0
 _WITH_NUMBER = ("_plus_scalar _minus_scalar _equal_scalar _not_equal_scalar _greater_scalar _greater_equal_scalar "
                 "_lesser_scalar _lesser_equal_scalar").split()
 # x + y and nd.add(x, y) broadcast; nd.elemwise_add(x, y) and nd.sparse.add(x, y) do not
@@ -54,6 +54,10 @@ def _with_number(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint
     x, = inputs
     at_zero = dispatch.invoke(d, [array(np.zeros(1, x.dtype))], attrs).asnumpy()[0]
     return x._like(_on_values(d, x, attrs)) if at_zero == 0 else None
+
+
+def _quadratic(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
+    return _with_number(d, inputs, attrs, hint) if inputs[0].stype == "csr" else None
 
 
 def _clip(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
@@ -201,12 +205,13 @@ def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str
 RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number),
                           **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar",
                                            "_scatter_minus_scalar"), _unary),
-                          "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum,
+                          "clip": _clip, "_contrib_quadratic": _quadratic, "zeros_like": _zeros_like,
+                          "elemwise_add": _sum, "elemwise_sub": _sum,
                           "elemwise_mul": _times, "elemwise_div": _ratio,
                           "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast,
                           "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
-                          "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced}
-
+                          "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced,
+                          "_square_sum": square_sum}
 
 
 # ---- the tape

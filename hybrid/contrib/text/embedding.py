@@ -37,8 +37,10 @@ class TokenEmbedding(vocab.Vocabulary):
         """Vectors by number: (tokens, vec_len)."""
         return self._idx_to_vec
 
-    def _load(self, path: Any, delimiter: str, init_unknown_vec: Callable[..., Any], encoding: str) -> None:
-        rows, length, unknown = _read(Path(path), delimiter, encoding, self.unknown_token)
+    def _load_embedding(self, pretrained_file_path: Any, elem_delim: str, init_unknown_vec: Callable[..., Any],
+                        encoding: str = "utf8") -> None:
+        """Read tokens and vectors from a file: for the constructors of classes that users register."""
+        rows, length, unknown = _read(Path(pretrained_file_path), elem_delim, encoding, self.unknown_token)
         for token in rows:
             if token not in self._token_to_idx:
                 self._append(token)
@@ -49,23 +51,42 @@ class TokenEmbedding(vocab.Vocabulary):
             table[self._token_to_idx[token]] = values
         self._idx_to_vec = nd.array(table)
 
-    def _for_vocabulary(self, vocabulary: vocab.Vocabulary | None,
-                        sources: "Sequence[TokenEmbedding] | None" = None) -> None:
-        """Only the tokens of a vocabulary, with the vectors of some embeddings side by side."""
+    @classmethod
+    def _check_pretrained_file_names(cls, pretrained_file_name: str) -> None:
+        """KeyError for a name that is not among the class's ``pretrained_file_name_sha1``."""
+        known = getattr(cls, "pretrained_file_name_sha1", {})
+        if pretrained_file_name not in known:
+            raise KeyError(f"{cls.__name__} knows no file {pretrained_file_name!r}; known: {', '.join(known)}")
+
+    @classmethod
+    def _get_pretrained_file(cls, embedding_root: Any, pretrained_file_name: str) -> str:
+        """Path of a file that the user has put into ``embedding_root/<class name in lower case>/``; KeyError where
+        there is none."""
+        folder = Path(embedding_root if embedding_root is not None else Path(data_dir()) / "embeddings").expanduser()
+        path = folder / cls.__name__.lower() / pretrained_file_name
+        if not path.is_file():
+            raise KeyError(f"{cls.__name__}: there is no file {path}; download it and put it there (nothing is "
+                           f"downloaded here)")
+        return str(path)
+
+    def _build_embedding_for_vocabulary(self, vocabulary: vocab.Vocabulary | None,
+                                        sources: "Sequence[TokenEmbedding] | None" = None) -> None:
+        """Only the tokens of a vocabulary, with the vectors of some embeddings side by side. A vocabulary's first
+        token stands for unknown ones, so that it gets the vector that each embedding has for those."""
         if vocabulary is None:
             return
         if not isinstance(vocabulary, vocab.Vocabulary):
             raise AttributeValueError(f"vocabulary must be a text.vocab.Vocabulary, got {type(vocabulary).__name__}")
         tokens = list(vocabulary.idx_to_token)
-        if sources is None:
-            table = self.get_vecs_by_tokens(tokens)
-        else:
-            table = nd.concat(*(e.get_vecs_by_tokens(tokens) for e in sources), dim=1)
-        if sources is None and tokens:
-            table[0] = self._idx_to_vec[UNKNOWN_IDX]
+        tables = []
+        for source in [self] if sources is None else sources:
+            table = source.get_vecs_by_tokens(tokens)
+            table[UNKNOWN_IDX] = source.idx_to_vec[UNKNOWN_IDX]
+            tables.append(table)
         self._token_to_idx, self._idx_to_token = dict(vocabulary.token_to_idx), tokens
         self._unknown_token, self._reserved_tokens = vocabulary.unknown_token, vocabulary.reserved_tokens
-        self._idx_to_vec, self._vec_len = table, table.shape[1]
+        self._idx_to_vec = nd.concat(*tables, dim=1)
+        self._vec_len = self._idx_to_vec.shape[1]
 
     def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> Any:
         """The vector of a token, or (n, vec_len) for a list; that of unknown tokens for those that are not there.
@@ -96,6 +117,9 @@ class TokenEmbedding(vocab.Vocabulary):
                                           f"tokens name {self.unknown_token!r}")
         for token, value in zip(names, values):
             self._idx_to_vec[self._token_to_idx[token]] = nd.array(value)
+
+
+_TokenEmbedding = TokenEmbedding             # the name by which MXNet's documentation derives classes to register
 
 
 def _read(path: Path, delimiter: str, encoding: str, unknown_token: Any) -> tuple[dict[str, list[float]], int, Any]:
@@ -134,8 +158,8 @@ class CustomEmbedding(TokenEmbedding):
                  init_unknown_vec: Callable[..., Any] = nd.zeros,
                  vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self._load(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
-        self._for_vocabulary(vocabulary)
+        self._load_embedding(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
+        self._build_embedding_for_vocabulary(vocabulary)
 
 
 class CompositeEmbedding(TokenEmbedding):
@@ -146,7 +170,7 @@ class CompositeEmbedding(TokenEmbedding):
         sources = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
         if not all(isinstance(e, TokenEmbedding) for e in sources):
             raise AttributeValueError("CompositeEmbedding: token_embeddings must be an embedding or a list of them")
-        self._for_vocabulary(vocabulary, sources)
+        self._build_embedding_for_vocabulary(vocabulary, sources)
 
 
 def register(embedding_cls: type) -> type:
@@ -185,13 +209,8 @@ class _Published(TokenEmbedding):
                  init_unknown_vec: Callable[..., Any] = nd.zeros,
                  vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        folder = Path(embedding_root if embedding_root is not None
-                      else Path(data_dir()) / "embeddings") / type(self).__name__.lower()
-        if not (folder / pretrained_file_name).is_file():
-            raise KeyError(f"{type(self).__name__}: there is no file {folder / pretrained_file_name}; download it and "
-                           f"put it there (nothing is downloaded here)")
-        self._load(folder / pretrained_file_name, " ", init_unknown_vec, "utf8")
-        self._for_vocabulary(vocabulary)
+        self._load_embedding(self._get_pretrained_file(embedding_root, pretrained_file_name), " ", init_unknown_vec)
+        self._build_embedding_for_vocabulary(vocabulary)
 
 
 @register

@@ -1,0 +1,113 @@
+"""Programs for any size that are compiled in the background: by a process, or by a thread."""
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Callable, Iterator
+
+import numpy
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, nd
+from hybrid.ir.asked import Asked
+from hybrid.ir.text import from_text, to_text
+from hybrid.jit import trace
+from hybrid.runtime import background, coming, plans
+
+pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
+
+
+@pytest.fixture(autouse=True)
+def in_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Programs are compiled in the background, in an empty cache."""
+    for name, value in {"HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_COMPILE": "background", "HYBRID_VERIFY": "0",
+                        "HYBRID_DEBUG": "0"}.items():
+        monkeypatch.setenv(name, value)
+    background.shut_down()
+    yield
+    coming._waiting.clear()
+    while coming._builder:                               # with the last one that it began
+        time.sleep(0.01)
+    background.shut_down()
+
+
+def rows(x: Any) -> Any:
+    """Rows that sum to one, without the mean row."""
+    y = nd.softmax(x * 3 + 1)
+    return y - y.sum(axis=0, keepdims=True) / x.shape[0]
+
+
+def checked(f: Any, *counts: int) -> None:
+    """Calls with so many rows give what plain Python gives."""
+    for n in counts:
+        x = nd.array(numpy.random.RandomState(n).randn(n, 9))
+        numpy.testing.assert_allclose(f(x).asnumpy(), rows(x).asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def until_compiled(f: Any, call: Callable[[], Any]) -> Any:
+    """The program for any size, once calls have it."""
+    end = time.monotonic() + 60
+    while True:
+        found = [p for p in f.programs if "n0" in p.sizes[0]]
+        if found and found[0].state == "compiled":
+            return found[0]
+        assert time.monotonic() < end, f.programs
+        call()
+
+
+def test_a_process_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(self: Any) -> Any:
+        raise AssertionError("a thread builds it")
+    monkeypatch.setattr(coming.ComingSized, "_here", here)
+    f = mx.hybridize(rows)
+    checked(f, 4, 5, 7, 8, 8, 8, 8, 8)
+    info = until_compiled(f, lambda: checked(f, 6, 11))
+    assert (info.waited, info.background) == (0, 1)
+    checked(f, 3, 8, 200, 6)
+    assert len(f.programs) <= 3
+
+
+def test_a_thread_builds_it_where_processes_have_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "OTHER_WORK", 0.05)
+    taken: list[Any] = []
+    monkeypatch.setattr(background.Queue, "take", lambda self: taken.append(self) or time.sleep(0.01))
+    f = mx.hybridize(rows)
+    checked(f, 4, 5, 7, 8)
+    assert until_compiled(f, lambda: checked(f, 6, 11)).background == 1 and taken
+    checked(f, 3, 8, 200, 6)
+
+
+def test_sizes_that_come_seldom_run_as_plain_python_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coming.ComingSized, "is_ripe", lambda self: False)           # it never is
+    ran: list[Any] = []
+    monkeypatch.setattr(trace, "without", lambda job, call: ran.append(call()) or ran[-1])
+    f = mx.hybridize(rows)
+    checked(f, 4, 5, 7)
+    ran.clear()
+    checked(f, 9, 10, 9, 9, 9, 9)
+    assert [len(x) for x in ran] == [9, 10, 9, 9]        # then by what is compiled without it
+
+
+def test_gradients_of_sizes_until_it_is_there() -> None:
+    f = mx.hybridize(rows)
+    for n in (4, 5, 7, 7, 8):
+        x, z = (nd.array(numpy.random.RandomState(n).randn(n, 9)) for _ in range(2))
+        for way, a in ((f, x), (rows, z)):
+            a.attach_grad()
+            with autograd.record():
+                y = (way(a) * a).sum()
+            y.backward()
+        numpy.testing.assert_allclose(x.grad.asnumpy(), z.grad.asnumpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_text_of_a_program_for_any_size_parses_back() -> None:
+    f = mx.hybridize(lambda x, y: nd.concat(rows(x), y.sum(axis=1, keepdims=True) * x[:1], dim=0).reshape((-1,)))
+    for n, m in ((4, 5), (6, 7), (8, 3)):
+        f(nd.ones((n, 9)), nd.ones((m, 9)))
+    program = next(e.family.entry.program for e in f._engine.entries.values() if e.family is not None)
+    with Asked().answering(False):
+        again = from_text(to_text(program))
+    assert to_text(again) == to_text(program) and "dim n0" in to_text(program)
+    assert plans.program_text(again) == plans.program_text(program)
