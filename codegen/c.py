@@ -129,7 +129,7 @@ ANY_SIZE = ("elementwise", "reduction", "row", "concat", "scatter", "convolution
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
-    if size_parameters.names() and k.kind not in ANY_SIZE:
+    if size_parameters.names() and k.kind not in ANY_SIZE and k.root.prim != "pairs":
         raise Specialised(f"a kernel of kind {k.kind}")
     return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
 

@@ -159,6 +159,8 @@ case("_npi_dft", [f(3, 4), f(3, 4)])
 case("_npi_dft", [f(3, 4), f(3, 4)], axis=0, inverse=True)
 case("_npi_rdft", [f(3, 5)])
 case("_npi_rdft", [f(4, 3)], axis=0)
+case("_npi_irdft", [f(3, 4), f(3, 4)], n=6)
+case("_npi_irdft", [f(2, 3), f(2, 3)], axis=0, n=3)
 for _shape in ((3, 3), (4, 2), (2, 4)):
     case("_npi_qr", [f(*_shape)])
 case("fill_element_0index", [f(3, 4), f(3), i(3, low=0, high=4, dtype="float64")])

@@ -68,6 +68,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "floor": (lambda m, x: m.floor(x), (F,)), "two to the power": (lambda m, x: m.power(2.0, x), (F,)),
 }
 ALONE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    **{f"{name} of {d} over {axes}": (lambda m, x, name=name, axes=axes: getattr(m, name)(x, axis=axes), (a,))
+       for name in ("sum", "prod", "max", "min") for axes in (None, 0, 1) for d, a in (
+           ("float64", N.astype("float64")), ("int8", (I // 7).astype("int8")))},
+    **{f"{name} of {axes}": (lambda m, x, name=name, axes=axes: getattr(m, name)(x, axis=axes), (a,))
+       for name in ("argmax", "argmin") for axes, a in ((None, N), (0, I), (1, B), (-1, F.astype("float16")))},
+    "maxima of windows": (lambda m, x: m.max(x, axis=2), (L.reshape(80, -1, 3),)),
+    "minima of turned windows": (lambda m, x: m.min(m.swapaxes(x, 0, 2), axis=2), (L.reshape(3, -1, 80),)),
+    "any and all": (lambda m, x: m.concatenate([m.any(x, axis=0), m.all(x, axis=1)]), (B,)),
     "median of integers": (lambda m, x: m.median(x, axis=0), (I,)), "median of all": (lambda m, x: m.median(x), (I,)),
     "quantiles of truth values": (lambda m, x: m.quantile(x.astype("int32"), 0.4, axis=1), (B,)),
     "count_nonzero": (lambda m, x: m.count_nonzero(x), (I,)),

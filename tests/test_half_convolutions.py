@@ -87,7 +87,8 @@ def test_as_eager(name: str, half: str, monkeypatch: pytest.MonkeyPatch) -> None
     """Results and gradients are eager ones but for the order of sums, and near those of float32: a pool of halves may
     find another of two neighbours to be the greatest."""
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
-    monkeypatch.setattr(packed_steps, "TILE", 1)
+    monkeypatch.setattr(packed_steps, "FULL", 0)
+    monkeypatch.setattr(packed_steps, "VECTORS", 1)
     make, shape = LAYERS[name]
     x = nd.array(random(*shape))
     net = net_of(make(), x)

@@ -11,6 +11,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.base import dtype as dt
+from hybrid.contrib import amp
 from hybrid.gluon import nn
 from hybrid.runtime import cpu, toolchain
 
@@ -249,3 +250,25 @@ def test_halves_that_are_read_across(shape: tuple[int, int], kind: tuple[str, in
     want = (a.T * of.type(3)).astype(of) + b
     np.testing.assert_array_equal(got.asnumpy().astype(np.float32), want.astype(np.float32))
     assert f"hyv_square{ENDS[half]}(" in text_of(f)
+
+
+def test_an_update_that_may_be_left_out_is_one_kernel() -> None:
+    """New states and the weight that is computed from them, behind the check for overflows."""
+    amp.init("float16")
+    try:
+        net = nn.Dense(48, in_units=64)
+        net.initialize(mx.init.Xavier())
+        trainer, loss_of = gluon.Trainer(net.collect_params(), "adam"), gluon.loss.L2Loss()
+        amp.init_trainer(trainer)
+
+        @mx.hybridize
+        def step(x: Any, y: Any) -> None:
+            with autograd.record(), amp.scale_loss(loss_of(net(x), y), trainer) as scaled:
+                autograd.backward(scaled)
+            trainer.step(32)
+        step(nd.ones((32, 64)), nd.ones((32, 48)))
+        written = [line.split("writes ")[1] for line in str(step.report()).splitlines() if "; writes " in line]
+        updates = [line for line in written if "where[48, 64]" in line]
+        assert len(updates) == 1 and updates[0].count("where[48, 64]") == 3
+    finally:
+        amp.off()

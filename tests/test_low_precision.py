@@ -94,8 +94,8 @@ def test_without_the_instruction_nothing_is_rounded(monkeypatch: Any) -> None:
     assert not used(net)
 
 
-def test_recorded_calls_are_float32() -> None:
-    net, x = nn.Dense(64, in_units=256), nd.random.normal(shape=(32, 256))
+def test_recorded_convolutions_are_float32() -> None:
+    net, x = nn.Conv2D(32, 3, padding=1, in_channels=16), nd.random.normal(shape=(2, 16, 12, 12))
     net.initialize(mx.init.Normal(0.1))
     with autograd.record():
         exact = net(x)
@@ -106,7 +106,7 @@ def test_recorded_calls_are_float32() -> None:
         y = net(x)
     y.backward()
     np.testing.assert_allclose(y.asnumpy(), exact.asnumpy(), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(net.weight.grad().asnumpy(), gradient, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(net.weight.grad().asnumpy(), gradient, rtol=1e-4, atol=1e-4)
 
 
 def test_a_residual_network() -> None:
@@ -161,6 +161,7 @@ STEPS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, ...], 
     "layer": ((64, 96), (49, 96), ((1,), (1,))), "gradient of data": ((64, 96), (96, 70), ((1,), (0,))),
     "gradient of weights": ((96, 40), (96, 33), ((0,), (0,))), "long rows": ((5, 16, 64), (64, 50), ((2,), (0,))),
     "long depth": ((4, 17, 40), (4, 17, 50), ((0, 1), (0, 1))),
+    "odd depth": ((33, 40), (33, 50), ((0,), (0,))), "one tile": ((45, 16), (45, 70), ((0,), (0,))),
 }
 
 
@@ -221,7 +222,7 @@ def test_losses_of_a_step_are_near_those_of_float32(way: str) -> None:
         near, report = losses(way)
     finally:
         amp.off()
-    assert exact[-1] < exact[0] / 4 and "pairs" in report
+    assert exact[-1] < exact[0] / 4 and "[call] pairs" in report
     np.testing.assert_allclose(near, exact, rtol=0.05, atol=0.02)
 
 

@@ -25,8 +25,8 @@ RNG = np.random.default_rng(0)
 
 # operators that are algorithms of many steps, or need functions that ONNX does not have
 REFUSED = frozenset("""
-    _npi_dft _npi_rdft _npi_qr _linalg_potri _linalg_inverse _linalg_slogdet _npi_slogdet _linalg_syevd _npi_eigh
-    _linalg_trsm
+    _npi_dft _npi_rdft _npi_irdft _npi_qr _linalg_potri _linalg_inverse _linalg_slogdet _npi_slogdet _linalg_syevd
+    _npi_eigh _linalg_trsm
     _npi_solve _npi_eigvalsh _npi_tensorinv _npi_tensorsolve _linalg_gelqf gamma gammaln erfinv _random_pdf_gamma
     _random_pdf_poisson _random_pdf_negative_binomial
     _random_pdf_generalized_negative_binomial _random_pdf_dirichlet""".split())

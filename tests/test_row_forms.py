@@ -210,3 +210,19 @@ def test_rows_are_sorted_side_by_side(dtype: str) -> None:
             np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
         np.testing.assert_array_equal(compiled(x)[0].asnumpy(), np.argsort(values.astype("float64"), 1, kind="stable"))
         assert f"hy_sort_{'pairs' if values.itemsize == 8 else 'rows'}(" in compiled.report().source
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("rows, n", [(1, 1), (1, 39), (2, 41), (1, 5000)])
+def test_long_rows_of_keys_of_64_bits(dtype: str, rows: int, n: int) -> None:
+    """Keys that differ in their upper halves, in their lower ones, and not at all: a stable order, both ways."""
+    rng = np.random.default_rng(n)
+    raw = rng.choice([0.0, -0.0, 1, 1 + 2.0 ** -50, -1, -1 - 2.0 ** -50, 1e300, np.inf, -np.inf, np.nan], (rows, n))
+    if dtype == "int64":
+        raw = rng.choice([0, 1, -1, 2 ** 32, 2 ** 32 + 1, -2 ** 32, 2 ** 63 - 1, -2 ** 63], (rows, n))
+    x = mx.np.array(raw, dtype=dtype)
+    compiled = mx.hybridize(lambda x: (mx.np.argsort(x), nd.argsort(x.as_nd_ndarray(), is_ascend=False, dtype="int64")))
+    up, down = compiled(x)
+    np.testing.assert_array_equal(up.asnumpy(), np.argsort(raw, axis=-1, kind="stable"))
+    down_eagerly = nd.argsort(x.as_nd_ndarray(), is_ascend=False, dtype="int64")
+    np.testing.assert_array_equal(down.asnumpy(), down_eagerly.asnumpy())

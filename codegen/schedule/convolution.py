@@ -11,6 +11,7 @@ from hybrid.ir.size import fixed, same
 
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
 from hybrid.codegen.printers.convolutions.pixels_in_lanes import Direct
+from hybrid.codegen.printers.convolutions.filters_in_lanes import FiltersInLanes
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.printers.convolutions.shift_and_add import Spread
 from .tiling import Alone, Target
@@ -33,12 +34,13 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
         return None
     if same(k.dot.size, 0) or same(k.dot.args[0].size, 0):
         return None
-    weights = Correlation(k, name, target)
-    try:
-        weights.prepare()
-        return weights.print()
-    except Refused:
-        pass
+    for form in (Correlation, FiltersInLanes):
+        weights = form(k, name, target)
+        try:
+            weights.prepare()
+            return weights.print()
+        except Refused:
+            pass
     if k.once:
         return None
     forms = _prepared(k, name, target)

@@ -30,6 +30,8 @@ TIMERS: list[Callable[..., Any]] = []
 DEMANDS: list[Callable[..., None]] = []
 # what writes traced results into arrays (traced_indexing.py)
 TRACED_OUT: list[Callable[..., Any]] = []
+# what gives an array a new value on the tape (nd/operators.py)
+NEW_VALUE: list[Callable[..., Any]] = []
 # at most one, set once sparse arrays exist (sparse/rules.py)
 ROUTE: list[Callable[..., Any]] = []
 

@@ -16,7 +16,7 @@ from ..ir.evaluate import single, straight
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..runtime import launcher
-from ..runtime.repeated import ELEMENTS, worth_compiling
+from ..runtime.repeated import worth_compiling
 
 MOST = 4096                                             # calls that are remembered of an operator
 OTHER_DTYPES = "other dtypes"                           # noted of programs whose dtypes its own way does not give
@@ -83,8 +83,9 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
         d.known.clear()
     eager = None if OTHER_DTYPES in program.memo else d.eager
     visible = d.num_visible(attrs)
-    function = single(program) if eager is None and not worth_compiling(program) else None
-    if function is None and visible == 1 and sum(n.size for n in program.order()) < ELEMENTS:
+    compiles = worth_compiling(program)
+    function = single(program) if eager is None and not compiles else None
+    if function is None and visible == 1 and not compiles:
         function = straight(program)
         if eager is not None and function is not None:
             function = _of_operator(eager, attrs, function)

@@ -204,8 +204,9 @@ class HybridBlock(Block[Result]):
 
         static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options,
         accepted; memory is always planned and shapes are always static per signature, so they change nothing.
-        precision: "bf16" lets inference round operands of products with parameters to bfloat16, where the processor
-        multiplies these faster; the sums are of float32. dynamic: False makes a program for each size, where otherwise
+        precision: "bf16" lets products with parameters round their operands to bfloat16, where the processor multiplies
+        these faster; in training those of dense layers and of their gradients. Sums, parameters, gradients and results
+        stay float32. dynamic: False makes a program for each size, where otherwise
         one program serves all values of a size that came with a second one, if it can; {"data": {0: "batch"}} lets
         the sizes of these axes of these arguments (by name or place) alone vary so, and ``Dim("batch", 1, 512)`` in
         the place of a name says for which values.

@@ -12,6 +12,7 @@ from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from .node import Node, intern
 from .primitives import PRIMS
 from .reductions import REDUCTIONS
+from .roundable import may_round
 from .scalar import BUILDER, SCALARS
 from .size import Size, fixed
 
@@ -331,12 +332,14 @@ def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
 
 
 def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
-        batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Node:
-    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b."""
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), rounded: bool = False) -> Node:
+    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b. rounded: whether operands may
+    be rounded to bfloat16."""
     dtype = dt.promote(a.dtype, b.dtype)
     pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
     bat = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), batch))
-    return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat)
+    more = {"rounded": True} if rounded or not bat[0] and may_round(a, b) else {}
+    return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat, **more)
 
 
 def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:

@@ -8,9 +8,11 @@ from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
+from ..base import dtype as dt
 from .node import Node
 from .primitives import PRIMS
 from .scalar import SCALARS
+from .small_windows import is_window
 
 LEAST_REUSED = 1 << 12               # elements of a value whose memory the next one takes
 _NUMBERS = frozenset({"const", "data", "iota"})
@@ -37,6 +39,24 @@ def spread(n: Node) -> tuple[Node, ...]:
     """The arguments of a universal function, those that it can stretch itself as they are before that."""
     short = tuple(a.args[0] if a.prim == "expand" else a for a in n.args)
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
+
+
+_REDUCED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
+    """NumPy's function that computes a reduction and nothing else, where there is one; it gives a new array."""
+    shape, dtype = n.shape, n.dtype
+    if n.prim == "argreduce":
+        place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]
+        return lambda x: place(x, axis, np.empty(shape, dtype))
+    if n.prim != "reduce" or n.attrs["op"] not in _REDUCED or not n.args[0].size:
+        return None
+    op, axes, extreme = n.attrs["op"], n.attrs["axes"], n.attrs["op"] in ("max", "min")
+    if extreme and is_window(n.args[0], axes) or not extreme and dt.is_half(dtype) or n.args[0].dtype != dtype:
+        return None
+    reduce: Any = _REDUCED[op].reduce
+    return lambda x: reduce(x, axes, dtype, np.empty(shape, dtype))
 
 
 _BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.remainder,

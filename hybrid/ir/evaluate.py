@@ -5,12 +5,13 @@ numbers of a program are made once, and a value that is not needed again gives i
 """
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import (LEAST_REUSED, boolean_arithmetic, constants, own, quiet, quietly, spread, sum_of_products,
-                     sums_of_products, ufunc_of)
+from .direct import (LEAST_REUSED, boolean_arithmetic, constants, own, quiet, quietly, reduction_of, spread,
+                     sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
@@ -39,6 +40,9 @@ class Plan(NamedTuple):
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:
+    found = reduction_of(n) if xp is np else None
+    if found is not None:
+        return found
     row = PRIMS[n.prim].eager
     return lambda *arrays: row(xp, n, *arrays)
 
@@ -131,7 +135,17 @@ def straight(program: Program) -> Callable[..., Any] | None:
     if made.updates or len(made.outputs) != 1:
         return None
     result, = made.outputs
+    number = made.start[result]
+    if number is not None and number.size and not any(number.strides):
+        return partial(_filled, number.shape, number.dtype, number[(0,) * number.ndim])
     return lambda *raws: own(_followed(made, raws)[result], raws, np)
+
+
+def _filled(shape: tuple[int, ...], dtype: np.dtype, number: Any, *_: Any) -> np.ndarray:
+    """An array of one number, whatever the arguments are."""
+    out = np.empty(shape, dtype)
+    out.fill(number)
+    return out
 
 
 def single(program: Program) -> Callable[..., Any] | None:
@@ -149,10 +163,11 @@ def _single(program: Program) -> Callable[..., Any] | None:
     call, args = steps[0].call, steps[0].args
     slots = {register: slot for slot, register in leaves}
     taken = [slots.get(r) for r in args]
-    if not isinstance(call, np.ufunc):
-        return (lambda *raws: own(call(*raws), raws, np)) if taken == list(range(len(program.inputs))) else None
-    if taken == list(range(len(program.inputs))):
+    in_order = taken == list(range(len(program.inputs)))
+    if in_order and (isinstance(call, np.ufunc) or reduction_of(program.outputs[0]) is not None):
         return call
+    if not isinstance(call, np.ufunc):
+        return (lambda *raws: own(call(*raws), raws, np)) if in_order else None
     if taken == [0, None]:
         return lambda x, number=start[args[1]]: call(x, number)
     return (lambda x, number=start[args[0]]: call(number, x)) if taken == [None, 0] else None

@@ -14,7 +14,8 @@ filters:
   weights (panels, 16, half of C rounded up, P, 2), transformed beforehand: less memory than plain ones of float32
 - ``depthwise``: weights (*kernel, C rounded up to L)
 - ``words``: of bfloat16 data with bfloat16 weights, or uint8 with int8: weights (panels, *kernel, C / G, P, G), G
-  numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data
+  numbers in a word of 32 bits; sums of float32, or exact ones rounded to it. ``zero``: what stands beyond the data;
+  ``interleaved``: pixels of a line (1, 1, pixels, C) in tiles of at most so many (pairs.py)
 - ``tiles``: as ``words``, multiplied by tile registers
 - ``batch_in_lanes``, ``batch_in_lanes_winograd``: other data too (``batch_in_lanes.py``)
 """
@@ -27,7 +28,7 @@ import numpy as np
 
 from ..base.errors import ShapeError
 from ..base import dtype as dt
-from . import batch_in_lanes, low_precision
+from . import batch_in_lanes, low_precision, pairs
 from .build import cast, data, dot, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
@@ -39,7 +40,7 @@ WORDS = ("words", "tiles")                     # forms that multiply words of 32
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int],
            filters: int,
-           pool: Any = (1, 1), groups: int = 1, zero: int = 0, together: int = 1) -> Any:
+           pool: Any = (1, 1), groups: int = 1, zero: int = 0, together: int = 1, interleaved: int = 0) -> Any:
     x, w = args
     if form in batch_in_lanes.FORMS:
         return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
@@ -97,6 +98,8 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
         return batch_in_lanes.eager(n, x, w)
     if a["form"] in (WINOGRAD_WORDS, *TILES):
         return _winograd(n, x, w)
+    if a.get("interleaved"):
+        x = pairs.interleaved(xp, x.reshape(x.shape[-2:]), a["interleaved"], back=True).reshape(x.shape)
     if a["form"] in WORDS:
         x, w = low_precision.exact(x), low_precision.unpacked(low_precision.exact(w))
     win, rank = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"]), len(a["kernel"])
@@ -155,19 +158,22 @@ PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
          pads: Sequence[int], out: Sequence[int], filters: int,
-         pool: Sequence[int] = (1, 1), groups: int = 1, zero: int = 0, together: int = 1) -> Node:
+         pool: Sequence[int] = (1, 1), groups: int = 1, zero: int = 0, together: int = 1,
+         interleaved: int = 0) -> Node:
     """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first
     plane, line and column (those behind follow from out).
 
     pool: of how many lines and columns of results the greatest is taken (forms of images alone). groups: of channels,
     each with filters of its own (``direct`` and forms of words). zero: what padding holds (forms of words alone).
     together: how many groups each of those stands for, with zeros between their weights (``direct`` and Winograd's).
+    interleaved: pixels of a tile at most, where those of a line lie tile by tile (``words`` of bfloat16).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate),
                 pads=tuple(pads), out=tuple(out), filters=int(filters),
                 **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}),
                 **({"groups": groups} if groups > 1 else {}), **({"zero": zero} if zero else {}),
-                **({"together": together} if together > 1 else {}))
+                **({"together": together} if together > 1 else {}),
+                **({"interleaved": interleaved} if interleaved else {}))
 
 
 def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],

@@ -2,8 +2,9 @@
 trained, gradients, the activations of a batch).
 
 ``pairs`` puts two neighbours along the depth beside each other, as the processor's instruction multiplies them
-(low_precision.py), and rounds float32 on the way. Panels: (panels, 1, 1, depth / 2, width, 2), zeros beyond the last
-column, as packed weights of form ``words``; without panels: rows (columns, depth), as data of that form.
+(low_precision.py), and rounds float32 on the way; the last words end with zeros. Panels: (panels, 1, 1, words, width,
+2), zeros beyond the last column, as packed weights of form ``words``. Tiles: (columns, 2 words), as data of that form
+which is ``interleaved``: tile after tile of columns, each (words, its columns, 2).
 """
 from __future__ import annotations
 
@@ -16,36 +17,61 @@ from ..base.errors import ShapeError
 from .build import make
 from .node import Node
 from .primitives import PRIMS, Prim
+from .size import Int, fixed
 
-LEAST_DEPTH, LEAST_COLUMNS = 32, 16      # of a square of words that is turned in registers
+LANES = 16                               # words of a vector, where a processor multiplies pairs
+LEAST_DEPTH, LEAST_COLUMNS = 2 * LANES, LANES      # of a square of words that is transposed in registers
 
 
-def _infer(args: tuple[Node, ...], along: bool, width: int) -> Any:
+def words_of(depth: Int) -> Int:
+    """Words of a depth; of a symbolic one an even number, which is never 1."""
+    return -(-depth // 2) if fixed(depth) else -(-depth // 4) * 2
+
+
+def cut(columns: int, most: int) -> list[int]:
+    """Columns of each tile: at most so many, as equal as they can be, the larger ones first."""
+    count = -(-columns // most)
+    return [columns // count + (i < columns % count) for i in range(count)]
+
+
+def _infer(args: tuple[Node, ...], along: bool, width: int, tile: int) -> Any:
     (x,) = args
     if x.ndim != 2 or x.dtype != np.float32 and x.dtype.name != "bfloat16":
         raise ShapeError(f"pairs of {x.dtype}{x.shape}, not of a matrix of float32 or bfloat16")
     columns, depth = x.shape if along else x.shape[::-1]
-    if depth % 2 or depth < LEAST_DEPTH or columns < LEAST_COLUMNS:
-        raise ShapeError(f"pairs of {columns} columns of depth {depth}")
-    shape = (-(-columns // width), 1, 1, depth // 2, width, 2) if width else (columns, depth)
+    if along and (tile or depth % 2 or depth < LEAST_DEPTH or columns < LEAST_COLUMNS):
+        raise ShapeError(f"pairs of {columns} columns of depth {depth}, which are neighbours in memory")
+    words = words_of(depth)
+    shape = (columns, words * 2) if tile else (-(-columns // width), 1, 1, words, width, 2)
     return shape, dt.as_dtype("bfloat16")
 
 
 def _eager(xp: Any, n: Node, x: Any) -> Any:
-    x = xp.ascontiguousarray((x if n.attrs["along"] else x.T).astype(n.dtype))
-    width = n.attrs["width"]
-    if not width:
-        return x
-    panels = n.shape[0]
-    wide = xp.zeros((panels * width, x.shape[1]), n.dtype)
-    wide[:x.shape[0]] = x
-    return wide.reshape(panels, width, -1, 2).transpose(0, 2, 1, 3).reshape(n.shape)
+    x = (x if n.attrs["along"] else x.T).astype(n.dtype)
+    columns, depth = x.shape
+    width, tile = n.attrs["width"], n.attrs["tile"]
+    wide = xp.zeros((columns if tile else n.shape[0] * width, n.shape[1] if tile else 2 * n.shape[3]), n.dtype)
+    wide[:columns, :depth] = x
+    if tile:
+        return interleaved(xp, wide, tile)
+    return wide.reshape(n.shape[0], width, -1, 2).transpose(0, 2, 1, 3).reshape(n.shape)
+
+
+def interleaved(xp: Any, x: Any, most: int, back: bool = False) -> Any:
+    """Columns (columns, depth) in tiles of at most so many; back: such tiles as columns."""
+    parts, first = [], 0
+    for size in cut(x.shape[0], most):
+        part = x[first:first + size]
+        split = part.reshape(-1, size, 2) if back else part.reshape(size, -1, 2)
+        parts.append(split.transpose(1, 0, 2).reshape(size, -1))
+        first += size
+    return xp.concatenate(parts)
 
 
 PRIMS["pairs"] = Prim("pairs", _infer, _eager)
 
 
-def pairs(x: Node, along: bool, width: int = 0) -> Node:
+def pairs(x: Node, along: bool, width: int = 0, tile: int = 0) -> Node:
     """Puts a matrix in the order in which bfloat16 products read it. along: whether it is (columns, depth), otherwise
-    (depth, columns); width: columns of a panel, 0 for rows."""
-    return make("pairs", (x,), along=bool(along), width=int(width))
+    (depth, columns); width: columns of a panel; tile: of a tile at most, in the place of panels."""
+    return make("pairs", (x,), along=bool(along), width=int(width), tile=int(tile))

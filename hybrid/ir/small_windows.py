@@ -3,7 +3,7 @@ place in them, where NumPy's reduction is a loop of a few steps for each window.
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -11,9 +11,9 @@ MOST = 32                               # places in a window
 LEAST = 1 << 10                         # windows
 
 
-def is_window(x: np.ndarray, axes: Sequence[int]) -> bool:
-    """Whether axes are the last ones of an array, short ones, and there are many such windows. Of float16 and bfloat16
-    NumPy's own way is kept."""
+def is_window(x: Any, axes: Sequence[int]) -> bool:
+    """Whether axes are the last ones of an array or a node, short ones, and there are many such windows. Of float16 and
+    bfloat16 NumPy's own way is kept."""
     if not axes or tuple(axes) != tuple(range(x.ndim - len(axes), x.ndim)) or x.dtype.itemsize < 4:
         return False
     places = math.prod(x.shape[a] for a in axes)

@@ -11,7 +11,7 @@ from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
 from ..base.errors import TraceError
 from ..autograd.demands import check
-from ..autograd.dispatch import apply_program, common_context
+from ..autograd.dispatch import NEW_VALUE, apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
 from ..passes.low_precision import in_bfloat16
@@ -40,6 +40,7 @@ class Entry:
         self.written = tuple(written)                   # inputs that the traced code changed in place
         self.assigned = tuple(assigned)                 # what each call does with results (changes.py)
         self.once = ""                                  # what makes it right for one call alone
+        self.precision: str | None = None               # of products with parameters
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self.outside: dict[str, str] = {}               # what of the machine its code read, and where
         self.numbers: NumberInputs | None = None        # its inputs that are numbers among the arguments
@@ -307,9 +308,7 @@ class Entry:
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
-            inputs[i]._write(value._data)
-            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
-                inputs[i]._ag = value._ag
+            NEW_VALUE[0](inputs[i], value)
         return outputs[:n]
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:

@@ -1,14 +1,17 @@
 """What traced code gives back: results that are inputs, views and new values, and the program that computes them."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from contextlib import nullcontext
+from typing import Any, ContextManager, Sequence
 
+from .. import runtime
 from ..autograd.demands import outcome
 from ..base.pytree import like
 from ..graph.lower import lower, unless_refused
 from ..graph.node_notes import cut, detached
 from ..graph.symbol import Symbol
 from ..ir import Program
+from ..ir.roundable import rounding
 from .changes import Change
 from .compiled_call import Entry
 from .trace_state import Trace, active
@@ -74,7 +77,8 @@ def _lowered(trace: Trace, outputs: Sequence[Symbol], changed: Sequence[tuple[in
              ) -> tuple[Program, Any]:
     """The program of the outputs and of the inputs' new values, and what it draws."""
     group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
-    program, draws = lower(group, trace.variables, trace.train, trace.stateful)
+    with _precision_of(trace):
+        program, draws = lower(group, trace.variables, trace.train, trace.stateful)
     n = len(outputs)
     updates = {slot: node for slot, node in program.updates}
     updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
@@ -84,6 +88,15 @@ def _lowered(trace: Trace, outputs: Sequence[Symbol], changed: Sequence[tuple[in
     program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
     program.memo.update(origins=origins, name=name)
     return program, draws
+
+
+def _precision_of(trace: Trace) -> ContextManager[None]:
+    """Where gradients are wanted, the scope in which products with parameters are made in a lower precision."""
+    learns = trace.recording or trace.gradients or trace.leaves
+    if trace.precision != "bf16" or not learns or "bfloat16" not in runtime.words(trace.ctx):
+        return nullcontext()
+    given = len(trace.given)
+    return rounding({i for i, h in enumerate(trace.holders) if i >= given and not hasattr(h, "of_call")})
 
 
 def entry_of(trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, changes: list[Change], name: str,
@@ -101,11 +114,11 @@ def entry_of(trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, chang
         with active(trace):
             told = outcome(trace.demands)._one()
         outputs.append(Symbol([cut(told) if trace.recording else told]))
-    program, draws = _lowered(trace, outputs, changed, name)
     trace.precision = precision
+    program, draws = _lowered(trace, outputs, changed, name)
     entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                   [c for c in changes if c.traced])
-    entry.drew, entry.outside = trace.drew, trace.outside
+    entry.drew, entry.outside, entry.precision = trace.drew, trace.outside, precision
     entry.leaves_traces = bool(changes) or trace.remembered
     entry.watched = results
     entry.look_at(views)

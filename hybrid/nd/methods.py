@@ -18,7 +18,7 @@ from ..base.scope import SCOPE
 from ..graph.symbol import Symbol
 from .traced_indexing import advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
 from .views import _is_part, _matrix_transposed, expand_dims, flatten, reshape, squeeze, transpose
-from .operators import _attach_operators, _rewrite, _snapshot
+from .operators import _attach_operators, _snapshot, rewrite
 
 # ---- brackets
 def array_item(self: NDArray, key: Any) -> Any:
@@ -182,7 +182,7 @@ def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
     if SCOPE.recording and (tracked or self._ag is not None):
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
-        _rewrite(self, updated(_snapshot(self), key, value))
+        rewrite(self, updated(_snapshot(self), key, value))
     else:
         _plain_setitem(self, key, value)
 
@@ -210,7 +210,7 @@ def _put(self: Any, new: Any) -> None:
     if isinstance(self, Symbol):
         assign(self, new)
     elif SCOPE.recording and new._ag is not None:
-        _rewrite(self, new)
+        rewrite(self, new)
     else:
         self._write(new._data)
 

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NDArray, full_like, wrap
-from ..autograd.dispatch import invoke
+from ..autograd.dispatch import NEW_VALUE, invoke
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
@@ -195,7 +195,7 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
                          f"{getattr(other, 'shape', ())}: the result has shape {new.shape}; "
                          "write x = x + y instead")
     if SCOPE.recording and new._ag is not None:
-        return _rewrite(self, new)
+        return rewrite(self, new)
     self._write(new._data.astype(self._data.dtype, copy=False))
     return self
 
@@ -206,7 +206,7 @@ def _snapshot(x: NDArray) -> NDArray:
     return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
 
 
-def _rewrite(self: NDArray, new: NDArray) -> NDArray:
+def rewrite(self: NDArray, new: NDArray) -> NDArray:
     """x += y and x[key] = y while recording: the same object, a new value on the tape; so have its ranges and the array
     that it is a range of."""
     if new._data.dtype != self._data.dtype:
@@ -214,11 +214,14 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
     old = self._ag
     if old is not None and old.part is not None:
         whole, key = old.part
-        _rewrite(whole, of_shape(new, whole.shape) if key is ALIAS
+        rewrite(whole, of_shape(new, whole.shape) if key is ALIAS
                  else updated(_snapshot(whole), key, new))            # and of that anew
         return self
     _new_value(self, new)
     return self
+
+
+NEW_VALUE.append(rewrite)
 
 
 def _new_value(self: NDArray, new: NDArray) -> None:

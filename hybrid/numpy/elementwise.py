@@ -216,6 +216,8 @@ def reduction(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(a) is ndarray and not args and not kwargs:
+            return inner(a)
         if has_own_rules(a):
             return getattr(_np, name)(a, *args, **kwargs)
         if len(args) > len(parameters):

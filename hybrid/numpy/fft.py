@@ -106,12 +106,10 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ndarray:
     """The real array of n points whose ``rfft`` this is; n is even unless given."""
     z = _complex(a)
     n, axis = _length("irfft", z, 2 * (_length("irfft", z, None, axis)[0] - 1) if n is None else n, axis)
-    lead, half = (slice(None),) * axis, n // 2 + 1
-    z = ComplexParts(_fit(z.real, half, axis), _fit(z.imag, half, axis))
-    mirrored = z[(*lead, slice(1, n - half + 1))].conj()
-    whole = [_call("concatenate", part, _call("flip", other, axis=axis), axis=axis) if n > half else part
-             for part, other in zip(z, mirrored)]
-    return _transform("irfft", ComplexParts(*whole), n, axis, norm, True).real
+    z = ComplexParts(_fit(z.real, n // 2 + 1, axis), _fit(z.imag, n // 2 + 1, axis))
+    found = invoke(OPS["_npi_irdft"], [z.real, z.imag], {"axis": axis, "n": n}, hint="irdft")
+    scale = _scale("irfft", n, norm, True)
+    return found if scale == 1 else found * scale
 
 
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> ndarray:

@@ -14,10 +14,17 @@ from .registry import Bool, Int, op
 from .shape import normal_axis
 
 
+def _joined(xp: Any, real: Any, imag: Any) -> Any:
+    """The complex array of two parts."""
+    z = xp.empty(real.shape, np.result_type(real.dtype, np.complex64))
+    z.real, z.imag = real, imag
+    return z
+
+
 def dft(real: Node, imag: Node, axis: int, inverse: bool) -> list[Node]:
     """Both parts of the transform along an axis; the inverse one is not divided by the length."""
     def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
-        z = arrays[0] + 1j * arrays[1]
+        z = _joined(xp, *arrays)
         out = xp.fft.ifft(z, axis=axis, norm="forward") if inverse else xp.fft.fft(z, axis=axis)
         return [xp.ascontiguousarray(part, dtype=real.dtype) for part in (out.real, out.imag)]
 
@@ -42,6 +49,24 @@ def rdft(real: Node, axis: int) -> list[Node]:
         return dft(whole[0], whole[1], axis, True)[:1]
     kind = shape, np.dtype(real.dtype)
     return ir.host(HostCall("real dft", run, (kind, kind), vjp), [real])
+
+
+def irdft(real: Node, imag: Node, axis: int, n: int) -> Node:
+    """The real array of n elements along an axis whose transform's n // 2 + 1 frequencies are given, times n."""
+    shape = tuple(n if i == axis else d for i, d in enumerate(real.shape))
+
+    def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        return [xp.ascontiguousarray(xp.fft.irfft(_joined(xp, *arrays), n, axis, "forward"), dtype=real.dtype)]
+
+    def vjp(g: Sequence[Node], call: Node) -> list[Node]:
+        once = np.full(n // 2 + 1, 2, real.dtype)           # all frequencies but the first, and of an even n the last,
+        once[:1] = 1                                        # stand for two
+        once[n - n // 2:] = 1
+        times = ir.expand(ir.reshape(ir.data(once), [len(once) if i == axis else 1 for i in range(len(shape))]),
+                          real.shape)
+        return [part * times for part in rdft(g[0], axis)]
+    made: HostCall = HostCall("inverse real dft", run, ((shape, np.dtype(real.dtype)),), vjp)
+    return ir.host(made, [real, imag])[0]
 
 
 def _check(shape: tuple[int, ...], dtype: np.dtype, axis: int) -> int:
@@ -71,3 +96,16 @@ def real_transform(data: Node, a: Attrs) -> list[Node]:
     """Real and imaginary part of a real array's discrete Fourier transform along an axis, for its n // 2 + 1
     frequencies from 0 on."""
     return rdft(data, _check(data.shape, data.dtype, a.axis))
+
+
+@op("_npi_irdft", "real imag", axis=Int(-1), n=Int())
+def inverse_real_transform(real: Node, imag: Node, a: Attrs) -> Node:
+    """The real array of n elements along an axis of which the n // 2 + 1 frequencies from 0 on are given by their real
+    and imaginary parts; not divided by n."""
+    if real.shape != imag.shape or real.dtype != imag.dtype:
+        raise ShapeError(f"the parts of a complex array have one shape and one dtype, got {real.dtype}{real.shape} and "
+                         f"{imag.dtype}{imag.shape}")
+    axis = _check(real.shape, real.dtype, a.axis)
+    if a.n < 1 or real.shape[axis] != a.n // 2 + 1:
+        raise ShapeError(f"{a.n} elements have {a.n // 2 + 1} frequencies, got {real.shape[axis]}")
+    return irdft(real, imag, axis, a.n)

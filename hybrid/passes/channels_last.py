@@ -115,7 +115,7 @@ class ChannelsLast(Conversion):
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The sum over pixels, the gradient of filters. pixels: the axes of w; side: of the windows."""
-        return _over_pixels(win, w, pixels, channels, side)
+        return over_pixels(win, w, pixels, channels, side, CHUNK // w.dtype.itemsize)
 
     def _windows(self, x: Node, channel: int) -> Node | None:
         """Windows (N, *out, C, *kernel) of ones that have their channels at an axis; a value stands for its windows of
@@ -225,10 +225,11 @@ def _over_taps(win: Node, w: Node, taps: Sequence[int], channel: int, rank: int)
     return ir.dot(win, w, ((*range(2 + rank, win.ndim), 1 + rank), (*taps, channel)))
 
 
-def _over_pixels(win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node:
-    """Sums over pixels: the gradient of filters. pixels: the axes of w; side: of the windows in the product."""
+def over_pixels(win: Node, w: Node, pixels: Sequence[int], channels: int, side: int, chunk: int = 1) -> Node:
+    """Sums over pixels: the gradient of filters. pixels: the axes of w; side: of the windows in the product; chunk:
+    channels that are read together."""
     rank, kept = len(pixels) - 1, [a for a in range(w.ndim) if a not in pixels]
-    more = -channels % (CHUNK // w.dtype.itemsize)
+    more = -channels % chunk
     win = more and _wider(win, more) or win
     taps = range(2 + rank, win.ndim)
     y = ir.dot(ir.permute(w, (*pixels, *kept)), ir.permute(win, (*range(1 + rank), *taps, 1 + rank)),

@@ -163,7 +163,10 @@ class Rules:
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:
-        """Operands of a product in another order of axes."""
+        """Operands of a product in another order of axes, and of kernels that go block by block."""
+        if (n.prim == "permute" and k.dot is None and self.prints is not None and n.attrs["axes"][-1] != n.ndim - 1
+                and any(not isinstance(v, Var) for i in uses[0].idx for v, _ in i.terms)):
+            return "blocks read their neighbours"
         if n.prim != "permute" or k.dot is None or not uses[0].inside:
             return ""
         if self._attends(n.args[0]):
@@ -349,7 +352,7 @@ def _visits(u: Use, k: Kernel) -> int:
 
 def _picture(a: Node) -> Node | None:
     """What the windows that are an operand of a contraction lie over."""
-    a = strip_reshape(a)
+    a = strip_reshape(a.args[0] if a.prim == "permute" else a)
     return beneath(a, ("window", "pad", "slice")) if a.prim == "window" else None
 
 

@@ -53,6 +53,7 @@ class Blocking:
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
     any_size: bool = False                       # whether no faster program for each size follows
+    tile: Callable[[int], int] = lambda width: 1     # pixels of a tile at most, beside so wide a panel
 
 
 class Conversion:

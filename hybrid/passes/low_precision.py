@@ -77,7 +77,7 @@ def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str])
     new: dict[Node, Node] = {}
     for n in program.order():
         m = rebuild(n, [new[a] for a in n.args])
-        exact[n] = m = make("dot", m.args, **m.attrs, rounded=True) if forms.get(n) == WINOGRAD_WORDS else m
+        exact[n] = m = make("dot", m.args, **{**m.attrs, "rounded": True}) if forms.get(n) == WINOGRAD_WORDS else m
         new[n] = _rounded(m) if n in rounded else m
     changed = program.with_roots([exact[r] for r in program.roots])
     changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))

@@ -12,13 +12,15 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.size import fixed
-from .channels_last import ChannelsLast
+from .axis_orders import DEEP, FIRST
+from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
 from .layout import Blocking, Conversion
 
-# a convolution is packed where its filters and its channels fill at least so many vectors each: with fewer, the
-# gradient of its filters, channels last, would not fill whole tiles
-TILE = 4
+WIDE = 16                       # lanes of vectors that one of filters fills
+FULL = 0.75                     # of the lanes of its vectors that filters, and channels, of a packed convolution fill
+# vectors that both fill at least beside convolutions of groups, which stay channels first, and where vectors are short
+VECTORS = 4
 
 
 class PackedSteps(ChannelsLast):
@@ -27,6 +29,9 @@ class PackedSteps(ChannelsLast):
     def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking):
         super().__init__(program, lambda dtype: dtype == np.float32)
         self.blocking, self._known = blocking, Frozen(program, frozen)
+        grouped = any(n.prim == "dot" and n.attrs["batch"][0] and any(map(_of_windows, n.args))
+                      for n in program.order())
+        self.least = VECTORS * blocking.lanes if grouped or blocking.lanes < WIDE else 0
 
     @staticmethod
     def _pays(work: int, between: bool) -> bool:
@@ -34,12 +39,32 @@ class PackedSteps(ChannelsLast):
         return True
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
-        """The gradient of filters, where the data lies channels last already."""
-        return super()._over_pixels(win, w, pixels, channels, side) if _last(win) else None
+        """The gradient of filters, where the data or the gradient of the result lies channels last already."""
+        return over_pixels(win, w, pixels, channels, side) if _last(win) or _lies_last(w, pixels) else None
 
     def _moved(self, n: Node) -> Node | None:
-        """As in inference: where all arguments are channels last."""
-        return Conversion._moved(self, n)
+        """Also blocks of results put side by side."""
+        return super()._moved(n) or self._blocks(n)
+
+    def _blocks(self, n: Node) -> Node | None:
+        """Blocks of results put side by side, as the gradient of a pool whose windows do not overlap."""
+        a, rank = n.args[0] if n.prim == "reshape" else n, n.ndim - 2
+        if n.prim != "reshape" or a.prim != "permute" or rank not in (2, 3) or a.ndim != 2 + 2 * rank:
+            return None
+        y, between = a.args[0], [(1 + i, 2 + rank + i) for i in range(rank)]
+        batch, *out, channels = y.shape[:2 + rank]
+        if a.attrs["axes"] != (0, 1 + rank, *(v for pair in between for v in pair)) or n.shape[:2] != (batch, channels):
+            return None
+        size = tuple(y.shape[i] * y.shape[j] for i, j in between)
+        if n.shape[2:] != size:
+            return None
+        y = ir.permute(y, (0, *(v for pair in between for v in pair), 1 + rank))
+        return self._first(ir.reshape(y, (batch, *size, channels)), FIRST if rank == 2 else DEEP)
+
+    def _fills(self, channels: int) -> bool:
+        """Whether channels leave few lanes of their vectors empty."""
+        lanes = self.blocking.lanes
+        return channels >= max(FULL * -(-channels // lanes) * lanes, self.least)
 
     def _may_pack(self, w: Node) -> bool:
         """Weights that the step changes; others are packed once, in ``layout.py``."""
@@ -53,7 +78,9 @@ class PackedSteps(ChannelsLast):
     def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
         """The packed convolution, where there is a form for it."""
         kept = [a for a in range(w.ndim) if a not in (*taps, channel)]
-        if len(kept) != 1 or rank != 2 or min(w.shape[kept[0]], w.shape[channel]) < TILE * self.blocking.lanes:
+        if len(kept) != 1 or rank != 2 or not self._fills(w.shape[kept[0]]):
+            return None
+        if not self._fills(w.shape[channel]) and beneath(win, ("window", "pad", "permute", "reshape")).prim != "input":
             return None
         if all(w.shape[a] == 1 for a in taps) and not _last(win):     # a product, as fast in the order that is there
             return None
@@ -65,6 +92,15 @@ class PackedSteps(ChannelsLast):
 def _last(win: Node) -> bool:
     """Whether windows are of data that lies channels last already."""
     return beneath(win, ("window", "pad")).prim != "permute"
+
+
+def _of_windows(n: Node) -> bool:
+    return beneath(n, ("permute", "reshape")).prim == "window"
+
+
+def _lies_last(w: Node, pixels: Sequence[int]) -> bool:
+    """Whether a gradient lies channels last: its pixels at ``pixels`` come first in memory."""
+    return w.prim == "permute" and [w.attrs["axes"][a] for a in pixels] == list(range(len(pixels)))
 
 
 def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,

@@ -95,7 +95,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
-        current = current if sized else step_products(current, frozen, blocking)
+        current = step_products(current, frozen, blocking)
     if blocking is not None and frozen:
         current, packs = packed_steps(current, frozen, blocking, packs)
     if joining.channels_last is not None:

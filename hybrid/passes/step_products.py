@@ -1,8 +1,10 @@
 """Products of bfloat16 whose operands both change from call to call, as those of a training step do: the product of a
 layer, the gradient of its data, the gradient of its weights.
 
-One operand is read as rows along the depth, the other is put into panels of pairs (ir/pairs.py); the product is then
-the packed one of inference (form ``words``), whose sums are float32.
+One operand is read as rows along the depth, or put into tiles of pairs where its depth comes first; the other is put
+into panels of pairs (ir/pairs.py); the product is then the packed one of inference (form ``words``), whose sums are
+float32. A symbolic batch is the rows of the product of a layer and of the gradient of its data, and the depth of the
+gradient of its weights.
 """
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import ir
+from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.low_precision import narrow
 from ..ir.packed import conv
-from ..ir.pairs import LEAST_COLUMNS, LEAST_DEPTH, pairs
+from ..ir.pairs import LANES, LEAST_COLUMNS, LEAST_DEPTH, pairs
+from ..ir.size import fixed, hint
 from .frozen import Frozen
-from .layout import Blocking
+from .layout import MANY_ROWS, Blocking
 from .rewrite import rewrite
 
 DEEP = 8192                     # steps of the depth, above which a sum is made of several (long_sums.py)
@@ -47,34 +51,40 @@ def _matrix(x: Node, summed: tuple[int, ...]) -> Matrix | None:
     return Matrix(m.args[0], not along) if m.prim == "permute" else Matrix(m, along)
 
 
-def _halves(x: Node) -> Node | None:
-    """An operand of bfloat16, or what one of float32 is a cast of."""
+def _halves(x: Node, rounded: bool) -> Node | None:
+    """An operand of bfloat16, or what one of float32 is a cast of; rounded: or is rounded to."""
     if x.dtype.name == "bfloat16":
         return x
     found = narrow(x) if x.dtype == np.float32 else None
-    return found[0] if found is not None and found[0].dtype.name == "bfloat16" else None
+    if found is not None and found[0].dtype.name == "bfloat16":
+        return found[0]
+    return ir.cast(x, dt.as_dtype("bfloat16")) if rounded and x.dtype == np.float32 else None
 
 
-def pays(rows: int, columns: int, depth: int, turned: bool, lanes: int) -> bool:
-    """Whether a product of pairs takes fewer cycles than that of float32. turned: whether its rows are put in order,
+def pays(rows: int, columns: int, depth: int, ordered: bool, lanes: int) -> bool:
+    """Whether a product of pairs takes fewer cycles than that of float32. ordered: whether its rows are put in order,
     too."""
-    vectors, words = rows * -(-columns // lanes), depth // 2
-    ordered = (columns + (rows if turned else 0)) / lanes
-    return words * (vectors * PAIR_COST + ordered * PACK_COST) < depth * vectors * FLOAT_COST
+    vectors, words = rows * -(-columns // lanes), -(-depth // 2)
+    packed = (columns + (rows if ordered else 0)) / lanes
+    return words * (vectors * PAIR_COST + packed * PACK_COST) < depth * vectors * FLOAT_COST
 
 
 def _product(n: Node, lanes: int, constant: Frozen) -> tuple[Matrix, Matrix] | None:
     """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
     if n.attrs["batch"] != ((), ()) or any(map(constant, n.args)):
         return None
-    halves = [_halves(a) for a in n.args]
+    halves = [_halves(a, n.attrs.get("rounded", False)) for a in n.args]
     a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
     if a is None or b is None:
         return None
-    depth = a.x.size // max(a.columns, 1)
-    if depth % 2 or not LEAST_DEPTH <= depth <= DEEP or min(a.columns, b.columns) < LEAST_COLUMNS:
+    depth = a.x.shape[0 if not a.along else 1]
+    if not fixed(b.columns) or not (fixed(a.columns) if not a.along else fixed(depth)):
         return None
-    return (a, b) if pays(a.columns, b.columns, depth, not a.along, lanes) else None
+    if (a.along or b.along) and (not fixed(depth) or depth % 2) or not LEAST_DEPTH <= hint(depth) <= DEEP:
+        return None
+    if min(hint(a.columns), b.columns) < LEAST_COLUMNS:
+        return None
+    return (a, b) if pays(hint(a.columns), b.columns, hint(depth), not a.along, lanes) else None
 
 
 def exchanged(n: Node) -> Node | None:
@@ -86,13 +96,13 @@ def exchanged(n: Node) -> Node | None:
     left = a.ndim - len(ca)
     if n.attrs["axes"] != (*range(left, d.ndim), *range(left)):
         return None
-    return ir.dot(b, a, (cb, ca))
+    return ir.dot(b, a, (cb, ca), rounded=d.attrs.get("rounded", False))
 
 
 def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:
     """The program with such products, where the processor has the instruction for vectors (and none for tiles). frozen:
     slots of the parameters, whose products are those of inference."""
-    if "bfloat16" not in blocking.words or "tiles" in blocking.words:
+    if "bfloat16" not in blocking.words or "tiles" in blocking.words or blocking.lanes != LANES:
         return program
     constant = Frozen(program, frozen)
 
@@ -114,10 +124,11 @@ def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) 
         a, b = _product(n, blocking.lanes, constant) or (None, None)
         if a is None or b is None:
             return None
-        x = a.x if a.along else pairs(source(a), False)
+        width = blocking.panel("words", b.columns, a.columns if fixed(a.columns) else MANY_ROWS)
+        tile = 0 if a.along else blocking.tile(width)
+        x = a.x if a.along else pairs(source(a), False, tile=tile)
         count, depth = x.shape
-        packed = pairs(source(b), b.along, blocking.panel("words", b.columns, count))
-        y = conv(ir.reshape(x, (1, 1, count, depth)), packed, "words", (1, 1), (1, 1), (1, 1), (0, 0), (1, count),
-                 b.columns)
+        y = conv(ir.reshape(x, (1, 1, count, depth)), pairs(source(b), b.along, width), "words", (1, 1), (1, 1), (1, 1),
+                 (0, 0), (1, count), b.columns, interleaved=tile)
         return ir.cast(ir.reshape(y, n.shape), n.dtype)
     return program.with_roots(rewrite(program.roots, {"dot": (product,)}))

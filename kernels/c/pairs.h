@@ -30,17 +30,14 @@ HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long str
     hyv_words_turn(r); \
     _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
 } \
-/* columns are neighbours, steps of the depth ``stride`` apart */ \
-HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count) { \
-    const hy_m some = HYV_RANGE(0, count); \
-    HYV_EACH_WORD { const T *p = from + 2 * i * stride; *(hy_wordsu *)(out + i * step) = hyv_word_pairs(LOADM(some, p), LOADM(some, p + stride)); } \
-} \
-/* columns are neighbours; the block is transposed to rows along the depth */ \
-HY_FN void hyv_pairs_turned##END(hy_word *out, long step, const T *from, long stride, long count) { \
-    hy_words r[HYV_LANES]; (void)count; \
-    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + 2 * i * stride; r[i] = hyv_word_pairs(LOAD(p), LOAD(p + stride)); } \
-    hyv_words_turn(r); \
-    _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
+/* columns are neighbours, steps of the depth ``stride`` apart: ``count`` are read; the others of the ``room`` that are written are zeros, as is what \
+ the ``words`` have beyond the depth */ \
+HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, long depth, long words) { \
+    const hy_m some = HYV_RANGE(0, count), all = HYV_RANGE(0, room); long k = 0; \
+    for (; k < depth / 2; k++, out += step, from += 2 * stride) \
+        HYV_STOREM(all, (float *)out, (hy_v)hyv_word_pairs(LOADM(some, from), LOADM(some, from + stride))); \
+    for (; k < words; k++, out += step) \
+        HYV_STOREM(all, (float *)out, 2 * k < depth ? (hy_v)hyv_word_pairs(LOADM(some, from), (hy_v){}) : (hy_v){}); \
 }
 HYV_PAIRS_OF(float, , HYV_LOAD, HYV_LOADM)
 HYV_PAIRS_OF(unsigned short, _BF16, HYV_LOAD_BF16, HYV_LOADM_BF16)

@@ -8,13 +8,13 @@ HY_FN unsigned long hy_key_double(double x) {
     return x != x ? (unsigned long)-1 : b.u ^ (b.u >> 63 ? (unsigned long)-1 : (unsigned long)1 << 63);
 }
 #define HY_DIGIT(x, d) ((x) >> (32 + 8 * (d)) & 255)
-// a: n times key << 32 | place, in order of the places; b: as much working memory. By digits of 8 bits, the last first; few by insertion.
+// a: n times key << 32 | place; equal keys keep their order; b: as much working memory. By digits of 8 bits, the last first; few by insertion.
 __attribute__((unused)) static void hy_sort(unsigned long *a, unsigned long *b, long n) {
     if (n <= 40) {
         for (long i = 1; i < n; i++) {
             const unsigned long x = a[i];
             long j = i;
-            for (; j > 0 && a[j - 1] > x; j--) a[j] = a[j - 1];
+            for (; j > 0 && a[j - 1] >> 32 > x >> 32; j--) a[j] = a[j - 1];
             a[j] = x;
         }
         return;

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from hybrid.ir.size import Specialised, fixed
+from hybrid.ir.size import Specialised, fixed, hint
 from hybrid.ir.stmt import Assign, Let, Name, Op, Scope, Stmt
 
 from .packed_form import Packed
@@ -154,7 +154,7 @@ class Direct(Packed):
         """Into how many accumulators each sum is split, to hide the latency of multiply-add where there are few
         sums."""
         parts = 1
-        while run % (parts * 2) == 0 and parts * 2 * sums <= BUSY:
+        while fixed(run) and run % (parts * 2) == 0 and parts * 2 * sums <= BUSY:
             parts *= 2
         return parts
 
@@ -252,7 +252,7 @@ class Direct(Packed):
         """All panels of some tiles, from their data and the number of their first pixel; plane: numbers from plane to
         plane of the data."""
         nx, volume = self.tx.count, self.volume
-        small = math.prod(self.weights) * 4 <= SMALL_WEIGHTS
+        small = hint(math.prod(self.weights)) * 4 <= SMALL_WEIGHTS
         every = f"({self.planes} * {count})" if volume else count
         at, o = (f"u / {self.panels}", f"u % {self.panels}") if small else (f"u % ({every})", f"u / ({every})")
         number = (f"v = {at}, o = {o}, z = v / ({count}), t = {first}v % ({count})" if volume
@@ -266,8 +266,9 @@ class Direct(Packed):
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
                 f"  const long y = {self.ty.first('ty')}, x = {self.tx.first('tx')};",
                 *taps, f"  const {self.how.number} *X = {source} * "
-                       f"{self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
-                f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
+                       f"{literal(self.step)}{data}"
+                       f"{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
+                f" *W = {self.w} + o * {literal(math.prod(self.weights[1:]))}{begin};",
                 f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *self.choice(), "}"])
 
     def shared(self, loop: list[str]) -> list[str]:

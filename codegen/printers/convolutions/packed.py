@@ -32,7 +32,8 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
     "winograd4": lambda: packed_winograd.Winograd,
     "winograd_words": lambda: packed_winograd_words.WinogradWords,
-    "words": lambda: packed_words.Words, "tiles": lambda: packed_tiles.Tiles,
+    "words": lambda: packed_words.Words, "interleaved": lambda: packed_words.Interleaved,
+    "tiles": lambda: packed_tiles.Tiles,
     "depthwise": lambda: packed_depthwise.Depthwise,
     "batch_in_lanes": lambda: packed_batch_in_lanes.BatchInLanes,
     "batch_in_lanes_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
@@ -65,7 +66,7 @@ def _printer(dot: Node, target: Target) -> type[Packed]:
         return packed_small_images.Images
     if dot.attrs["form"] == "direct" and often_zero(dot.args[0]):
         return packed_sparsity.Skipped
-    return FORMS[dot.attrs["form"]]()
+    return FORMS["interleaved" if dot.attrs.get("interleaved") else dot.attrs["form"]]()
 
 
 def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking | None:
@@ -84,4 +85,5 @@ def blocking(vector_bytes: int, words: frozenset[str] = frozenset()) -> Blocking
     def group(filters: int, vectors: int) -> int:
         most = max(SUMS[lanes >= 16] // vectors, 1)
         return -(-filters // -(-filters // most))
-    return Blocking(lanes, panel, group, in_vectors, words=words) if lanes >= 4 else None
+    return Blocking(lanes, panel, group, in_vectors, words=words,
+                    tile=lambda width: most[width // lanes]) if lanes >= 4 else None

@@ -118,7 +118,7 @@ class Packed(Anchored):
     def threads(self, pragma: str) -> str:
         """A pragma, where threads pay."""
         work = hint(self.dot.size) * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise"
-                                                                     else self.deep))
+                                                                     else hint(self.deep)))
         return where_it_pays(pragma, self.dot.size, work, PARALLEL_WORK)
 
     @staticmethod

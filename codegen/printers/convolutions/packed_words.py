@@ -5,6 +5,7 @@ words of weights and adds the products up, in float32 or in 32-bit integers (ker
 from __future__ import annotations
 
 from hybrid.ir import Node
+from hybrid.ir.stmt import Stmt
 
 from .blocked import Direct
 from hybrid.codegen.nest import Arithmetic
@@ -27,3 +28,23 @@ class Words(Direct):
         self.how = ARITHMETIC[x.dtype.name]
         self.beyond = self.dot.attrs.get("zero", 0)
         self.x, self.w = (f"((const hy_word *){p})" for p in (self.x, self.w))
+
+
+class Interleaved(Words):
+    """Sums over pixels that lie tile by tile, those of a tile beside each other for each word: a depth of any size has
+    constant steps, and pixels of a tile share cache lines."""
+
+    def begin(self) -> None:
+        """The panels, and pixels of a tile at most: those that the data was put in order for."""
+        super().begin()
+        self.most = self.dot.attrs["interleaved"]
+
+    def conflicts(self) -> bool:
+        """Pixels of a tile are neighbours."""
+        return False
+
+    def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[Stmt]:
+        """The function of a tile: a word of each pixel, then the next one's."""
+        numbers = [f"X[q * {columns} + {c}]" for c in range(columns)]
+        return self.tile(f"{rows}x{columns}{suffix}", [], self.deep, numbers,
+                         [f"px0_ + {c}" for c in range(columns)], partial)

@@ -62,7 +62,8 @@ class Axis:
 
 
 class Correlation(Anchored):
-    """Prints one kernel."""
+    """Prints one kernel. behind: the axis of lines, counted from the last."""
+    behind = 1
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
@@ -82,7 +83,8 @@ class Correlation(Anchored):
             below = padded_operand.unread(side, self.reads)
             if below is not None and (below.prim != "pad" or below.attrs["value"] or below.args[0] not in self.reads):
                 continue
-            m = matmul(self.dot, self.reads if below is None else {**self.reads, below: "image"}, swap)
+            stored = self.reads if below is None else {**self.reads, below: "image"}
+            m = matmul(self.dot, stored, swap, merged=self.behind == 1)
             if (m.a.address is None or m.b.address is None or m.a.base is below or m.b.base is None or m.a.base is None
                 or not m.depth):
                 continue
@@ -92,26 +94,24 @@ class Correlation(Anchored):
             self.hi = wide.attrs["hi"] if wide is below else (0,) * wide.ndim
             self.picture = wide.args[0] if wide is below else wide
             self.m = m
-            if m.a.stride(m.depth[-1]) == 1 and len(m.rows) <= 1 and self.at and m.depth[-1] in variables(self.at[-1]):
+            if len(m.rows) <= 1 and self._neighbours():
                 return
         raise Refused("no lines of neighbours in both operands")
 
+    def _neighbours(self) -> bool:
+        """Whether both operands have their pixels, or their channels, as neighbours in memory."""
+        m = self.m
+        return m.a.stride(m.depth[-1]) == 1 and bool(self.at) and m.depth[-1] in variables(self.at[-1])
+
     def _axes(self) -> None:
-        m, ends = self.m, len(self.at) - 1
+        m, ends = self.m, len(self.at) - self.behind
         if any(not isinstance(v, Var) for x in self.at for v, _ in x.terms):
             raise Refused("places that are no sums")
         line = self._axis(ends)
         if line is None:
             raise Refused("no kernel along the lines")
         self.x = line
-        if self.x.pixel != m.depth[-1] or self.x.stride not in (1,
-                                                                2) or self.x.taps == 1 or -(
-                -self.x.pixels // self.lanes) > LINE:
-            raise Refused("no kernel along the lines, or long ones")
-        if self.x.stride > 1 and self.lanes < 16:
-            raise Refused("every second pixel of vectors without masks for it: gathered windows are faster")
-        if self.x.pixels < self.x.taps:
-            raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
+        self._check_line()
         found = self._axis(ends - 1) if ends else None
         self.y = found or Axis(None, None, 1, 1, 1, 0)
         special = [v for a in (self.x, self.y) for v in (a.pixel, a.tap) if v is not None]
@@ -135,6 +135,15 @@ class Correlation(Anchored):
                  for v in (self.x.pixel, self.y.pixel)]
         if not all(map(fixed, [*whole, *lines])):
             raise Refused("sizes of an image or of filters that are known at a call only")
+
+    def _check_line(self) -> None:
+        x = self.x
+        if x.pixel != self.m.depth[-1] or x.stride not in (1, 2) or x.taps == 1 or -(-x.pixels // self.lanes) > LINE:
+            raise Refused("no kernel along the lines, or long ones")
+        if x.stride > 1 and self.lanes < 16:
+            raise Refused("every second pixel of vectors without masks for it: gathered windows are faster")
+        if x.pixels < x.taps:
+            raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
 
     def _axis(self, a: int) -> Axis | None:
         """A spatial axis: a sum of a loop over pixels and one over the kernel; None where it is not one."""

@@ -88,16 +88,16 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: Sequence[str] = "bmnk",
-           of: np.dtype | None = None) -> Matmul:
-    """The contraction with neighbouring axes merged where both operands allow it. swap: b is the row operand; letters:
-    what the names of loops begin with, by group; of: as of ``operand``."""
+           of: np.dtype | None = None, merged: bool = True) -> Matmul:
+    """The contraction, if ``merged`` with neighbouring axes merged where both operands allow it. swap: b is the row
+    operand; letters: what the names of loops begin with, by group; of: as of ``operand``."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
         extents[1], extents[2] = extents[2], extents[1]
     parts = [[[i] for i in range(len(g))] for g in groups]
     best = _assemble(dot, groups, extents, parts, stored, swap, letters, of)
-    for g in range(4):
+    for g in range(4) if merged else ():
         i = len(parts[g]) - 2
         while i >= 0:
             trial = [list(p) for p in parts]

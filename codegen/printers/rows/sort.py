@@ -1,6 +1,6 @@
 """Sorting kernels: the order of each row's keys. C, all stable: a network over rows side by side, one in each lane of a
-vector; for few or long rows by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of
-each row are read, they alone are found. CUDA: a block sorts a row by a bitonic network (Batcher 1968) over (key, index)
+vector; few or long rows by digits; rows of more than 2^32 keys by a merge sort of indices; where only the first of each
+row are read, they alone are found. CUDA: a block sorts a row by a bitonic network (Batcher 1968) over (key, index)
 pairs, which are all different, so that the order is the same; long rows have a form of many blocks (cuda/radix.py).
 """
 from __future__ import annotations
@@ -69,8 +69,7 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
         pragma = [PARALLEL] if rows > 8 and root.size * 20 >= parallel else []
         return "\n".join([head, *pragma, *body, "}"]), 0
     few = _is_few(k, n)
-    short = root.args[0].dtype.itemsize < 8 and n < 1 << 32
-    body = (_few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if short
+    body = (_few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if n < 1 << 32
             else _merge(e, root, block, row))
     pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
@@ -114,12 +113,15 @@ def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str
 
 
 def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
-    """Keys of up to 32 bits, each computed once."""
-    n, x = root.shape[-1], sort_key(e, root, block, row, "u")
+    """Keys of up to 32 bits, each computed once; of 64 bits by their lower halves, and then by their upper ones."""
+    n, key = root.shape[-1], _ordered(root, sort_key(e, root, block, row, "u"))
+    sort = f"hy_sort(pairs, (unsigned long *)work, {n});"
+    upper = [sort, f"for (long i = 0; i < {n}; i++) {{", "  const long u = (long)(pairs[i] & 0xffffffffu);",
+             *block.lines, f"  pairs[i] = ({key}) >> 32 << 32 | (unsigned long)u;", "}"]
     return ["unsigned long *pairs = (unsigned long *)out;", f"for (long u = 0; u < {n}; u++) {{",
             *block.lines,
-            f"  pairs[u] = ({_ordered(root, x)}) << 32 | (unsigned long)u;", "}",
-            f"hy_sort(pairs, (unsigned long *)work, {n});",
+            f"  pairs[u] = ({key}) << 32 | (unsigned long)u;", "}",
+            *(upper if root.args[0].dtype.itemsize == 8 else []), sort,
             f"for (long i = 0; i < {n}; i++) out[i] = (long)(pairs[i] & 0xffffffffu);"]
 
 

@@ -29,7 +29,7 @@ def run(r: Any, node: Node) -> str:
     if plan is None:
         if len(plans) >= MOST_PLANS:
             return "other results are kept each time"
-        plan = plans[alive] = Plan([place.event for place in r.trail], alive or (len(r.results) - 1,), r.root.name)
+        plan = plans[alive] = Plan(r.trail, alive or (len(r.results) - 1,), r.root.name)
     values = plan.values([ref() for ref in r.outside], r.trail) if not plan.refused else None
     if values is None:
         if plan.refused:
@@ -86,12 +86,17 @@ def _plans(node: Node) -> dict[Any, "Plan"]:
 class Plan:
     """One program: a hybridized function of the arrays from outside that does some events."""
 
-    def __init__(self, events: Sequence[Event], alive: Sequence[int], name: str):
-        self.refused = ""                                # why there is none
+    def __init__(self, path: Sequence[Node], alive: Sequence[int], name: str):
+        # of products with parameters: one program has one
+        precisions = {n.entry.precision for n in path if n.entry is not None and any(
+            m.prim == "dot" for m in n.entry.program.order())}
+        # why there is none
+        self.refused = "its networks are hybridized with different precisions" if len(precisions) > 1 else ""
         self.begun = False                               # whether it did a round
         self.track: Any = None                           # of rounds that it does (followed.py)
         self.coming: Any = None                          # the signature whose program is being compiled
-        self.engine = Hybridized(_replay(events, alive), f"{name}: round")
+        self.engine = Hybridized(_replay([n.event for n in path], alive), f"{name}: round",
+                                 options={"precision": next(iter(precisions), None)})
 
     def values(self, outside: Sequence[Any], path: Sequence[Node]) -> Any:
         """The results that are still alive; None (and nothing is done) where there is no program, or not yet. path: of

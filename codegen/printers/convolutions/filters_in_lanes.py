@@ -1,0 +1,157 @@
+"""Weight gradients of convolutions whose data and gradient lie channels last, in C: a vector holds neighbouring filters
+of the gradient's pixel, and the image's numbers around that pixel, which lie one behind the other for all channels and
+places of a kernel's line, are broadcast. A tile of sums is kept in registers over the pixels of some lines.
+"""
+from __future__ import annotations
+
+import math
+
+from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.size import fixed, hint
+from hybrid.ir.stmt import Scope, Stmt
+
+from hybrid.codegen.block import nested
+from hybrid.codegen.lanes import Refused
+from hybrid.codegen.nest import Cut, Sums, count, function, within
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
+from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
+from .weight_gradient import SUMS, USED, Correlation
+
+PIXELS = 64                     # that a tile takes at least, if there are so many
+NEAR_LINES = 64 << 10           # bytes of lines that tiles read again and again
+
+
+class FiltersInLanes(Correlation):
+    """Prints one kernel."""
+    behind = 2
+
+    def _neighbours(self) -> bool:
+        m = self.m
+        return (bool(m.rows) and bool(m.columns) and m.a.stride(m.rows[-1]) == 1 and len(self.at) > 1
+                and self.at[-1] == var(m.columns[-1]))
+
+    def _check_line(self) -> None:
+        if self.x.pixel != self.m.depth[-1] or self.x.taps == 1:
+            raise Refused("no kernel along the lines")
+
+    # ---- the tile
+    def _choose(self) -> None:
+        """Vectors of filters times numbers of the image: as many sums as the registers hold."""
+        x, y, rows, lanes = self.x, self.y, self.row.extent, self.lanes
+        # channels of all places of the kernel's line are neighbours, unless it is dilated
+        self.together = x.taps if x.dilation == 1 else 1
+        self.depth = self.together * self.channel.extent
+        if rows < USED * lanes:
+            raise Refused("filters that leave most of a vector empty")
+        best = math.inf
+        for nv in range(1, min(4, -(-rows // lanes)) + 1):
+            most = min(self.target.accumulators // nv, lanes, self.depth)
+            mr = -(-self.depth // -(-self.depth // most))
+            cost = -(-rows // (nv * lanes)) * -(-self.depth // mr) * max(mr * nv, mr + nv, 8)
+            if cost < best:
+                best, self.nv, self.mr = cost, nv, mr
+        width = self.nv * lanes
+        self.row_tiles = Cut.overlapping(rows, min(width, rows))
+        self.channel_tiles = Cut.overlapping(self.depth, self.mr)
+        self.tile = self.mr * self.nv
+        self.count = (math.prod(v.extent for v in self.around) * self.row_tiles.count * self.channel_tiles.count
+                      * y.taps * (x.taps // self.together))
+        if self.count * self.tile * lanes * 4 > SUMS:
+            raise Refused("more sums than working memory")
+        images = self.pictures[-1].extent if self.pictures else 1
+        few = -(-PIXELS // (x.pixels * y.pixels))
+        self.block = max(1, min(images, few) if fixed(images) else few)
+        line = (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4
+        self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
+        self.vectors, self.lines = -(-x.pixels // lanes), 1
+
+    # ---- text
+    def micro(self) -> Stmt:
+        """The tile: lines first to last of some images. from: its first number of a line of the kernel; move: the pixel
+        that this line begins at for the gradient's first pixel."""
+        x, L, apart = self.x, self.lanes, self.nv * self.lanes
+        a, n, y = self.m.a.address, self.pictures[-1] if self.pictures else None, self.y.pixel
+        channels, size, step = self.channel.extent, self.picture.shape[-2], self._steps(self.place, x.pixel)
+        sums = Sums([f"HYV_B(near[{i}])" for i in range(self.mr)], [self._filters(j) for j in range(self.nv)])
+        heads = ["for (long n = 0; n < pictures; n++) {", "for (long y = first; y < last; y++) {",
+                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
+                   for p, at in (("g", a), ("b", self.place))),
+                 f"for (long x = 0; x < {x.pixels}; x++) {{"]
+        body = [f"const float *near = b + x * {step}l, *g_ = g + x * {self._steps(a, x.pixel)}l;",
+                f"const long p = x * {x.stride} + move;",
+                f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE("
+                f"-p * {channels} - from, ({size} - p) * {channels} - from), near)); near = edge; }}", *sums.step()]
+
+        def to(i: int, j: int) -> int:
+            return i * apart + j * L
+        return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
+                        f"long last, long from, long move{more_declared()}",
+                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", to),
+                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", to)])
+
+    def _filters(self, j: int) -> str:
+        left = self.row_tiles.size - j * self.lanes
+        return f"HYV_LOAD(g_ + {j * self.lanes})" if left >= self.lanes else (
+            f"HYV_LOADM(HYV_FIRST({left}), g_ + {j * self.lanes})")
+
+    def body(self) -> list[Stmt]:
+        """Blocks of images or of their lines, in each all tiles; then the root."""
+        n, y, tile = self.pictures[-1] if self.pictures else None, self.y, self.tile * self.lanes
+        outer = self.pictures[:-1]
+        images, heights = n.extent if n else 1, -(-y.pixels // self.height)
+        blocks, groups = -(-images // self.block), math.prod(v.extent for v in outer)
+        work = self.dot.size * self.x.pixels * y.pixels * math.prod(v.extent for v in self.pictures)
+        tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count * self.channel_tiles.count
+        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
+        block: list[Stmt] = [
+            f"const long first = block / {heights} % ({blocks}) * {self.block};",
+            f"const long pictures = {images} - first < {self.block} ? {images} - first : {self.block};",
+            f"const long low = block % {heights} * {self.height}, high = low + {self.height};",
+            *decode(f"(block / ({blocks * heights}))", counted(outer)), OF_TEAM,
+            count("t", tiles, self._tile(n, {*self.around, *outer}))]
+        return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
+                count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
+                count("block", groups * blocks * heights, block), *self._joined(), *self._root(), "}"]
+
+    def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
+        """Tile ``t`` for all lines of the kernel. keep: the loops around it."""
+        m, x, y, steps, each = self.m, self.x, self.y, self._steps, self.channel_tiles.count
+        assert m.a.address is not None and m.a.base is not None
+        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        out: list[Stmt] = [
+            f"const long ct = t % {each}, rt = t / {each} % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
+            *decode(f"(t / {self.row_tiles.count * each})", counted(self.around)),
+            f"const long c = {self.channel_tiles.first('ct')};",
+            f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r + first * {literal(steps(m.a.address, n))};",
+            f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + c"
+            f" + first * {literal(steps(self.place, n))};"]
+        line, places = (math.prod(self.picture.shape[-2:]) if y.pixel is not None else 0), x.taps // self.together
+        for tap in range(y.taps):
+            first, last = map(str, y.range(tap))
+            if self.height < y.pixels:
+                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
+            for t, kx in enumerate(range(0, x.taps, self.together)):
+                move = kx * x.dilation - x.border
+                at = (tap * y.dilation - y.border) * line + move * self.channel.extent
+                to = f"((t * {y.taps} + {tap}) * {places} + {t}) * {self.tile * self.lanes}l"
+                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {first}, {last}, c, {move}"
+                           f"{more_passed()});")
+        return out
+
+    def _joined(self) -> list[Stmt]:
+        """The sums in the contraction's own order."""
+        y, x, r = self.y, self.x, self.row
+        assert x.tap is not None
+        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
+                 Var("kt", x.taps // self.together), Var("i", self.mr)]
+        names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix()
+                 for v, name in ((r, "row"), (self.channel, "chan"), (x.tap, "kx"))}
+        names |= {y.tap: var(Var("ky", y.taps))} if y.tap is not None else {}
+        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
+        lane = Var("l", self.row_tiles.size)
+        return nested(loops, [
+            f"const long c = {self.channel_tiles.first('ct')} + i, chan = c % {self.channel.extent}, "
+            f"kx = kt + c / {self.channel.extent};",
+            count("l", lane.extent, [f"const long row = {self.row_tiles.first('rt')} + l;",
+                  f"whole[{text(to)}] = sums[({text(flat(loops))}) * {self.nv * self.lanes} + l];"])])
