@@ -283,8 +283,6 @@ class Rules:
             return ""
         if k.dot is not None or k.kind in ("concat", "scatter"):
             return f"a reduction is not part of a {k.kind} kernel"
-        if self.prints is not None and n.args[0].prim == "window" and stores_halves(n, k):
-            return "vectors of windows of float32 are stored as they are"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
         if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1,

@@ -37,6 +37,6 @@ def _in_windows(k: Kernel) -> bool:
     return k.dot is None and any(m.prim == "window" for m in k.members)
 
 
-def stores_halves(n: Node, k: Kernel) -> bool:
-    """Whether a kernel would store a product of float32, or what windows of float32 are reduced to, as halves."""
-    return n.dtype == np.float32 and is_half(k.root.dtype)
+def stores_halves(dot: Node, k: Kernel) -> bool:
+    """Whether a kernel would store a product of float32 as halves."""
+    return dot.dtype == np.float32 and is_half(k.root.dtype)
