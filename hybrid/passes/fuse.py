@@ -17,6 +17,7 @@ from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from ..ir.size import hint, same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
+from .halves_in_products import converted_often
 from .recomputed_scores import OverScores, ReadsScores
 
 
@@ -105,7 +106,7 @@ class Fuser(Rules):
         # is smaller, or is stored in any case
         below = not ordered and (n.prim in ("window", "expand") or n.prim in ("permute", "pad")
                                  and self.needed[n.args[0]] > 1)
-        shared = ((below or _widened(n)) and len(kernels) > 1 and n not in self.stored
+        shared = ((below or _widened(n) and not converted_often(n, uses)) and len(kernels) > 1 and n not in self.stored
                   and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses))
         if shared and not below:
             self.narrow[n.args[0]] = reason

@@ -9,9 +9,6 @@ import math
 from collections import Counter
 from typing import Callable, Sequence
 
-import numpy as np
-
-from ..base.dtype import is_half
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
@@ -21,6 +18,7 @@ from ..ir.scalar import SCALARS
 from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
+from .halves_in_products import converted_often, of_halves, stores_halves
 from .recomputed_scores import OverScores, ReadsScores, without_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -124,6 +122,8 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
+        if self.prints is not None and converted_often(n, uses):
+            return False
         often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
                                                                  and _visits(u, u.kernel) > often for u in uses):
@@ -158,6 +158,8 @@ class Rules:
             return "attention reads it from memory"
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
+        if self.prints is not None and converted_often(n, uses):
+            return "halves that a convolution, or windows, would convert again and again"
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:
@@ -200,7 +202,7 @@ class Rules:
     def _refuse_epilogue(self, n: Node, uses: list[Use], k: Kernel) -> str:
         """What may be computed right behind a product of its own."""
         dot = self.carries[n]
-        if dot is None or n.prim not in ELEMENTWISE or _doubles(n):
+        if dot is None or n.prim not in ELEMENTWISE or of_halves(n):
             return ""
         if dot.prim == "conv" and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx)
                                       for u in uses):
@@ -266,6 +268,8 @@ class Rules:
             return "its elements are not used one by one in order"
         if math.prod(n.shape) == 0:
             return "empty"
+        if self.prints is not None and any(map(_picture, n.args)) and stores_halves(n, k):
+            return "vectors of a convolution of float32 are stored as they are"
         if n.prim == "dot" and _turned(n, uses[0], k):
             return "vectors of a convolution hold pixels, not channels"
         if n.prim == "conv" and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
@@ -373,11 +377,6 @@ def _widens(n: Node) -> bool:
     """Whether a value is that of narrower integers, which a product takes as they are."""
     return n.prim == "cast" and n.dtype.kind == n.args[0].dtype.kind == "i" and n.dtype.itemsize > n.args[
         0].dtype.itemsize
-
-
-def _doubles(n: Node) -> bool:
-    """Whether a value is float32 of halves: memory holds what has fewer bytes."""
-    return n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
 
 
 def _wide(n: Node) -> bool:

@@ -93,6 +93,9 @@ def _moved(n: Node, args: Sequence[Node]) -> Node:
     if n.prim in ("permute", "reshape") and x.fn and x.fn.startswith("near_") and beneath(
             x.args[0], ("permute", "reshape")).prim == "dot":
         return make("map", (make(n.prim, (x.args[0],), **n.attrs),), fn=x.fn)
+    if n.prim == "pad":
+        border = ir.const(float(n.attrs["value"]), n.dtype).attrs["value"]
+        return ir.pad(x, n.attrs["lo"], n.attrs["hi"], float(border))
     return make(n.prim, tuple(args), **n.attrs)
 
 
