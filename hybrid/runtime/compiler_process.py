@@ -14,7 +14,7 @@ from ..base.errors import CompileError
 from . import compilers, scratch
 
 LONG = 30.0                                       # seconds that a compiler takes for nothing small
-NICE = 19          # of compilers that are started within ``behind()``: processes that compile programs have less
+NICE = 15          # of compilers that are started within ``behind()``: processes that compile programs have less
 APART = [True]          # whether these have sessions of their own, by which Linux shares processors out
 _running: list[Any] = []                          # compilers, until they were waited for
 forking.in_child(_running.clear)
