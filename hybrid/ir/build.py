@@ -79,8 +79,8 @@ def _beyond(value: Any, d: np.dtype) -> bool:
 
 
 class Const(float):
-    """A float of a program. Two of them are equal where their bits are, so that 0.0 and -0.0 intern apart and nan interns
-    at all; with other numbers it compares as the number that it is."""
+    """A float of a program. Two of them are equal where their bits are, so that 0.0 and -0.0 intern apart and nan
+    interns at all; with other numbers it compares as the number that it is."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Const):
