@@ -25,7 +25,7 @@ from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half
 from .vector_forms import (at_least_one, below_its_maximum, common, comparison, in_float32, keeps_bytes, limited,
-                           one_limit, scaled, shifted, spelling)
+                           one_limit, scaled, shifted, spelling, subtracts_its_maximum)
 
 # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 FAR = 1 << 20
@@ -299,7 +299,10 @@ class VectorEmitter(Emitter):
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):
             return self.near(n, Op("hyv_exp_below({0})", (self.floats(args[0]),)), block)
-        return self.near(n, Op(spelled, tuple(self.floats(a) for a in args)), block)
+        values: list[Expr] = [self.floats(a) for a in args]
+        if subtracts_its_maximum(n):
+            values[0] = Op("HY_ROUNDED({0})", (values[0],))
+        return self.near(n, Op(spelled, tuple(values)), block)
 
     def near(self, n: Node, value: Expr, block: Block) -> str:
         """The name of a vector that is computed; of a half type as it would be read back from memory
