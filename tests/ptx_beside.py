@@ -11,8 +11,9 @@ import os
 import re
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import ml_dtypes
@@ -108,9 +109,22 @@ def entry_of(text: str) -> Entry | str:
     return entries[text]
 
 
-def differ(got: np.ndarray, expected: np.ndarray, types: set[str]) -> str:
+def largest(given: Iterable[np.ndarray]) -> dict[Any, float]:
+    """By type of float, the largest number of some arrays."""
+    out: dict[Any, float] = {}
+    for a in given:
+        if a.dtype in [kind for kind, _ in TYPES.values()]:
+            with np.errstate(invalid="ignore"):
+                numbers = np.abs(a.astype(np.float64))
+            out[a.dtype] = max(out.get(a.dtype, 0), float(numbers[np.isfinite(numbers)].max(initial=0)))
+    return out
+
+
+def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
+           most_of: Mapping[Any, float] = MappingProxyType({})) -> str:
     """What is different in bytes that hold numbers of one of the types, or an empty text. Whole numbers are those of
-    which a float's exponent would be 0."""
+    which a float's exponent would be 0. ``most_of``: the largest numbers of what a launch reads and writes; a result
+    that is nothing but what rounding left of them may be another."""
     if (got == expected).all():
         return ""
     wrong = "bytes"
@@ -122,7 +136,8 @@ def differ(got: np.ndarray, expected: np.ndarray, types: set[str]) -> str:
         x, y, most = a[at], b[at], np.abs(b[np.isfinite(b)]).max(initial=0)
         whole = np.maximum(np.abs(x), np.abs(y)) < (ml_dtypes.finfo(dtype).tiny if types & WHOLE else 0)
         with np.errstate(invalid="ignore"):
-            near = (np.abs(x - y) <= tolerance * most) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
+            noise = 2 * float(ml_dtypes.finfo(dtype).eps) * most_of.get(np.dtype(dtype), 0)
+            near = (np.abs(x - y) <= max(tolerance * most, noise)) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
         if near.all():
             return ""
         wrong = f"{np.dtype(dtype).name} {x[~near][:3]}, not {y[~near][:3]}, at {at[~near][:3]} of {n // size}"
@@ -176,9 +191,9 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
     if memory is None:
         outcomes[text] = why
         return None
-    types = set(re.findall(r"\b(\w+) ?\*", text))
+    types, most_of = set(re.findall(r"\b(\w+) ?\*", text)), largest(a for _, a in memory.arrays)
     for start, (_, a) in zip(memory.starts, memory.arrays):
-        what = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), types)
+        what = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), types, most_of)
         if what:
             outcomes[text] = f"differs: {what}"
             raise AssertionError(f"the interpreter of PTX and the emulator differ in kernel {launch.kernel}: {what}; "

@@ -16,7 +16,7 @@ from . import cuda_async_texts, cuda_texts
 from .cuda_forms import FORMS, program
 from .cuda_tools import run_cuda
 from .ptx import PtxDriver, PtxError, run_ptx
-from .ptx_beside import differ
+from .ptx_beside import differ, largest
 from .test_cuda_kernels import same
 
 pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
@@ -107,6 +107,9 @@ def test_what_differs_beside_the_emulator() -> None:
     near, far = (a * np.float32(1 + e) for e in (1e-6, 1e-3))
     assert not differ(near.view(np.uint8), a.view(np.uint8), {"float", "int"})
     assert "1.50150013 -2.00200009], not" in differ(far.view(np.uint8), a.view(np.uint8), {"float"})
+    left, other = np.array([2e-8, 0], np.float32), np.array([5e-8, 0], np.float32)
+    assert differ(left.view(np.uint8), other.view(np.uint8), {"float"})
+    assert not differ(left.view(np.uint8), other.view(np.uint8), {"float"}, largest([a]))      # rounding left it
     numbers = np.array([3, 7], np.int32)
     assert differ((numbers + 1).view(np.uint8), numbers.view(np.uint8), {"float", "int"})
     assert differ(a.view(np.uint8), np.roll(a, 1).view(np.uint8), {"int"}) == "bytes"
