@@ -121,7 +121,7 @@ def tensorsolve(a: Node, b: Node, at: Attrs) -> Node:
     if at.a_axes:
         moved = [i % a.ndim for i in ((at.a_axes,) if isinstance(at.a_axes, int) else at.a_axes)]
         a = ir.permute(a, [i for i in range(a.ndim) if i not in moved] + moved)
-    shape = a.shape[b.ndim:]
+    shape = a.shape[b.ndim - a.ndim:]                          # all of a's where a has as many axes as b, as in NumPy
     if math.prod(shape) != b.size or a.size != b.size ** 2:
         raise ShapeError(f"tensorsolve: a {a.shape} must be square as a map to b {b.shape}")
     return ir.reshape(solution(matrix(ir.reshape(a, (b.size, b.size))), ir.reshape(b, (b.size, 1))), shape)
