@@ -72,7 +72,7 @@ class PackedSteps(ChannelsLast):
         return not self._known(w)
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
-                rounded: bool) -> Node | None:
+                may_round_operands: bool) -> Node | None:
         """Convolutions of groups stay as they are."""
         return None
 
