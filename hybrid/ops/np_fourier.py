@@ -111,5 +111,6 @@ def inverse_real_transform(real: Node, imag: Node, a: Attrs) -> Node:
     _check_parts(real, imag)
     axis = _check(real.shape, real.dtype, a.axis)
     if a.n < 1 or real.shape[axis] != a.n // 2 + 1:
-        raise ShapeError(f"{a.n} elements have {a.n // 2 + 1} frequencies that are not negative, got {real.shape[axis]}")
+        raise ShapeError(f"{a.n} elements have {a.n // 2 + 1} frequencies that are not negative, got "
+                         f"{real.shape[axis]}")
     return irdft(real, imag, axis, a.n)
