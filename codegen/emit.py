@@ -143,7 +143,7 @@ class Emitter:
         return self.let(block, n.dtype, cell)
 
     def _load_half(self, n: Node, cell: Expr, block: Block) -> str:
-        """The value of a half in memory, which is stored elsewhere as it is."""
+        """Load a half. Its bits are remembered, so that a copy is stored without conversion."""
         bits = self.name("h")
         block.body.append(Let(self.d.storage(n.dtype), bits, cell))
         name = self.let(block, n.dtype, Op(self.d.half_load[n.dtype.name], (bits,)))

@@ -50,7 +50,7 @@ class VectorEmitter(Emitter):
     width: int = 16
     type: np.dtype = F32                   # of a vector's elements; those of float64 are named by lanes.in_doubles
     # whether arrays of half types may be read and written; not by printers that count on elements of four bytes
-    of_halves: bool = False
+    allow_halves: bool = False
     lanes: set[Var] = field(default_factory=set)
     rows: frozenset[Var] = frozenset()
     keep: dict[Node, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class VectorEmitter(Emitter):
     def holds(self, d: np.dtype) -> bool:
         """Whether values of a dtype are vectors of this type: half types are computed in float32, and so are numbers of
         8 bits."""
-        return d == self.type or self.of_halves and in_float32(d)
+        return d == self.type or self.allow_halves and in_float32(d)
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""

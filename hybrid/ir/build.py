@@ -338,13 +338,13 @@ def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
 
 
 def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
-        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), rounded: bool = False) -> Node:
-    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b. rounded: whether operands may
-    be rounded to bfloat16."""
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), may_round_operands: bool = False) -> Node:
+    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b. may_round_operands: to
+    bfloat16."""
     dtype = dt.promote(a.dtype, b.dtype)
     pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
     bat = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), batch))
-    more = {"rounded": True} if rounded or not bat[0] and may_round(a, b) else {}
+    more = {"may_round_operands": True} if may_round_operands or not bat[0] and may_round(a, b) else {}
     return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat, **more)
 
 

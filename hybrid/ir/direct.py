@@ -28,7 +28,7 @@ def _gives(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...], wanted: np.dtype) -> b
 
 
 def ufunc_of(n: Node) -> np.ufunc | None:
-    """NumPy's function that computes an elementwise node and nothing else, where there is one."""
+    """NumPy's universal function that computes this elementwise node in one call, or None."""
     if n.prim != "map" or not n.ndim:
         return None
     found = getattr(np, SCALARS[n.attrs["fn"]].ufunc or " ", None)
@@ -45,7 +45,7 @@ _REDUCED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.min
 
 
 def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
-    """NumPy's function that computes a reduction and nothing else, where there is one; it gives a new array."""
+    """A function that computes this reduction in one call of NumPy's, into a new array; or None."""
     shape, dtype = n.shape, n.dtype
     if n.prim == "argreduce":
         place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]

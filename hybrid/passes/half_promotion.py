@@ -33,7 +33,7 @@ def wide_products(program: Program, frozen: frozenset[int]) -> Program:
         return ir.cast(ir.dot(a, b, n.attrs["contract"], n.attrs["batch"]), n.dtype)
 
     def outward(n: Node) -> Node | None:
-        """A product's order of axes, before it is rounded: a convolution is a product and its order."""
+        """Move a permute or reshape of a product below its rounding (wide_halves.py says why)."""
         y = n.args[0]
         if (y.prim != "cast" or not dt.is_half(y.dtype) or y.args[0].prim not in ("dot", "permute")
             or y.args[0].dtype != dt.float32):

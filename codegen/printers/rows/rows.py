@@ -93,7 +93,7 @@ class _Rows:
                           extra={n: names[n] for n in k.extra}, width=self.width,
                           lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row,
                           one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind,
-                          of_halves=self.kind == F32)
+                          allow_halves=self.kind == F32)
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
