@@ -25,13 +25,14 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}
 BYTES = {"int8": "_I8", "uint8": "_U8"}
 HALF_LANES = 8                                            # lanes from which on half types are converted as vectors
+BOOL = "_BOOL"                                            # of truth values, which are masks (kernels/c/bools.h)
 
 
 PAIRS = "hyv_pairs_"                                      # begins the names of functions that put operands in order
 # texts that only programs with such words need (``uses``)
 RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",),
         "words.h": ("HYV_DOT_", "HYT_", PAIRS), "tiles.h": ("HYT_",),
-        "half.h": (*HALVES.values(), PAIRS), "bytes.h": tuple(BYTES.values()), "pairs.h": (PAIRS,),
+        "half.h": (*HALVES.values(), PAIRS), "bytes.h": tuple(BYTES.values()), "bools.h": (BOOL,), "pairs.h": (PAIRS,),
         "functions.h": tuple(f"hyv_{f}" for f in "expm1 log1p softplus log2 log10 sin cos tan".split())}
 
 

@@ -23,7 +23,7 @@ from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, 
 
 from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
-from .lanes import F32, F64, LaneLoop, Refused, half
+from .lanes import BOOL, F32, F64, LaneLoop, Refused, half
 from .vector_forms import (at_least_one, below_its_maximum, common, comparison, in_float32, keeps_bytes, limited,
                            one_limit, scaled, shifted, spelling, subtracts_its_maximum)
 
@@ -77,6 +77,10 @@ class VectorEmitter(Emitter):
         """Whether values of a dtype are vectors of this type: half types are computed in float32, and so are numbers of
         8 bits."""
         return d == self.type or self.allow_halves and in_float32(d)
+
+    def holds_masks(self, d: np.dtype) -> bool:
+        """Whether values of a dtype are masks of such vectors in memory, too."""
+        return d == np.bool_ and self.type == F32 and self.of_halves
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -186,6 +190,9 @@ class VectorEmitter(Emitter):
         if lane is None:
             return super()._load(n, idx, guard, block)
         at = linear(n.shape, idx)
+        if self.holds_masks(n.dtype) and coefficient(at, lane) == 1 and not guard:
+            self.loads.append((n, at))
+            return self.bind(block, "m", Load(Name(self.stored[n]), at, f"LOAD{BOOL}"))
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
         load: Expr = Load(Name(self.stored[n]), at, f"LOAD{half(n.dtype)}")
@@ -372,6 +379,9 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
+        if self.kind.get(value) == "m" and self.holds_masks(n.dtype) and coefficient(at, lane) == 1:
+            self.stores.append((n, at))
+            return Store(Name(pointer), at, value, f"STORE{BOOL}")
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
         assert isinstance(value, str)
