@@ -80,7 +80,7 @@ class VectorEmitter(Emitter):
 
     def holds_masks(self, d: np.dtype) -> bool:
         """Whether values of a dtype are masks of such vectors in memory, too."""
-        return d == np.bool_ and self.type == F32 and self.of_halves
+        return d == np.bool_ and self.type == F32 and self.allow_halves
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -379,12 +379,12 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
+        assert isinstance(value, str)
         if self.kind.get(value) == "m" and self.holds_masks(n.dtype) and coefficient(at, lane) == 1:
             self.stores.append((n, at))
             return Store(Name(pointer), at, value, f"STORE{BOOL}")
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
-        assert isinstance(value, str)
         self.stores.append((n, at))
         exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
         return Store(Name(pointer), at, exact or self.floats(value), f"STORE{half(n.dtype)}")
