@@ -71,6 +71,9 @@ ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": 
               "indices": ("dtype",), "argsort": ("order",)}
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def binary(name: str, fn: str) -> Any:
     """NumPy's function of two values, either of which may be a number."""
     row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
@@ -79,6 +82,9 @@ def binary(name: str, fn: str) -> Any:
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x1) is ndarray and type(x2) is ndarray and out is None and not kwargs and of_arrays is not None:
             return invoke(of_arrays, (x1, x2), {}, None, None, None, fn)
+        if out is None and not kwargs and (type(x1) is ndarray and type(x2) in _NUMBERS
+                                           or type(x2) is ndarray and type(x1) in _NUMBERS):
+            return operators.binary(row, x1, x2)
         if out is not None and of_arrays is not None and not kwargs and into(of_arrays, (x1, x2), {}, out):
             return out
         options(name, kwargs)
