@@ -376,7 +376,8 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
-        if self.kind.get(value) == "m" and self.holds_masks(n.dtype) and coefficient(at, lane) == 1:
+        if (isinstance(value, str) and self.kind.get(value) == "m" and self.holds_masks(n.dtype)
+                and coefficient(at, lane) == 1):
             self.stores.append((n, at))
             return Store(Name(pointer), at, value, f"STORE{BOOL}")
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
