@@ -113,3 +113,21 @@ def test_padding_longer_than_the_axis_mirrors_again(mode, n, how):
 def test_matrices_without_elements_are_solved(how, name, shapes, result):
     arrays = [hnp.ones(s) for s in shapes]
     assert how(lambda *x: getattr(hnp.linalg, name)(*x))(*arrays).shape == result     # MXNet's shape
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("gamma,total,slopes,back", [                                 # MXNet's numbers
+    ([.1, .2, .3], 5.287, [-3.4783, -2.087, -.6957], 14.4),
+    ([[.1, .2, .3], [.4, .5, .6]], 5.287, [[-3.4783, -2.087, -.6957], [0, 0, 0]], 14.4),
+    ([[.1, .2, .3]], 5.287, [[-3.4783, -2.087, -.6957]], 14.4), ([.5], 3.1304, [-6.2609], 18.),
+    ([[.1], [.2]], 5.6348, [[-6.2609], [0]], 13.2)])
+def test_slopes_of_prelu_stand_for_channels_and_images(how, gamma, total, slopes, back):
+    x, gamma = nd.array(np.linspace(-1, 1, 24).reshape(2, 3, 2, 2)), nd.array(gamma)
+    x.attach_grad()
+    gamma.attach_grad()
+    with autograd.record():
+        y = how(lambda x, g: nd.LeakyReLU(x, g, act_type="prelu"))(x, gamma)
+    y.backward()
+    np.testing.assert_allclose(y.asnumpy().sum(), total, rtol=1e-4)
+    np.testing.assert_allclose(gamma.grad.asnumpy(), slopes, rtol=1e-4)
+    np.testing.assert_allclose(x.grad.asnumpy().sum(), back, rtol=1e-4)
