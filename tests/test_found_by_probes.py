@@ -131,3 +131,30 @@ def test_slopes_of_prelu_stand_for_channels_and_images(how, gamma, total, slopes
     np.testing.assert_allclose(y.asnumpy().sum(), total, rtol=1e-4)
     np.testing.assert_allclose(gamma.grad.asnumpy(), slopes, rtol=1e-4)
     np.testing.assert_allclose(x.grad.asnumpy().sum(), back, rtol=1e-4)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "nansum"])
+def test_sums_in_a_narrower_dtype_are_rounded_once(how, name):
+    x = np.random.RandomState(0).uniform(0, 1, (7, 1001)).astype(np.float32)
+    found = how(lambda v: getattr(hnp, name)(v, axis=1, dtype="float16"))(hnp.array(x)).asnumpy()
+    exact = getattr(np, name)(x.astype(np.float64), axis=1)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, exact, rtol=2**-11 + 1e-5)                      # half a step of float16
+
+
+def test_errors_of_ufunc_options_are_those_of_numpy():
+    x = hnp.ones((2,))
+    for function in (hnp.exp, hnp.add, hnp.bitwise_not):
+        args = (x, x) if function is hnp.add else (x.astype("int32"),)
+        for bad in ({"dtype": "abcdefg"}, {"casting": "mxnet"}):
+            with pytest.raises(TypeError):
+                function(*args, **bad)
+        for legal in ({"where": False}, {"dtype": np.int8}, {"casting": "safe"}, {"order": "C"}, {"subok": False}):
+            with pytest.raises(NotImplementedError):
+                function(*args, **legal)
+
+
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_an_array_without_axes_is_squeezed_to_itself(axis):
+    assert hnp.squeeze(hnp.array(2.), axis).shape == np.squeeze(np.array(2.), axis).shape == ()
