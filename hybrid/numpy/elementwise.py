@@ -11,6 +11,7 @@ from ..autograd.dispatch import into, invoke
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
+from ..base.dtype import as_dtype
 from ..base.errors import DTypeError, user_location
 from ..base.names import named
 from . import fallback
@@ -18,14 +19,20 @@ from .multiarray import also_named, array, as_np, as_value, finish, is_value, nd
 
 # NumPy's options and the only value known here
 LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 
 
 def options(name: str, kwargs: dict[str, Any]) -> None:
-    """NumPy's options of a ufunc are taken at their defaults alone; others are an error."""
+    """NumPy's options of a ufunc are taken at their defaults alone; others are an error, TypeError where NumPy knows no
+    such dtype or casting."""
     for key, value in kwargs.items():
         if key not in LEGAL:
             raise TypeError(f"np.{name} got an unexpected argument {key!r}")
         if value is not LEGAL[key] and not (isinstance(value, str) and value == LEGAL[key]):
+            if key == "dtype":
+                as_dtype(value)
+            if key == "casting" and value not in CASTINGS:
+                raise TypeError(f"np.{name}: casting is one of {', '.join(CASTINGS)}, got {value!r}")
             raise NotImplementedError(f"np.{name}: {key}={value!r} is not implemented")
 
 
