@@ -83,8 +83,7 @@ HY_FN unsigned hy_radix_votes(unsigned digit, bool inside, unsigned (&owned)[8])
     return peers;
 }
 
-// Looks each lane's digit up in a table of 32 N entries that lies in the registers of a warp: lane l holds the entries l,
-// l + 32, ... Lanes read each other's by shuffles.
+// Of a table whose entries number, number + 32, ... the lane of that number has: the entry of each lane's digit.
 template <int N>
 HY_FN unsigned hy_radix_entry(const unsigned (&own)[N], unsigned digit) {
     unsigned found[N];
@@ -102,8 +101,8 @@ struct hy_radix_tables {                        // of a block, in shared memory
     unsigned short rank[HY_RADIX_TILE];         // of a pair among those of its warp that have its digit
 };
 
-// Moves the pairs of a tile to their sorted places; to.put(place, pair) stores one. Each warp has a stretch of its own,
-// in order. Tables indexed by digit lie in registers, so looking digits up causes no bank conflicts.
+// Pairs of a tile go to their places; to.put(place, pair) stores one. Warps have stretches of their own, in order.
+// Tables by digit lie in the registers of a warp, which are read at any digits without conflicts of banks.
 template <class To>
 HY_FN void hy_radix_scatter(const unsigned long long *pairs, const unsigned *starts, int n, int tile, int tiles, int shift,
                             hy_radix_tables &tables, To to) {
