@@ -2,7 +2,11 @@
 each with its line. ``make check-all`` runs all tests of CUDA with them."""
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +17,7 @@ from hybrid import hybridize, ir, nd, runtime
 from hybrid.base.device import gpu
 from hybrid.codegen.printers.cuda import contraction as cuda_contraction
 from hybrid.base.errors import HybridError
-from hybrid.runtime.cuda import EmulatorError, emulator, watch
+from hybrid.runtime.cuda import EmulatorError, emulator, nvrtc, watch
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from . import cuda_async_texts as tensor, cuda_texts as texts
@@ -179,6 +183,41 @@ def test_results_that_hang_on_the_order_of_threads(statement: str, right: bool) 
     assert found == "" if right else found.startswith("order (1, 1, 1): ")
     if right:
         assert (arrays[0] == 0).all()
+
+
+GRIDS = """import numpy as np
+import pytest
+from tests.cuda_tools import run_cuda
+
+@pytest.mark.parametrize("blocks", [2, 2, 3])
+def test_cuda(blocks):
+    text = 'extern "C" __global__ void k(float *x) { x[blockIdx.x * 32 + threadIdx.x] += 1; }'
+    run_cuda(text, [("k", (blocks, 1, 1), (32, 1, 1), 0, (0,))], [np.zeros(96, np.float32)])
+
+def test_no_kernel(): raise AssertionError
+"""
+
+
+def test_what_was_found_right_is_not_watched_again(tmp_path: Path) -> None:
+    """``make watch-gpu``: a kernel is watched with each grid, and interpreted, once; tests without kernels are left
+    out."""
+    (tmp_path / "test_grids.py").write_text(GRIDS)
+    names = "watch_summary", "ptx_beside", "watch_each", "cuda_alone"
+    plugins = [word for name in names for word in ("-p", f"tests.{name}")]
+    root = Path(__file__).parent.parent
+    said = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins,
+                               str(tmp_path / "test_grids.py")], cwd=root, text=True, capture_output=True, env={
+            **os.environ, "HYBRID_WATCHED": str(tmp_path / "watched.txt"), "PYTHONPATH": str(root)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "3 passed, 1 deselected" in done.stdout
+        said.append(next(line for line in done.stdout.splitlines() if line.startswith("watched: ")))
+    assert said[0] == ("watched: 1 kernels watched, 2 launches watched, 2 modules known before, 1 modules watched, "
+                       "1 modules watched for other grids, 4 runs in other orders")
+    assert said[1] == "watched: 3 modules known before"
+    keys = (tmp_path / "watched.txt").read_text().split()
+    assert len(keys) == len(set(keys)) == (4 if nvrtc.available() else 3)          # the text, two grids, its PTX
 
 
 def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

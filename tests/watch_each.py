@@ -2,7 +2,7 @@
 watched, at the first launch of its text with a grid, in three orders of threads.
 
 One is the test's own, one runs blocks interleaved; all must leave the same in memory. Other launches are not watched,
-and modules of which each kernel was watched before are compiled without the watcher. Kernels found right, with no hot
+and modules of which each launch was watched before are compiled without the watcher. Kernels found right, with no hot
 conflict of banks, are noted (``watch_record``), and not looked at again while they, the watcher and the emulator are
 the same.
 """
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from hybrid.runtime.cuda import emulator, watch
+from hybrid.runtime.cuda.interface import checked
 
 from . import cuda_tools, watch_record as record, watch_summary
 from .ptx_beside import differ, largest, remember, roots_of, texts
@@ -110,7 +111,7 @@ def pytest_sessionstart() -> None:
     record.read()
     cuda_tools.THREE = cuda_tools.THREE[:1]
     init, watch_one = emulator.EmulatorModule.__init__, emulator.EmulatorPlan._watch_one
-    point = emulator.EmulatorDriver.pointer
+    point, plan = emulator.EmulatorDriver.pointer, emulator.EmulatorModule.plan
 
     def prepare(self: Any, source: str, kernels: Sequence[str], *more: Any, **named: Any) -> None:
         found = {k: text for k, text in texts(source).items() if k in kernels}
@@ -120,12 +121,22 @@ def pytest_sessionstart() -> None:
                 patch.delenv("HYBRID_EMU_WATCH", raising=False)
             init(self, source, kernels, *more, **named)
         self.source, self.texts = source, found
+        self.watch_now = lambda: init(self, source, kernels, *more, **named)
         counts[f"modules {'known before' if known else 'watched'}"] += bool(watch.mode())
+
+    def plan_watched(self: Any, launches: Sequence[Sequence[Any]]) -> Any:
+        some = checked(launches, self.kernels)
+        if watch.mode() and self.watcher is None and any(key_of(self.texts.get(launch.kernel, ""), launch)
+                                                         not in record.known for launch in some):
+            self.watch_now()                               # its kernels were watched with other grids
+            counts["modules watched for other grids"] += 1
+        return plan(self, launches)
 
     def pointer(self: Any, array: Any) -> int:
         remember(array)
         return point(self, array)
     emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
+    emulator.EmulatorModule.plan = plan_watched            # type: ignore[method-assign]
     emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
     emulator.EmulatorPlan._watch_one = _once(watch_one)    # type: ignore[method-assign]
 
