@@ -1,11 +1,15 @@
 """Single answers that differed from MXNet's, or between eager and compiled calls."""
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
-from hybrid import MXNetError, autograd, hybridize, nd, sym
+from hybrid import AttrScope, MXNetError, autograd, cpu, current_context, hybridize, nd, sym
 from hybrid import np as hnp
+from hybrid.base.device import Context
+from hybrid.base.names import NameManager, Prefix
 from hybrid.contrib import text
 
 
@@ -158,3 +162,29 @@ def test_errors_of_ufunc_options_are_those_of_numpy():
 @pytest.mark.parametrize("axis", [0, -1, None])
 def test_an_array_without_axes_is_squeezed_to_itself(axis):
     assert hnp.squeeze(hnp.array(2.), axis).shape == np.squeeze(np.array(2.), axis).shape == ()
+
+
+@pytest.mark.parametrize("by_value", [False, True])
+def test_what_is_current_can_be_assigned_for_a_thread(by_value):
+    def assign(cls, name, new):
+        if by_value:
+            getattr(cls, {"default_ctx": "_default_ctx"}.get(name, "_current")).value = new
+        else:
+            setattr(cls, name, new)
+    found = []
+
+    def work():
+        assign(Context, "default_ctx", cpu(3))
+        assign(AttrScope, "current", AttrScope(mood="a"))
+        assign(NameManager, "current", Prefix("own_"))
+        found.extend([nd.ones((1,)).ctx, sym.var("x").attr("mood"), sym.relu(sym.var("x")).name, Context.default_ctx])
+        with cpu(5):
+            assign(Context, "default_ctx", cpu(6))
+            found.append(nd.ones((1,)).ctx)
+        found.append(current_context())
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [cpu(3), "a", "own_relu0", cpu(3), cpu(6), cpu(3)]
+    assert Context.default_ctx == current_context() == cpu(0)                         # this thread's own
+    assert sym.var("x").attr("mood") is None and not sym.relu(sym.var("x")).name.startswith("own_")

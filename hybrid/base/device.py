@@ -14,6 +14,7 @@ import numpy as np
 
 from . import config
 from .errors import DeviceError, DTypeError, TooLargeError, user_location
+from .names import Assignable, ClassProperty, Holder
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
 _local = threading.local()
@@ -21,14 +22,7 @@ _probe: dict[str, Any] = {}
 CACHES: list[Callable[[], None]] = []            # what gives unused memory of the CPU back
 
 
-class _Default:
-    """``Context.default_ctx``: the current device."""
-
-    def __get__(self, instance: Any, owner: type) -> "Context":
-        return current_context()
-
-
-class Context:
+class Context(metaclass=Assignable):
     """A device. ``with gpu(0):`` makes it the default of the block.
 
     >>> cpu() == Context("cpu", 0)
@@ -37,7 +31,9 @@ class Context:
     __slots__ = ("device_type", "device_id")
     devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type = {v: k for k, v in devtype2str.items()}
-    default_ctx = _Default()
+    # the current device, also under MXNet's name
+    default_ctx = ClassProperty(lambda cls: current_context(), lambda new: set_current(new))
+    _default_ctx = Holder(lambda: current_context(), lambda new: set_current(new))
     device_type: str
     device_id: int
 
@@ -178,6 +174,13 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
     with xp.cuda.Device(device_id):
         free, total = xp.cuda.runtime.memGetInfo()
     return int(free), int(total)
+
+
+def set_current(ctx: Context) -> None:
+    """Make a device this thread's current one: of the ``with`` block it is in, or outside of all of them."""
+    if not isinstance(ctx, Context):
+        raise TypeError(f"the default device must be a Context, got {ctx!r:.80}")
+    _stack()[-1:] = [ctx]
 
 
 def current_context() -> Context:

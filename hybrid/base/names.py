@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from types import GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Mapping, TypeVar
 
 F = TypeVar("F")
@@ -29,24 +29,53 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
 
 
 class ClassProperty:
-    """A property of a class."""
+    """A property of a class; it can be assigned where the class is made by :class:`Assignable` and ``set`` is given."""
 
-    def __init__(self, get: Any):
-        self._get = get
+    def __init__(self, get: Any, set: Any = None):  # noqa: A002
+        self._get, self.set = get, set
 
     def __get__(self, instance: Any, owner: type) -> Any:
         return self._get(owner)
 
 
-class NameManager:
+class Assignable(type):
+    """Makes classes whose :class:`ClassProperty` is not replaced but told when one is assigned:
+    ``Context.default_ctx = gpu(0)``."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        own = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+        if isinstance(own, ClassProperty) and own.set is not None:
+            own.set(value)
+        else:
+            super().__setattr__(name, value)
+
+
+class Holder:
+    """``.value`` of what MXNet keeps for each thread: read and assigned where it is kept here."""
+
+    def __init__(self, get: Any, set: Any):  # noqa: A002
+        self._get, self._set = get, set
+
+    @property
+    def value(self) -> Any:
+        """What is current in this thread."""
+        return self._get()
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        self._set(new)
+
+
+class NameManager(metaclass=Assignable):
     """Counts hints: ``relu0``, ``relu1``, … Use it in a ``with`` block."""
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
         self._old: NameManager | None = None
 
-    current = ClassProperty(lambda cls: current())                   # the active manager
-    _current: Any = ClassProperty(lambda cls: SimpleNamespace(value=current()))        # under MXNet's name
+    # the active manager, also under MXNet's name
+    current = ClassProperty(lambda cls: current(), lambda new: setattr(_state, "value", new))
+    _current = Holder(lambda: current(), lambda new: setattr(_state, "value", new))
 
     def get(self, name: str | None, hint: str) -> str:
         """The name itself, or the hint with the next number."""
@@ -86,7 +115,7 @@ def hidden(given: Mapping[str, Any]) -> dict[str, Any]:
     return {f"__{k}__" if k in PLAIN else k: v for k, v in given.items()}
 
 
-class AttrScope:
+class AttrScope(metaclass=Assignable):
     """Notes on every node made in the ``with`` block: ``with AttrScope(lr_mult='0.1'):``."""
 
     def __init__(self, **kwargs: str):
@@ -95,8 +124,9 @@ class AttrScope:
         self._attr = hidden(kwargs)
         self._old: dict[str, str] = {}
 
-    current = ClassProperty(lambda cls: AttrScope(**notes()))      # the notes of all active scopes
-    _current: Any = ClassProperty(lambda cls: SimpleNamespace(value=AttrScope(**notes())))
+    # the notes of all active scopes
+    current = ClassProperty(lambda cls: AttrScope(**notes()), lambda new: setattr(_state, "notes", dict(new._attr)))
+    _current = Holder(lambda: AttrScope(**notes()), lambda new: setattr(_state, "notes", dict(new._attr)))
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
         """A node's own notes together with the scope's; its own win."""
@@ -117,7 +147,7 @@ class _State(threading.local):
         self.notes: dict[str, str] = {}
 
 
-_state = _State()
+_state: _State = _State()
 
 
 def current() -> NameManager:
