@@ -328,3 +328,23 @@ for threads in ('1', '4', '3', 'x', '2'):
         assert count() == before + 2, (before, count())
 print('done')
 """, HYBRID_NUM_THREADS="2"))
+
+
+def test_loops_leave_cores_to_compilers(tmp_path: Path) -> None:
+    """While a process compiles in the background, compiled loops have a thread for each other core; their results are
+    the same. A forked process has no such compilers."""
+    done(run(tmp_path, """
+from hybrid.base import config
+from hybrid.runtime import background, threads
+pool = threads._shared_pool()
+assert pool.hy_pool_most == threads.MOST_THREADS
+with background.CALLS.beside():
+    assert pool.hy_pool_most == max(1, config.usable_cores() - 1)
+    assert right()
+    child = os.fork()
+    if not child:
+        os._exit(0 if pool.hy_pool_most == threads.MOST_THREADS and right() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+assert pool.hy_pool_most == threads.MOST_THREADS and right()
+print("done")
+""", HYBRID_COMPILE="now"))

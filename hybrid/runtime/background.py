@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..base import config, forking, system
 from . import blas, cache
+from .switch_interval import SWITCH_INTERVAL
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,6 +42,7 @@ class Calls:
         self.running = 0               # now, in all threads
         self.ended = 0.0               # when the last one did
         self.compilers = 0             # processes that compile now
+        self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
 
     @contextlib.contextmanager
     def any(self) -> Iterator[None]:
@@ -68,46 +70,26 @@ class Calls:
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
         """Scope in which a process compiles."""
-        with _lock:
-            self.compilers += 1
+        self._count(1)
         try:
             yield
         finally:
-            with _lock:
-                self.compilers -= 1
+            self._count(-1)
+
+    def follow(self, tell: Callable[[int], None]) -> None:
+        """Have a function called with the number of processes that compile, now and when it changes."""
+        with _lock:
+            self.told.append(tell)
+            tell(self.compilers)
+
+    def _count(self, more: int) -> None:
+        with _lock:
+            self.compilers += more
+            for tell in self.told:
+                tell(self.compilers)
 
 
 CALLS = Calls()
-
-
-class _SwitchInterval:
-    """Python's switch interval: how long a thread keeps the GIL that another one waits for. It is shortened while a
-    background thread does short work that others wait for: each system call gives the GIL up, and it must get it back.
-    """
-
-    SHORT = 2e-4                       # seconds
-
-    def __init__(self) -> None:
-        self._users, self._before = 0, 0.0
-
-    @contextlib.contextmanager
-    def shortened(self) -> Iterator[None]:
-        """Scope in which it is short."""
-        with _lock:
-            self._users += 1
-            if self._users == 1:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, self.SHORT))
-        try:
-            yield
-        finally:
-            with _lock:
-                self._users -= 1
-                if not self._users:
-                    sys.setswitchinterval(self._before)
-
-
-SWITCH_INTERVAL = _SwitchInterval()
 
 
 class Job:
@@ -377,6 +359,8 @@ def _in_child() -> None:
     global _queue
     old, _queue = _queue, None
     CALLS.running = CALLS.compilers = 0
+    for tell in CALLS.told:
+        tell(0)
     if old is not None:
         atexit.unregister(old.close)
         for job in list(old._jobs.values()):

@@ -14,8 +14,9 @@ from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
 from ..ir.text import to_text
-from .background import CALLS, SILENCE, SWITCH_INTERVAL, Job, queue
+from .background import CALLS, SILENCE, Job, queue
 from .pending import PendingProgram
+from .switch_interval import SWITCH_INTERVAL
 
 CALLS_BEFORE = 2                         # calls of a program after which it is built, or silence
 _lock = forking.lock()

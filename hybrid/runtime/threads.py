@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from . import background, shared_objects, warmed
 from .libraries import opened
 from .net_ffi import ffi
 
+MOST_THREADS = 256                       # of a loop, as in pool.c
 _pool: list[Any] = []
 _lock = forking.lock()
 
@@ -41,9 +43,16 @@ def _load() -> Any:
         so = built()
         if so is None:
             return None
-        return opened(so, system.FOR_EVER)
+        pool = opened(so, system.FOR_EVER)
     except (CompileError, OSError):
         return None
+    background.CALLS.follow(functools.partial(_leave_room, pool))
+    return pool
+
+
+def _leave_room(pool: Any, compilers: int) -> None:
+    """Leave cores to processes that compile, as many as there are: on the same core these get next to no time."""
+    pool.hy_pool_most = max(1, config.usable_cores() - compilers) if compilers else MOST_THREADS
 
 
 def _shared_pool() -> Any:

@@ -28,6 +28,9 @@ static _Atomic int sleepers, caller_sleeps;
 static int workers;
 static _Thread_local struct { int number, count; } me = {0, 1};
 
+/* Threads that a loop may have at most now: fewer while compilers work beside the program. */
+int hy_pool_most = MOST_THREADS;
+
 int *hy_pool_me(void) { return &me.number; }
 
 static int64_t now(void) {
@@ -120,6 +123,8 @@ static void alone(Part part, void *data, int parts) {
 
 /* All parts of a loop, by as many threads. Within another loop, or while another thread runs one, the caller does them all. */
 void hy_pool_run(Part part, void *data, int parts, int threads) {
+  int most = __atomic_load_n(&hy_pool_most, __ATOMIC_RELAXED);
+  if (threads > most) threads = most;
   if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts); return; }
   if (workers < threads - 1) hire(threads - 1);
   job.part = part, job.data = data, job.parts = parts;
