@@ -4,7 +4,7 @@ Each line is a job: the program's text, which inputs are frozen, the settings. T
 which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
 itself, and says what is wrong.
 
-Autotuning (tune.py) is deferred until no job has come for a while. Files in the disk cache hold these jobs, so that
+What tune.py would measure waits until no job has come for a while. Notes in the disk cache hold the jobs, so that
 another process does it where this one ends before.
 """
 from __future__ import annotations
