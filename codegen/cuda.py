@@ -24,6 +24,7 @@ from hybrid.codegen.printers.cuda.pieces import BARRIER, SCRATCH, At, Barrier, L
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
+from hybrid.codegen.printers.cuda.running import print_running
 from hybrid.codegen.printers.cuda.scatter import print_scatter
 from hybrid.codegen.printers.cuda.target import printing_for
 from .dialect import CUDA
@@ -60,6 +61,8 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return print_scatter(k, name)
     if k.kind == "sort":
         return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
+    if k.kind == "running":
+        return print_running(k, name)
     if k.kind == "call":
         return alone(rowcall.print_cuda(k, name))
     if k.kind == "loop":

@@ -93,3 +93,23 @@ def test_files_of_published_vectors_are_listed():
 def test_the_backends_of_mxnets_cpu_builds_leave_a_symbol_as_it_is():
     x = sym.var("x")
     assert x.get_backend_symbol("MKLDNN") is x
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+def test_padding_longer_than_the_axis_mirrors_again(mode, n, how):
+    a = np.arange(n * 2.).reshape(n, 2)
+    for width in ((0, 7), (9, 1), (4, 11), (30, 30)):
+        pad = how(lambda x: hnp.pad(x, (width, (0, 0)), mode))                        # noqa: B023
+        assert pad(hnp.array(a)).asnumpy().tolist() == np.pad(a, (width, (0, 0)), mode).tolist()
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("name,shapes,result", [
+    ("inv", [(0, 0)], (0, 0)), ("inv", [(0, 1, 1)], (0, 1, 1)), ("cholesky", [(1, 0, 0)], (1, 0, 0)),
+    ("cholesky", [(0, 2, 2)], (0, 2, 2)), ("solve", [(0, 0), (0,)], (0,)), ("solve", [(0, 0), (0, 1)], (0, 1)),
+    ("tensorsolve", [(1, 1), (1, 1)], (1, 1))])
+def test_matrices_without_elements_are_solved(how, name, shapes, result):
+    arrays = [hnp.ones(s) for s in shapes]
+    assert how(lambda *x: getattr(hnp.linalg, name)(*x))(*arrays).shape == result     # MXNet's shape

@@ -79,18 +79,24 @@ def _beyond(value: Any, d: np.dtype) -> bool:
 
 
 class Const(float):
-    """A float whose equality is of its bits, so that 0.0 and -0.0 intern apart and nan interns at all."""
+    """A float of a program. Two of them are equal where their bits are, so that 0.0 and -0.0 intern apart and nan
+    interns at all; with other numbers it compares as the number that it is."""
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Const) or math.copysign(1, self) != math.copysign(1, other):
+        if not isinstance(other, Const):
+            return float.__eq__(self, other)             # type: ignore[arg-type]
+        if math.copysign(1, self) != math.copysign(1, other):
             return False
         return float.__eq__(self, other) or math.isnan(self) and math.isnan(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return 0 if math.isnan(self) else float.__hash__(self)
 
     def __lt__(self, other: object) -> bool:
-        return repr(self) < repr(other)
+        return repr(self) < repr(other) if isinstance(other, Const) else float.__lt__(self, other)   # type: ignore
 
 
 def full(value: Any, shape: Sequence[int], dtype: Any) -> Node:

@@ -36,7 +36,7 @@ def has_own_rules(x: Any) -> bool:
 
 def unary(name: str) -> Any:
     """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
-    inner = functions.resolve("np", name)
+    inner, two = functions.resolve("np", name), name not in UFUNCS
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x) is ndarray and not args and not kwargs:
@@ -44,6 +44,8 @@ def unary(name: str) -> Any:
                 return inner(x)
             if into(registry.namespace("np")[name], (x,), {}, out):
                 return out
+        if len(args) == 1 and type(x) is type(args[0]) is ndarray and out is None and not kwargs and two:
+            return inner(x, *args)
         if len(args) > 1 and name in UFUNCS:
             raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
@@ -216,8 +218,8 @@ def reduction(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(a) is ndarray and not args and not kwargs:
-            return inner(a)
+        if type(a) is ndarray and not args and (not kwargs or type(kwargs.get("axis")) is int and len(kwargs) == 1):
+            return inner(a, **kwargs)
         if has_own_rules(a):
             return getattr(_np, name)(a, *args, **kwargs)
         if len(args) > len(parameters):

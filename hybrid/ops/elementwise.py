@@ -11,6 +11,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
+from ..ir.pieces import in_pieces
 from .attributes import Attrs
 from .registry import Bool, Float, Number, op
 
@@ -251,8 +252,15 @@ for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
         (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
 
 
-@op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None),
-    neginf=Float(None))
+def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x = arrays[0]
+    if xp is not np or not x.ndim or x.dtype not in (dt.float16, dt.float32, dt.float64):
+        return None
+    return [in_pieces(lambda v: np.nan_to_num(v, nan=a.nan, posinf=a.posinf, neginf=a.neginf), x)]
+
+
+@op("_npi_nan_to_num", "data", eager=_numbers_eager, np=("nan_to_num",), copy=Bool(True), nan=Float(0.0),
+    posinf=Float(None), neginf=Float(None))
 def nan_to_num(data: Node, a: Attrs) -> Node:
     """nan and infinities replaced by numbers (infinities by default by the largest of the dtype)."""
     if not dt.is_float(data.dtype):

@@ -8,6 +8,7 @@ import numpy as np
 from ..base import dtype as dt
 from .. import ir
 from ..ir import Node
+from ..ir.pieces import in_pieces
 from .attributes import Attrs
 from .registry import Int, op
 
@@ -22,12 +23,17 @@ def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if x.dtype not in (dt.float16, dt.float32, dt.float64):
         return None
+    return [in_pieces(_nearest_lower, x) if xp is np else _nearest_lower(x)]
+
+
+def _nearest_lower(x: Any) -> Any:
     wide = x.astype(dt.float32) if x.dtype == dt.float16 else x
-    out = xp.rint(wide)
+    out = wide.round()
     with np.errstate(invalid="ignore"):
         above = out - wide == 0.5
-    out = xp.subtract(out, above, out=out) if above.any() else out
-    return [out.astype(x.dtype, copy=False)]
+    if above.any():
+        out -= above
+    return out.astype(x.dtype, copy=False)
 
 
 @op("rint", "data", eager=_rint_eager)

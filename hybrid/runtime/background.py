@@ -253,7 +253,7 @@ class Queue:
                 return known
             self._jobs[job.name] = job
             self._waiting.append(job)
-            self._changed.notify()
+            self._changed.notify_all()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 self._start(at_once=False)
         return job
@@ -307,9 +307,9 @@ class Queue:
         job.hurry = True
         job = self.submit(job)
         with self._changed:
-            while job in self._waiting:
-                self._changed.wait(OTHER_WORK)
-                if job in self._waiting and all(c.process is not None for c in self._compilers):     # none begins
+            job.hurry = True                             # the one that was there already
+            while not self._changed.wait_for(lambda: job not in self._waiting, OTHER_WORK):
+                if all(c.process is not None for c in self._compilers):          # all have begun with others
                     self._waiting.remove(job)
                     job.end(failed=True)
         job.ended.wait()

@@ -40,7 +40,8 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
         raise Refused("short vectors")
     if not (_pays(k) or _streams(k)):
         raise Refused("plain loops do as well")
-    forms = [False] if (k.root.dtype == kind or in_float32(k.root.dtype)) and (k.root.shape or k.hoisted) else []
+    told = k.root.dtype == kind or in_float32(k.root.dtype) or k.root.dtype == np.bool_ and kind == F32
+    forms = [False] if told and (k.root.shape or k.hoisted) else []
     reason = Refused(f"a result of {k.root.dtype}, or a single number")
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
