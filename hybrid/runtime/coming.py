@@ -61,7 +61,7 @@ class ComingSized:
         from . import plans                              # noqa: PLC0415  loaded where something is compiled
         program, frozen = self._program, self._program.memo.get("frozen", frozenset())
         key = plans.key(program, frozen)
-        if key is None or not queue().done(Job(key, lambda: (key, to_text(program)), frozen)):
+        if key is None or not queue().run_first(Job(key, lambda: (key, to_text(program)), frozen)):
             return None
         made = self._ready(program)
         if made is not None:

@@ -4,7 +4,7 @@ Each line is a job: the program's text, which inputs are frozen, the settings. T
 which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
 itself, and says what is wrong.
 
-What tune.py would measure waits until no job has come for a while. Notes in the disk cache hold the jobs, so that
+Autotuning (tune.py) is deferred until no job has come for a while. Files in the disk cache hold these jobs, so that
 another process does it where this one ends before it begins.
 """
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main() -> None:
     _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
     from . import build, compiler_process, cpu, plans, sized  # noqa: F401, PLC0415
-    compiler_process.APART[0] = False                        # the other process ends this session
+    compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
     gc.freeze()                                              # these live as long as the process: not to be scanned
     gc.enable()
     print(file=answers, flush=True)
