@@ -12,6 +12,7 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.passes.recomputed_scores import OverScores
 
 from hybrid.codegen.schedule import registered
+from hybrid.codegen.schedule.choose import first_that_fits
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
@@ -27,6 +28,7 @@ from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.running import print_running
 from hybrid.codegen.printers.cuda.scatter import print_scatter
 from hybrid.codegen.printers.cuda.target import printing_for
+from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 from .lanes import Refused
 
@@ -74,7 +76,10 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.hoisted:
         return print_rows(k, name, [v for v in k.loops if v in (k.rows or ())])
     longest = max((m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce")), default=0)
-    return print_reduction(k, name) if longest >= LONG_REDUCTION else print_flat(k, name)
+    if longest >= LONG_REDUCTION:
+        return print_reduction(k, name)
+    return first_that_fits(k, [("squares in shared memory", lambda: print_transposed(k, name)),
+                               ("elements", lambda: print_flat(k, name))])
 
 
 def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:

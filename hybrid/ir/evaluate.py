@@ -156,13 +156,24 @@ def straight(program: Program) -> Callable[..., Any] | None:
     if made.updates or len(made.outputs) != 1:
         return None
     result, = made.outputs
-    number = made.start[result]
-    if number is not None and number.size and not any(number.strides):
-        if not any(number[(0,) * number.ndim].tobytes()):
-            return partial(_zeros, number.shape, number.dtype)               # memory that is written when it is used
-        return partial(_filled, number.shape, number.dtype, number[(0,) * number.ndim])
+    if (found := _of_number(made, result)) is not None:
+        return found
     return (written(made.steps, made.start, made.leaves, len(program.inputs), result)
             or (lambda *raws: own(_followed(made, raws)[result], raws, np)))
+
+
+def _of_number(made: Plan, result: int) -> Callable[..., Any] | None:
+    """A function that makes an array of one number, where a program gives that whatever its inputs are."""
+    value = made.start[result]
+    step = made.steps[0] if len(made.steps) == 1 and made.steps[0].args else None
+    if value is None and step is not None and all(made.start[r] is not None for r in step.args):
+        value = step.call(*(made.start[r] for r in step.args))
+    if value is None or not value.size or any(value.strides):
+        return None
+    number = value[(0,) * value.ndim]
+    if not any(number.tobytes()):
+        return partial(_zeros, value.shape, value.dtype)                     # memory that is written when it is used
+    return partial(_filled, value.shape, value.dtype, number)
 
 
 def _zeros(shape: tuple[int, ...], dtype: np.dtype, *_: Any) -> np.ndarray:
@@ -188,6 +199,8 @@ def _single(program: Program) -> Callable[..., Any] | None:
     steps, start, leaves, outputs, updates = plan(program, np)
     if len(steps) != 1 or updates or outputs != (steps[0].out,):
         return None
+    if (found := _of_number(plan(program, np), outputs[0])) is not None:
+        return found
     slots = {register: slot for slot, register in leaves}
     in_order = [slots.get(r) for r in steps[0].args] == list(range(len(program.inputs)))
     if in_order and steps[0].fresh is True:

@@ -7,7 +7,6 @@ from typing import Any, Callable
 import numpy as np
 
 from ..base.dtype import as_dtype
-from .pieces import LARGE, in_pieces
 from .quiet import silently
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Math. Comp. 23 (1969).
@@ -253,19 +252,28 @@ def power(xp: Any, a: Any, b: Any) -> Any:
     return xp.power(a, b)
 
 
+@lru_cache(64)
+def _below_half(dtype: np.dtype) -> tuple[Any, Any, Any]:
+    """0.5 less one unit in the last place, the bit of the sign, and the bits of the number; None where they are none of
+    an integer."""
+    below = np.nextafter(dtype.type(0.5), dtype.type(0))
+    if dtype.itemsize not in _WORDS:
+        return below, None, None
+    word: Any = _WORDS[dtype.itemsize]
+    return below, word(np.iinfo(word).min), below.view(word)
+
+
 def round_half_away(xp: Any, a: Any) -> Any:
     """Round half away from zero, as MXNet's ``round`` (NumPy rounds half to even). By adding the number before one
     half: its sum with one half is rounded up to 1, and that with any smaller fraction stays below."""
     if a.dtype.kind in "iub":
         return a
-    if xp is np and a.size >= LARGE and a.flags.c_contiguous:
-        return in_pieces(lambda v: round_half_away(np, v), a)
-    below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
-    if xp is not np or not a.ndim or a.dtype.itemsize not in _WORDS:     # of no axes: NumPy gives a number, no array
+    below, sign_bit, bits = _below_half(a.dtype)
+    if xp is not np or not a.ndim or bits is None:                       # of no axes: NumPy gives a number, no array
         return xp.trunc(xp.copysign(below, a) + a)
-    word: Any = _WORDS[a.dtype.itemsize]
-    # 0.5 less one unit in the last place, with the sign of a
-    half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)
+    half = a.view(bits.dtype) & sign_bit                                 # with the sign of a
+    half |= bits
+    half = half.view(a.dtype)
     half += a
     return np.trunc(half, out=half)
 
@@ -325,7 +333,7 @@ def _half_direction(a: np.ndarray) -> np.ndarray:
 def direction(xp: Any, a: Any) -> Any:
     """Sign, and 0 of NaN."""
     if xp is np and a.ndim and a.dtype == np.float16:
-        return in_pieces(_half_direction, a)
+        return _half_direction(a)
     out = sign(xp, a)
     if xp is np and a.ndim and a.dtype.kind == "f":
         np.copyto(out, 0, where=out != out)

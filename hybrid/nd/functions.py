@@ -13,7 +13,7 @@ from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
-from ..base.names import named
+from ..base.names import PLAIN, named
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -31,6 +31,9 @@ def array_like(x: Any) -> bool:
 MODULES = {"nd": "hybrid.nd", "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy.extension"}
 # automatic names of nodes that do not begin with the function's name
 HINTS = {"random.multinomial": "_sample_multinomial", "random.shuffle": "_shuffle"}
+
+
+IDLE = "dtype", "axis"              # which operators without attributes take all the same
 
 
 def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
@@ -56,7 +59,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):
             # MXNet's operators without attributes ignore them: programs write
-            for idle in ("dtype", "axis"):
+            for idle in IDLE:
                 kwargs.pop(idle, None)                      # zeros_like(x, dtype=…) and log(x, axis=…)
         inputs, rest = _split_inputs(d, args, kwargs)
         for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
@@ -77,6 +80,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
         function = _of_one_shape(function, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
+    function.options = ((IDLE if not attr_names and space in ("nd", "sym") else ())         # type: ignore[attr-defined]
+                        + (PLAIN if space == "sym" else ()))
     return named(function, public, MODULES[space], document(d, public))
 
 

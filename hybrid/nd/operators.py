@@ -66,6 +66,10 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     if (type(rhs) is float or type(rhs) is int) and (type(lhs) is NDArray or type(lhs) in NP_CLASS):
         name = scalar_op if type(lhs) is NDArray else f"_npi_{np_name}_scalar"
         return invoke(OPS[name], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
+    if (type(lhs) is float or type(lhs) is int) and (type(rhs) is NDArray or type(rhs) in NP_CLASS):
+        name = reversed_op if type(rhs) is NDArray else f"_npi_r{np_name}_scalar"
+        back = "_r" + hint[1:] if name.startswith("_r") else hint
+        return invoke(OPS[name], (rhs,), {"scalar": lhs}, None, None, None, reversed_hint or back + tail)
     if SCOPE.numbers and (type(lhs) in CHANGING or type(rhs) in CHANGING):
         out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
         array = rhs if type(lhs) in CHANGING else lhs

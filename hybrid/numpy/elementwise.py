@@ -11,6 +11,7 @@ from ..autograd.dispatch import into, invoke
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
+from ..base.dtype import as_dtype
 from ..base.errors import DTypeError, user_location
 from ..base.names import named
 from . import fallback
@@ -18,14 +19,20 @@ from .multiarray import also_named, array, as_np, as_value, finish, is_value, nd
 
 # NumPy's options and the only value known here
 LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 
 
 def options(name: str, kwargs: dict[str, Any]) -> None:
-    """NumPy's options of a ufunc are taken at their defaults alone; others are an error."""
+    """NumPy's options of a ufunc are taken at their defaults alone; others are an error, TypeError where NumPy knows no
+    such dtype or casting."""
     for key, value in kwargs.items():
         if key not in LEGAL:
             raise TypeError(f"np.{name} got an unexpected argument {key!r}")
         if value is not LEGAL[key] and not (isinstance(value, str) and value == LEGAL[key]):
+            if key == "dtype":
+                as_dtype(value)
+            if key == "casting" and value not in CASTINGS:
+                raise TypeError(f"np.{name}: casting is one of {', '.join(CASTINGS)}, got {value!r}")
             raise NotImplementedError(f"np.{name}: {key}={value!r} is not implemented")
 
 
@@ -71,6 +78,9 @@ ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": 
               "indices": ("dtype",), "argsort": ("order",)}
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def binary(name: str, fn: str) -> Any:
     """NumPy's function of two values, either of which may be a number."""
     row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
@@ -79,6 +89,9 @@ def binary(name: str, fn: str) -> Any:
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x1) is ndarray and type(x2) is ndarray and out is None and not kwargs and of_arrays is not None:
             return invoke(of_arrays, (x1, x2), {}, None, None, None, fn)
+        if out is None and not kwargs and (type(x1) is ndarray and type(x2) in _NUMBERS
+                                           or type(x2) is ndarray and type(x1) in _NUMBERS):
+            return operators.binary(row, x1, x2)
         if out is not None and of_arrays is not None and not kwargs and into(of_arrays, (x1, x2), {}, out):
             return out
         options(name, kwargs)

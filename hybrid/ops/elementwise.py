@@ -11,7 +11,6 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
-from ..ir.pieces import in_pieces
 from .attributes import Attrs
 from .registry import Bool, Float, Number, op
 
@@ -256,7 +255,7 @@ def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if xp is not np or not x.ndim or x.dtype not in (dt.float16, dt.float32, dt.float64):
         return None
-    return [in_pieces(lambda v: np.nan_to_num(v, nan=a.nan, posinf=a.posinf, neginf=a.neginf), x)]
+    return [np.nan_to_num(x, nan=a.nan, posinf=a.posinf, neginf=a.neginf)]
 
 
 @op("_npi_nan_to_num", "data", eager=_numbers_eager, np=("nan_to_num",), copy=Bool(True), nan=Float(0.0),
