@@ -20,7 +20,6 @@ from hybrid.kernels import text as kernel_text
 from . import partial_sums
 
 VECTORS = ("hy_v", "hy_m", "hy_vi")                       # types of vectors, masks and vectors of integers
-HALF_LANES = 8                                            # lanes from which on half types are converted as vectors
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 # types whose numbers are float32 in vectors: ends of names of macros (kernels/c/half.h, bytes.h)
 HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}

@@ -70,7 +70,7 @@ def test_a_process_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_thread_builds_it_where_processes_have_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "OTHER_WORK", 0.05)
+    monkeypatch.setattr(background, "MAX_QUEUE_WAIT", 0.05)
     taken: list[Any] = []
     monkeypatch.setattr(background.Queue, "take", lambda self: taken.append(self) or time.sleep(0.01))
     f = mx.hybridize(rows)

@@ -263,11 +263,11 @@ def _source(f: Any, x: Any) -> str:
 def test_compilers_that_nobody_waits_for_have_a_low_priority(tmp_path: Path) -> None:
     put(tmp_path, ("cc",), f"#!/bin/sh\nsleep 0.2; nice > {tmp_path}/nice\n")
     own, found = os.getpriority(os.PRIO_PROCESS, 0), []
-    for scope in (contextlib.nullcontext(), compiler_process.behind(), contextlib.nullcontext()):
+    for scope in (contextlib.nullcontext(), compiler_process.low_priority(), contextlib.nullcontext()):
         with scope:
             compiler_process.ask([str(tmp_path / "cc")])
         found.append(int((tmp_path / "nice").read_text()) - own)
-    assert found == [0, max(compiler_process.NICE - own, 0), 0]
+    assert found == [0, max(compiler_process.COMPILER_NICE - own, 0), 0]
 
 
 @ON_CPU

@@ -16,7 +16,7 @@ from hybrid.base.errors import CompileError
 from hybrid.gluon import nn
 from hybrid.ir import Program
 from hybrid.passes.differentiate import vjp_program
-from hybrid.runtime import background, build, cache, tune
+from hybrid.runtime import background, build, cache, tune, worker
 from hybrid.runtime.cpu import CpuProgram, has_compiler
 
 from .cpu_kernels import conv, random
@@ -223,7 +223,7 @@ def test_in_the_background_nobody_waits_for_measurements(monkeypatch: pytest.Mon
             assert time.monotonic() < end
         assert not [*tmp_path.glob("choice-*.txt")]
         plan, = tmp_path.glob("plan-*.txt")
-        while not [*tmp_path.glob("choice-*.txt")] or [*tmp_path.glob("later-*.txt")]:
+        while not [*tmp_path.glob("choice-*.txt")] or [*tmp_path.glob(worker.PENDING_TUNE)]:
             time.sleep(0.05)
             assert time.monotonic() < end
         assert plan.exists()

@@ -106,8 +106,8 @@ def give_way(process: int, by: int) -> None:
     """Lower the priority of a process and of what it starts. by: added to its niceness."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, process) + by)
-    # Linux shares processors out to sessions first, and only then to the processes of each, which is all that ``nice``
-    # is about; a session that another process leads is the user's
+    # Linux divides processor time between sessions first (autogroups); niceness counts only within a session. So a
+    # session that the process leads gets the niceness too; one that another process leads is the user's
     with contextlib.suppress(OSError, AttributeError):
         if os.getsid(process) == process:
             with open(f"/proc/{process}/autogroup", "w") as group:

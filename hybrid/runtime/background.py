@@ -22,8 +22,8 @@ from .switch_interval import SWITCH_INTERVAL
 if TYPE_CHECKING:
     import subprocess
 
-# seconds after which a program that is wanted soon is built here, as all processes have other work
-OTHER_WORK = 0.5
+# seconds that a job which somebody waits for waits in the queue, at most: then this process builds the program itself
+MAX_QUEUE_WAIT = 0.5
 LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # compilers run after so many seconds without calls that wait for a program, or since one was asked for
@@ -283,15 +283,15 @@ class Queue:
             self._changed.notify_all()
             return job
 
-    def done(self, job: Job) -> bool:
-        """Have a job done before others, and wait for it. False where it failed, or no process began with it within
-        ``OTHER_WORK`` seconds: then it is withdrawn."""
+    def run_first(self, job: Job) -> bool:
+        """Put a job before others, and wait until it is done. False if it failed, or if no process began with it within
+        ``MAX_QUEUE_WAIT`` seconds: then it is withdrawn."""
         job.hurry = True
         job = self.submit(job)
         with self._changed:
             job.hurry = True                             # the one that was there already
-            while not self._changed.wait_for(lambda: job not in self._waiting, OTHER_WORK):
-                if all(c.process is not None for c in self._compilers):          # all have begun with others
+            while not self._changed.wait_for(lambda: job not in self._waiting, MAX_QUEUE_WAIT):
+                if all(c.process is not None for c in self._compilers):          # all are busy with other jobs
                     self._waiting.remove(job)
                     job.end(failed=True)
         job.ended.wait()

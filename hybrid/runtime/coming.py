@@ -1,6 +1,6 @@
-"""Programs with symbolic sizes that are built beside the program that calls them: by a process (background.py), or by
-a thread where all processes have other work. Until then the first calls of each size run as plain Python, and later
-ones primitive by primitive."""
+"""Programs with symbolic sizes that are built in the background: by a process (background.py), or by a thread where
+all processes are busy. Until then the first calls of each size run as plain Python, later ones primitive by primitive.
+"""
 from __future__ import annotations
 
 import atexit
@@ -18,20 +18,20 @@ from .background import CALLS, SILENCE, Job, queue
 from .pending import PendingProgram
 from .switch_interval import SWITCH_INTERVAL
 
-CALLS_BEFORE = 2                         # calls of a program after which it is built, or silence
+CALLS_BEFORE = 2                         # calls of a program after which it is built, or earlier in a pause of calls
 _lock = forking.lock()
 _waiting: list["ComingSized"] = []
 _builder: list[threading.Thread] = []    # at most one: Python runs one thread at a time
 
 
 class ComingSized:
-    """What a SizedProgram is, once that is there. ``at(sizes)`` gives None before, and where what was asked of the
-    sizes while it was planned does not hold."""
+    """Stands for a SizedProgram that is being built. ``at(sizes)`` returns None until it is built, and for sizes that
+    fail the guards of its planning."""
 
     def __init__(self, program: Program, build: Callable[[Program], Any],
                  ready: Callable[[Program], Any] = lambda program: None):
         self.asked = Asked()
-        self.job = Job("", lambda: (None, ""), frozenset())      # that the thread does itself
+        self.job = Job("", lambda: (None, ""), frozenset())      # counts the calls; the thread does it itself
         self.why = ""                                    # why it could not be built
         self.made: Any = None
         self._program, self._build = program, build
@@ -44,7 +44,7 @@ class ComingSized:
                 _builder[0].start()
 
     def is_ripe(self) -> bool:
-        """Whether it is worth the time that its building takes from calls."""
+        """Whether it has been called often enough, or nothing is called now, to spend time on building it."""
         return self.job.hurry or self.job.calls >= CALLS_BEFORE or self.job.is_silent()
 
     def build(self) -> None:
@@ -62,7 +62,7 @@ class ComingSized:
         from . import plans                              # noqa: PLC0415  loaded where something is compiled
         program, frozen = self._program, self._program.memo.get("frozen", frozenset())
         key = plans.key(program, frozen)
-        if key is None or not queue().done(Job(key, lambda: (key, to_text(program)), frozen)):
+        if key is None or not queue().run_first(Job(key, lambda: (key, to_text(program)), frozen)):
             return None
         made = self._ready(program)
         if made is not None:

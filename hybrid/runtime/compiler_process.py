@@ -14,8 +14,8 @@ from ..base.errors import CompileError
 from . import compilers, scratch
 
 LONG = 30.0                                       # seconds that a compiler takes for nothing small
-NICE = 15          # of compilers that are started within ``behind()``: processes that compile programs have less
-APART = [True]          # whether these have sessions of their own, by which Linux shares processors out
+COMPILER_NICE = 15     # added for compilers that are started within ``low_priority()``; worker processes have less
+OWN_SESSION = [True]   # whether these compilers lead sessions of their own (``system.give_way`` says why)
 _running: list[Any] = []                          # compilers, until they were waited for
 forking.in_child(_running.clear)
 
@@ -37,7 +37,7 @@ _hurry = _Hurry()
 
 
 @contextlib.contextmanager
-def behind() -> Iterator[None]:
+def low_priority() -> Iterator[None]:
     """Scope in which compilers that this thread starts have a low priority."""
     before, _hurry.wanted = _hurry.wanted, False
     try:
@@ -51,11 +51,11 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
     folder: for its temporary files, which go with that also where it is killed."""
     paper = _paper()
     try:
-        apart = APART[0] and not _hurry.wanted
-        process = system.start(command, stream, paper, compilers.environment(command[0], folder), apart)
+        own_session = OWN_SESSION[0] and not _hurry.wanted
+        process = system.start(command, stream, paper, compilers.environment(command[0], folder), own_session)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            system.give_way(process, NICE)
+            system.give_way(process, COMPILER_NICE)
         return process, paper
     except OSError as err:
         os.close(paper)

@@ -139,7 +139,7 @@ def prepare() -> None:
 
 def _quietly() -> None:
     # a cache folder that goes meanwhile; calls go through Python
-    with contextlib.suppress(CompileError, OSError), compiler_process.behind():     # programs come first
+    with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():     # programs come first
         load()
 
 

@@ -122,7 +122,8 @@ class OneSize(CpuProgram):
 
     @property
     def planned(self) -> "Planned":
-        """What the passes decided for all sizes; what they ask of sizes is answered as when it was compiled."""
+        """What the passes decided for all sizes. They may run again here: guards are answered from the sizes' hints, as
+        when it was compiled, and no new ones are kept."""
         with Asked().answering(False):
             return super().planned
 

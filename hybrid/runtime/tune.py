@@ -5,8 +5,8 @@ once; the disk cache remembers the fastest (for the same library, compiler and p
 always. That form is also taken for small kernels, which cannot pay back their compilation, for what the seconds did not
 reach, and unless another one is clearly faster. All forms compute the same up to rounding.
 
-A process that compiles in the background measures when nobody waits for it any more (``put_off``): a program's first
-process runs the forms of the rule, later ones those that were chosen.
+A process that compiles in the background defers the measurements until nobody waits for it any more (``deferred``): a
+program's first process runs the forms of the rule, later ones those that were chosen.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SECONDS, ROUNDS = 0.02, 5       # of one form's measurement; turns it takes at l
 
 _known: dict[str, tuple[str, str]] = {}
 _spent = [0.0]
-_put_off: list[list[str]] = []          # names of choices, by scope
+_deferred: list[list[str]] = []         # names of choices, by scope
 Makers = Mapping[str, Callable[[], "Alone | None"]]
 
 
@@ -48,8 +48,8 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
     name = cache.digest("choice 1", around, rule, " ".join(sorted(forms)), what)
     found = _known.get(name) or _read(name, forms)
     if found is None and _spent[0] < config.tune_seconds():
-        if _put_off:
-            _put_off[-1].append(name)
+        if _deferred:
+            _deferred[-1].append(name)
             return rule, ""
         found = _measured(rule, forms)
         if found is not None:
@@ -61,14 +61,14 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def put_off() -> Iterator[list[str]]:
-    """Scope in which nothing is measured: the rule decides what is not known. Gives the names of choices that would
+def deferred() -> Iterator[list[str]]:
+    """Scope in which nothing is measured: the rule decides what is not known. Yields the names of choices that would
     have been measured."""
-    _put_off.append([])
+    _deferred.append([])
     try:
-        yield _put_off[-1]
+        yield _deferred[-1]
     finally:
-        _put_off.pop()
+        _deferred.pop()
 
 
 def _read(name: str, forms: Makers) -> tuple[str, str] | None:

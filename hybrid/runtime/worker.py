@@ -4,7 +4,7 @@ Each line is a job: the program's text, which inputs are frozen, the settings. T
 which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
 itself, and says what is wrong.
 
-What tune.py would measure waits until no job has come for a while. Notes in the disk cache hold the jobs, so that
+Autotuning (tune.py) is deferred until no job has come for a while. Files in the disk cache hold these jobs, so that
 another process does it where this one ends before it begins.
 """
 from __future__ import annotations
@@ -21,8 +21,8 @@ import warnings
 from typing import Any
 
 NICE = 10                                # of these processes where others have cores of their own to use
-SILENCE = 1.0                            # seconds without jobs, after which it measures
-NOTES = "later-*.txt"
+SILENCE = 1.0                            # seconds without jobs, after which it tunes
+PENDING_TUNE = "pending-tune-*.json"     # files of jobs whose tuning is deferred; * is the key
 
 
 def main() -> None:
@@ -35,18 +35,18 @@ def main() -> None:
     _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
     from . import build, compiler_process, cpu, plans, sized  # noqa: F401, PLC0415
-    compiler_process.APART[0] = False                        # the other process ends this session
+    compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
     gc.freeze()                                              # these live as long as the process: not to be scanned
     gc.enable()
     print(file=answers, flush=True)
-    noted = False                                            # whether there may be notes
+    may_have_pending = False                                 # whether there may be deferred tuning
     while True:
         try:
-            job = json.loads(jobs.get(timeout=SILENCE if noted else None))
+            job = json.loads(jobs.get(timeout=SILENCE if may_have_pending else None))
         except queue.Empty:
-            noted = _measure()
+            may_have_pending = _tune_deferred()
             continue
-        noted = True
+        may_have_pending = True
         try:
             answer = _compile(job)
         except Exception:                                    # noqa: BLE001  whatever it is, the other process sees it
@@ -84,7 +84,7 @@ def _program(job: dict[str, Any]) -> Any:
     os.environ.update(job["settings"], HYBRID_COMPILE="now")
     with contextlib.suppress(OSError):
         os.chdir(job["folder"])
-    with Asked().answering(False):                           # the other process knows what was asked
+    with Asked().answering(False):                           # from the sizes' hints; the other process has the guards
         program = from_text(job["text"])
     program.memo["frozen"] = frozen = frozenset(job["frozen"])
     return program if plans.key(program, frozen) == job["key"] else None
@@ -101,26 +101,26 @@ def _compile(job: dict[str, Any]) -> str:
         if sized.sized(program):
             sized.SizedProgram(program)
         else:
-            with tune.put_off() as choices:
+            with tune.deferred() as choices:
                 cpu.compiled(program)
             if choices:
-                cache.write(cache.folder() / NOTES.replace("*", job["key"]), json.dumps(job).encode())
+                cache.write(cache.folder() / PENDING_TUNE.replace("*", job["key"]), json.dumps(job).encode())
     return job["key"] if plans.holds(job["key"]) else ""
 
 
-def _measure() -> bool:
-    """Build a program again whose choices were put off. Whether there was one."""
+def _tune_deferred() -> bool:
+    """Tune a program whose tuning was deferred, and build it again. Whether there was one."""
     from . import cache, cpu  # noqa: PLC0415
 
-    note = next(cache.folder().glob(NOTES), None)
-    if note is None:
+    pending = next(cache.folder().glob(PENDING_TUNE), None)
+    if pending is None:
         return False
     with contextlib.suppress(Exception), warnings.catch_warnings():          # what is there goes on to be used
         warnings.simplefilter("ignore")
-        job = json.loads(cache.read_text(note))
-        note.unlink()
+        job = json.loads(cache.read_text(pending))
+        pending.unlink()
         if (program := _program(job)) is not None:
             cpu.built_again(program)
     with contextlib.suppress(OSError):
-        note.unlink()
+        pending.unlink()
     return True
