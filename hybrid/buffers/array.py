@@ -288,7 +288,7 @@ class NDArray(evict.Held):
         wanted = dt.as_dtype(dtype)
         if not copy and wanted == self._data.dtype:
             return self
-        return self.cast(wanted.name)                # type: ignore[attr-defined]
+        return self.cast(wanted)                # type: ignore[attr-defined]
 
     def tostype(self, stype: str) -> Any:
         """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""

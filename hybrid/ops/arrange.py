@@ -112,8 +112,11 @@ def trace(data: Node, a: Attrs) -> Node:
 def _np_triangle(name: str, low: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         return ir.cast(triangle(data, a.k, low), data.dtype)
-    op(f"_npi_{name}", "data", np=(name,), k=Int(0), doc=f"The elements of the last two axes on diagonal k and "
-       f"{'below' if low else 'above'} it; zeros elsewhere.")(lower)
+
+    def eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+        return [getattr(np, name)(arrays[0], a.k)] if xp is np and arrays[0].ndim else None
+    op(f"_npi_{name}", "data", eager=eager, np=(name,), k=Int(0), doc="The elements of the last two axes on diagonal k "
+       f"and {'below' if low else 'above'} it; zeros elsewhere.")(lower)
 
 
 _np_triangle("tril", True)

@@ -191,7 +191,17 @@ def eigvals(x: Node, a: Attrs) -> Node:
     return _eig(x)[0]
 
 
-@op("_npi_eigvalsh", "A", np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
+def _eigvalsh_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """LAPACK's function that makes no vectors, for numbers that are finite."""
+    x = arrays[0]
+    square = x.ndim > 1 and x.shape[-1] == x.shape[-2] and x.size
+    if xp is not np or not square or x.dtype.kind not in "fiub" or x.dtype == dt.float16:
+        return None
+    x = x if x.dtype.kind == "f" else x.astype(dt.float32)
+    return [np.linalg.eigvalsh(x, a.UPLO)] if np.isfinite(x).all() else None
+
+
+@op("_npi_eigvalsh", "A", eager=_eigvalsh_eager, np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
 def eigvalsh(a: Node, at: Attrs) -> Node:
     """Eigenvalues of symmetric matrices in ascending order; only the triangle ``UPLO`` is read."""
     a = matrix(floating(a))
