@@ -106,7 +106,10 @@ def test_padding_longer_than_the_axis_mirrors_again(mode, n, how):
     a = np.arange(n * 2.).reshape(n, 2)
     for width in ((0, 7), (9, 1), (4, 11), (30, 30)):
         pad = how(lambda x: hnp.pad(x, (width, (0, 0)), mode))                        # noqa: B023
-        assert pad(hnp.array(a)).asnumpy().tolist() == np.pad(a, (width, (0, 0)), mode).tolist()
+        period = max(2 * (n - 1), 1) if mode == "reflect" else 2 * n                    # NumPy before 1.25 differs
+        at = np.arange(-width[0], n + width[1]) % period
+        at = np.minimum(at, period - at) if mode == "reflect" else np.minimum(at, period - 1 - at)
+        assert pad(hnp.array(a)).asnumpy().tolist() == a[at].tolist()
 
 
 @pytest.mark.parametrize("how", [lambda f: f, hybridize])
