@@ -221,10 +221,11 @@ class Contraction(Zeros):
         own: Int = self.cut.size if not self.any and not self.cut.longer else 1 if same(rows, 1) else size(
             Dim("m_rows", 2, self.most, self.most))
         self.tile = replace(self.tile, mr=own)
-        self.plain = self._plain()
-        self.functions: list[Stmt] = []
+        self.plain, self.functions = self._plain(), []
+        if not (self.blocked and not (self.plain and self.whole)):
+            self.group()
         outer = math.prod(v.extent for v in self._outer(m, self.y))
-        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.pieces, outer)};"]
+        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.groups, outer)};"]
         if self.any:
             head += ["if (!rows_ || !count_) return;", *self._height(),
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
@@ -292,11 +293,13 @@ class Contraction(Zeros):
                             *(f"const long {t} = {begin} + {part} * ({end} - {begin}) / {parts};"
                               for t, part in (("t0", "part"), ("t1", "(part + 1)")))]
         if not self.direct:
-            body.append(local.array(self.T, "Bp", self.block * self.width, self.d.itemsize))
+            body.append(local.array(self.T, "Bp" if self.grouped == 1 else "Bg", self.grouped * self.block * self.width,
+                                    self.d.itemsize))
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,
                                     self.d.itemsize))
-        body += self._depth_blocks([*self._panel_columns(), self._tiles_loop(start, strides, kept)])
+        body += self._depth_blocks([*self._in_group(self._panel_columns(), f"{self.T} *Bp"),
+                                    self._tiles_loop(start, strides, kept)])
         return [*out, For("t", Literal("0"), Literal(f"count_ * {parts}"), tuple(body), 1, share)]
 
     def _panel_columns(self) -> list[Stmt]:
@@ -331,7 +334,7 @@ class Contraction(Zeros):
         if not (self.plain and self.whole):
             stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
             body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
-        return count("rt", "t1", body, first="t0")
+        return count("rt", "t1", self._in_group(body, f"const {self.T} *B"), first="t0")
 
     def _ldb(self) -> Int | str:
         """From step to step of the columns."""
