@@ -13,6 +13,7 @@ from hybrid.codegen.block import Level, nested, within_levels
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.nest import count
+from hybrid.codegen.program import local
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat
 from .operand import Matmul, Operand
 from .vector_packing import VectorPacking
@@ -44,6 +45,9 @@ class Panels(VectorPacking):
     most: int                                              # rows of a tile, at most
     step: int                                              # columns, or lines of columns, of a panel
     grouped: int                                           # panels for which rows go by at once
+    direct: bool | None                                    # whether columns are read where they are
+    plain: tuple[str, Int] | None                          # where sums are stored, where nothing follows them
+    functions: list[Stmt]                                  # of tiles
 
     def lay(self, m: Matmul, tile: Tile, block: int) -> None:
         """Cuts a product into panels and blocks. tile: rows, and columns of a panel, at most; block: steps of the depth
@@ -76,13 +80,26 @@ class Panels(VectorPacking):
         all rows do not stay in the second one: they have few columns for each time that rows come from farther away."""
         rows, panel = self.m.sizes[0], self.block * self.width * self.d.itemsize
         if (not self.any and self.direct is False and self.lanes * self.d.itemsize < 64 and fixed(self.pieces)
-                and self._row_stride(self.m) is not None and rows * self.block * self.d.itemsize > REACH):
+                and not self.kept and self._row_stride(self.m) is not None
+                and rows * self.block * self.d.itemsize > REACH):
             self.grouped = max(1, min(GROUP // panel, self.pieces))
+
+    @property
+    def kept(self) -> bool:
+        """Whether sums are kept in memory of their own between blocks of the depth."""
+        return self.blocked and not (self.plain and self.whole)
 
     @property
     def groups(self) -> Int:
         """Groups of panels."""
         return up(self.pieces, self.grouped) if self.grouped > 1 else self.pieces
+
+    def _room(self) -> list[Stmt]:
+        """The declaration of memory for packed panels."""
+        if self.direct:
+            return []
+        return [local.array(self.T, "Bp" if self.grouped == 1 else "Bg", self.grouped * self.block * self.width,
+                            self.d.itemsize)]
 
     def _in_group(self, body: list[Stmt], name: str) -> list[Stmt]:
         """Statements for each panel of a group, whose columns are at ``name``."""
