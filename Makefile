@@ -70,21 +70,23 @@ rehearse-gpu: $(VENV)/.dev
 	PYTHONPATH=build/tree $(STAND_IN)/python -m tests.stand_in.cuda.check
 	$(MAKE) test-gpu PYTHON=$(STAND_IN)/python WORKERS=2 TEST_ARGS="-p tests.stand_in.cuda.rehearse $(REHEARSED)"
 
-# Every kernel that the tests of CUDA launch, once, in the emulator: races, accesses outside of arrays, banks, sectors,
-# three orders of threads with blocks interleaved, and beside it the interpreter of PTX. What was found right is noted in
+# Every kernel that tests launch, once, in the emulator: races, accesses outside of arrays, banks, sectors, three orders
+# of threads with blocks interleaved, and beside it the interpreter of PTX. What was found right is noted in
 # build/watched.txt and left out next time while its text is the same; NEW=1 begins again.
+RUN_KERNELS ?= $(shell grep -lE "cuda_device|HYBRID_CUDA|run_cuda|EmulatorDriver|fake_cupy" tests/test_*.py)
+NOTED := HYBRID_TEST_ARCHS=none HYBRID_WATCHED=$(CURDIR)/build/watched.txt
 watch-gpu: $(VENV)/.dev
 	@mkdir -p build && $(if $(NEW),rm -f build/watched.txt,true)
-	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic HYBRID_TEST_ARCHS=none HYBRID_WATCHED=$(CURDIR)/build/watched.txt $(PY) -m pytest -q \
-	  -p tests.ptx_beside -p tests.watch_each -p tests.watch_summary -m "not thorough" $(REHEARSED) $(TEST_ARGS)
+	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic $(NOTED) $(PY) -m pytest -q -p tests.watch_summary -p tests.ptx_beside \
+	  -p tests.watch_each -p tests.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
 
-# Every kernel of the tests of CUDA, printed for each kind of GPU and compiled for each architecture; programs are computed
-# by the reference meanwhile, nothing is run in the emulator. Whether the tests pass so is not asked.
+# Every kernel of these tests, printed for each kind of GPU and compiled for each architecture; programs are computed by
+# the reference meanwhile, nothing is run in the emulator. Whether the tests pass so is not asked. Noted as above.
 compile-gpu: $(VENV)/.dev
 	@mkdir -p build && rm -f build/kernels.jsonl
-	-HYBRID_TEST_ARCHS=none HYBRID_KERNELS=$(CURDIR)/build/kernels.jsonl $(PY) -m pytest -q --tb=no -p tests.kernels_everywhere \
-	  -m "not thorough" $(REHEARSED) $(TEST_ARGS)
-	$(PY) -m tests.kernels_everywhere build/kernels.jsonl
+	-HYBRID_KERNELS=$(CURDIR)/build/kernels.jsonl $(NOTED) $(PY) -m pytest -q --tb=no -p tests.kernels_everywhere \
+	  -p tests.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
+	$(NOTED) $(PY) -m tests.kernels_everywhere build/kernels.jsonl
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py

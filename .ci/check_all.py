@@ -17,9 +17,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "check-all"
 KINDS = ("passed", "failed", "skipped")
-# every kernel once, in three orders of threads, every access watched, and interpreted as PTX
-WATCHED = ("HYBRID_EMU_WATCH=traffic", "HYBRID_TEST_ARCHS=none")
-WATCHERS = ("-p", "tests.ptx_beside", "-p", "tests.watch_each", "-p", "tests.watch_summary")
 EVERYWHERE = ("HYBRID_EMU_ORDER=random:3", "HYBRID_EMU_BLOCKS=3", "HYBRID_EMU_SUMS=truncated",
               "HYBRID_TEST_ARCHS=none")
 
@@ -72,7 +69,7 @@ def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
             ("packaged compiler, examples of operators",
              [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
             ("CUDA tests with each kernel watched, in three orders of threads and as PTX",
-             ["env", *WATCHED, *pytest, *WATCHERS, *cuda], True),
+             ["make", "watch-gpu", "NEW=1", "TEST_ARGS=-n 2 --dist loadfile"], False),
             ("CUDA tests with blocks interleaved, sums cut off", ["env", *EVERYWHERE, *pytest, *cuda], True),
             ("kernels of the CUDA tests for all GPUs", ["make", "compile-gpu", "TEST_ARGS=-n 2 --dist loadfile"],
              False),

@@ -130,15 +130,16 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
 
 def _bytes(report: str, names: Sequence[str]) -> list[int]:
     """Bytes that each launch reads and writes, as the report says. Where a kernel has two, the first reads its arrays
-    and the second writes its results, both with the program's working memory at most."""
+    and the second writes its results, both with the program's working memory at most; running sums are read twice."""
     item = 2 if "float16" in report else 4
     reads: dict[str, int] = {}
     writes: dict[str, int] = {}
-    current = ""
+    current, twice = "", set()
     for line in report.splitlines():
         head, arrays = re.match(r"  (k\d+) \[(\w+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
         if head:
             current = head[1]
+            twice |= {current} if head[2] == "running" else set()
         elif arrays and current:
             reads[current], writes[current] = (
                 item * sum(int(np.prod([int(d) for d in x.split(",") if d.strip()] or [1]))
@@ -150,7 +151,8 @@ def _bytes(report: str, names: Sequence[str]) -> list[int]:
         whole = name.removesuffix("_parts")
         if f"{whole}_parts" not in names:
             return reads.get(name, 0) + writes.get(name, 0)
-        return left + (writes if whole == name else reads).get(whole, 0)
+        return left + (writes if whole == name else reads).get(whole, 0) + (
+            reads.get(name, 0) if name in twice else 0)
     return [of(n) for n in names]
 
 
@@ -266,6 +268,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         "token over 4096 keys, 16 heads, float16": token(16, 1, 4096, "float16"),
         "64 queries over 4096 keys, 16 heads": token(16, 64, 4096),
         "order of a row of 1,000,000": lambda: mx.hybridize(nd.argsort)(nd.zeros((1, 10**6), ctx=GPU)),
+        "running sums, 16M": lambda: mx.hybridize(nd.cumsum)(nd.zeros((1 << 24,), ctx=GPU)),
+        "running sums (4096, 1024)": lambda: mx.hybridize(nd.cumsum)(nd.zeros((4096, 1024), ctx=GPU), axis=1),
         "LSTM, 64 steps, batch 32": recurrent(rnn.LSTM, 32),
         "LSTM, 64 steps, batch 1": recurrent(rnn.LSTM, 1),
         "GRU, 64 steps, batch 32": recurrent(rnn.GRU, 32),

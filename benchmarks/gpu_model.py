@@ -75,7 +75,10 @@ def model(k: Kernel, gpu: Gpu) -> Time:
     from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,       # noqa: PLC0415
                                  tile as async_tile)
     from gpu_model_launches import over_time, steps                                           # noqa: PLC0415
-    if steps(k):
+    from gpu_model_sort import radix, sorts                                                   # noqa: PLC0415
+    if sorts(k):
+        t = radix(k, gpu)
+    elif steps(k):
         t = over_time(k, gpu)
     elif is_async(k):
         t = async_tile(k, gpu)

@@ -12,6 +12,7 @@ from hybrid.passes.horizontal_fusion import Group
 from hybrid.passes.recomputed_scores import OverScores
 
 from hybrid.codegen.schedule import registered
+from hybrid.codegen.schedule.choose import first_that_fits
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
@@ -24,8 +25,10 @@ from hybrid.codegen.printers.cuda.pieces import BARRIER, SCRATCH, At, Barrier, L
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
+from hybrid.codegen.printers.cuda.running import print_running
 from hybrid.codegen.printers.cuda.scatter import print_scatter
 from hybrid.codegen.printers.cuda.target import printing_for
+from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 from .lanes import Refused
 
@@ -60,6 +63,8 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return print_scatter(k, name)
     if k.kind == "sort":
         return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
+    if k.kind == "running":
+        return print_running(k, name)
     if k.kind == "call":
         return alone(rowcall.print_cuda(k, name))
     if k.kind == "loop":
@@ -71,7 +76,10 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.hoisted:
         return print_rows(k, name, [v for v in k.loops if v in (k.rows or ())])
     longest = max((m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce")), default=0)
-    return print_reduction(k, name) if longest >= LONG_REDUCTION else print_flat(k, name)
+    if longest >= LONG_REDUCTION:
+        return print_reduction(k, name)
+    return first_that_fits(k, [("squares in shared memory", lambda: print_transposed(k, name)),
+                               ("elements", lambda: print_flat(k, name))])
 
 
 def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:

@@ -18,6 +18,7 @@ from .block import Block, Key
 from .dialect import Dialect
 from hybrid.codegen.schedule.one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
+from .vector_forms import subtracts_its_maximum
 
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
 # calls within each other after which what is below is emitted first, in a loop
@@ -142,7 +143,7 @@ class Emitter:
         return self.let(block, n.dtype, cell)
 
     def _load_half(self, n: Node, cell: Expr, block: Block) -> str:
-        """The value of a half in memory, which is stored elsewhere as it is."""
+        """Load a half. Its bits are remembered, so that a copy is stored without conversion."""
         bits = self.name("h")
         block.body.append(Let(self.d.storage(n.dtype), bits, cell))
         name = self.let(block, n.dtype, Op(self.d.half_load[n.dtype.name], (bits,)))
@@ -152,7 +153,9 @@ class Emitter:
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         if n.prim == "map":
             row = SCALARS[n.fn]
-            args = [self.value(a, idx, block, guard) for a in n.args]
+            args: list[Expr] = [self.value(a, idx, block, guard) for a in n.args]
+            if self.d.name == "c" and subtracts_its_maximum(n):
+                args[0] = Op("HY_ROUNDED({0})", (args[0],))
             return self.let(block, n.dtype, self._rounded(n, self.spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
             return self._converted(n, self.value(n.args[0], idx, block, guard), block)

@@ -20,17 +20,20 @@ from hybrid.kernels import text as kernel_text
 from . import partial_sums
 
 VECTORS = ("hy_v", "hy_m", "hy_vi")                       # types of vectors, masks and vectors of integers
+HALF_LANES = 8                                            # lanes from which on half types are converted as vectors
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 # types whose numbers are float32 in vectors: ends of names of macros (kernels/c/half.h, bytes.h)
 HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}
 BYTES = {"int8": "_I8", "uint8": "_U8"}
+HALF_LANES = 8                                            # lanes from which on half types are converted as vectors
+BOOL = "_BOOL"                                            # of truth values, which are masks (kernels/c/bools.h)
 
 
 PAIRS = "hyv_pairs_"                                      # begins the names of functions that put operands in order
 # texts that only programs with such words need (``uses``)
 RARE = {"power.h": ("hyv_pow",), "random.h": ("hyv_philox",), "vector_double.h": ("HYD_",),
         "words.h": ("HYV_DOT_", "HYT_", PAIRS), "tiles.h": ("HYT_",),
-        "half.h": (*HALVES.values(), PAIRS), "bytes.h": tuple(BYTES.values()), "pairs.h": (PAIRS,),
+        "half.h": (*HALVES.values(), PAIRS), "bytes.h": tuple(BYTES.values()), "bools.h": (BOOL,), "pairs.h": (PAIRS,),
         "functions.h": tuple(f"hyv_{f}" for f in "expm1 log1p softplus log2 log10 sin cos tan".split())}
 
 

@@ -81,13 +81,16 @@ def merged_axes(sizes: Sequence[int], divisions: Callable[[list[list[int]]], int
                 ) -> list[list[int]]:
     """Groups of adjacent axes that can be one loop without more divisions than loops of their own: tried from the
     inside out. divisions: counts those of a grouping; Refused where it cannot be printed. No group crosses
-    ``barrier``; the innermost does not become one of a symbolic size that is divided, as no vectors divide those."""
+    ``barrier``; fixed innermost axes are not merged with one of symbolic size if that takes a division: there are no
+    vector divisions by symbolic sizes."""
     groups = [[i] for i in range(len(sizes))]
     fewest = divisions(groups) if len(sizes) > 1 else 0
     for i in reversed(range(len(sizes) - 1)):
         trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
-        slow = fewest > 0 and len(trial) == i + 1 and not fixed(sizes[i]) and all(fixed(sizes[a]) for a in groups[-1])
-        if groups[i + 1][0] != barrier and not slow:
+        innermost = len(trial) == i + 1
+        not_vectorized = (fewest > 0 and innermost and not fixed(sizes[i])
+                          and all(fixed(sizes[a]) for a in groups[-1]))
+        if groups[i + 1][0] != barrier and not not_vectorized:
             try:
                 groups = trial if divisions(trial) <= fewest else groups
             except Refused:

@@ -30,7 +30,7 @@ class Cut:
 
     @staticmethod
     def even(extent: int, most: int) -> "Cut":
-        """Tiles of at most ``most`` elements, as equal as they can be."""
+        """Tiles of at most ``most`` elements, as equal as they can be; ``hybrid.ir.pairs.cut`` has the same rule."""
         count = -(-extent // most)
         return Cut(extent, extent // count, count, extent % count)
 

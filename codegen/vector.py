@@ -23,9 +23,9 @@ from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, 
 
 from .emit import Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
-from .lanes import F32, F64, LaneLoop, Refused, half
+from .lanes import BOOL, F32, F64, LaneLoop, Refused, half
 from .vector_forms import (at_least_one, below_its_maximum, common, comparison, in_float32, keeps_bytes, limited,
-                           one_limit, scaled, shifted, spelling)
+                           one_limit, scaled, shifted, spelling, subtracts_its_maximum)
 
 # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 FAR = 1 << 20
@@ -50,7 +50,7 @@ class VectorEmitter(Emitter):
     width: int = 16
     type: np.dtype = F32                   # of a vector's elements; those of float64 are named by lanes.in_doubles
     # whether arrays of half types may be read and written; not by printers that count on elements of four bytes
-    of_halves: bool = False
+    allow_halves: bool = False
     lanes: set[Var] = field(default_factory=set)
     rows: frozenset[Var] = frozenset()
     keep: dict[Node, str] = field(default_factory=dict)
@@ -76,7 +76,11 @@ class VectorEmitter(Emitter):
     def holds(self, d: np.dtype) -> bool:
         """Whether values of a dtype are vectors of this type: half types are computed in float32, and so are numbers of
         8 bits."""
-        return d == self.type or self.of_halves and in_float32(d)
+        return d == self.type or self.allow_halves and in_float32(d)
+
+    def holds_masks(self, d: np.dtype) -> bool:
+        """Whether values of a dtype are masks of such vectors in memory, too."""
+        return d == np.bool_ and self.type == F32 and self.allow_halves
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -186,6 +190,9 @@ class VectorEmitter(Emitter):
         if lane is None:
             return super()._load(n, idx, guard, block)
         at = linear(n.shape, idx)
+        if self.holds_masks(n.dtype) and coefficient(at, lane) == 1 and not guard:
+            self.loads.append((n, at))
+            return self.bind(block, "m", Load(Name(self.stored[n]), at, f"LOAD{BOOL}"))
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
         load: Expr = Load(Name(self.stored[n]), at, f"LOAD{half(n.dtype)}")
@@ -299,7 +306,10 @@ class VectorEmitter(Emitter):
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):
             return self.near(n, Op("hyv_exp_below({0})", (self.floats(args[0]),)), block)
-        return self.near(n, Op(spelled, tuple(self.floats(a) for a in args)), block)
+        values: list[Expr] = [self.floats(a) for a in args]
+        if subtracts_its_maximum(n):
+            values[0] = Op("HY_ROUNDED({0})", (values[0],))
+        return self.near(n, Op(spelled, tuple(values)), block)
 
     def near(self, n: Node, value: Expr, block: Block) -> str:
         """The name of a vector that is computed; of a half type as it would be read back from memory
@@ -369,9 +379,12 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
+        assert isinstance(value, str)
+        if self.kind.get(value) == "m" and self.holds_masks(n.dtype) and coefficient(at, lane) == 1:
+            self.stores.append((n, at))
+            return Store(Name(pointer), at, value, f"STORE{BOOL}")
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
-        assert isinstance(value, str)
         self.stores.append((n, at))
         exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
         return Store(Name(pointer), at, exact or self.floats(value), f"STORE{half(n.dtype)}")

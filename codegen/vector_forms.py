@@ -136,6 +136,12 @@ def below_its_maximum(n: Node) -> bool:
     return matched(n, BELOW_ITS_MAXIMUM) is not None
 
 
+def subtracts_its_maximum(n: Node) -> bool:
+    """Whether a value is x less its largest element, and x is computed: x must be rounded as it was for the maximum,
+    also where it is computed again, or the difference is wrong by the rounding of a large x."""
+    return n.fn == "sub" and n.args[0].prim == "map" and below_its_maximum(n)
+
+
 def at_least_one(n: Node) -> bool:
     """Whether a value is a sum of exponentials of what is below its maximum, which is one of them: softmax's divisor is
     1 or more, or NaN."""

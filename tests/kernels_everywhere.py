@@ -4,7 +4,7 @@ As a plugin of pytest (``-p tests.kernels_everywhere``): programs that tests com
 kind of GPU, as they would be there, merged launches too, and computed by the reference instead of the emulator; other
 texts that tests load are taken as they are. Each kernel is noted once in the file that HYBRID_KERNELS names. ``python
 -m tests.kernels_everywhere FILE`` compiles them with NVRTC for each architecture, some dozens at a time, and tells
-what does not compile, and what spills.
+what does not compile, and what spills; what is right is noted (``watch_record``) and left out next time.
 """
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from hybrid.base.errors import CompileError, DeviceError
-from hybrid.runtime import reference
-from hybrid.runtime.cuda import emulator, interface, nvrtc, program
+from hybrid.runtime import cache, reference
+from hybrid.runtime.cuda import emulator, interface, nvrtc, program, sources
 
+from . import watch_record as record
 from .cuda_tools import _alike
 from .ptx_beside import texts
 
@@ -198,23 +199,41 @@ def compiled(some: Sequence[str], arch: str) -> list[Any]:
         return [one for text in some for one in compiled([text], arch)]
 
 
+def key_of(text: str, arch: str, may: bool) -> str:
+    """A name of a kernel that was compiled for an architecture, and of what compiled it."""
+    return cache.digest(str((nvrtc.version(), arch, may)), *sources.device_headers().values(), text)[:24]
+
+
+def check(kernels: dict[str, dict[str, bool]], arch: str) -> int:
+    """Compile what is not known to be right for an architecture: how many are wrong."""
+    new = {text: archs for text, archs in kernels.items() if arch in archs}
+    known = [text for text, archs in new.items() if key_of(text, arch, archs[arch]) in record.known]
+    for text in known:
+        del new[text]
+    wrong = count = most = 0
+    for some in batches(new, arch):
+        right = []
+        for text, r in zip(some, compiled(some, arch)):
+            spills = 0 if isinstance(r, str) or kernels[text][arch] else r.spill_stores
+            count, most = count + 1, max(most, spills)
+            if isinstance(r, str) or spills > program.SPILLED:
+                wrong += 1
+                print(f"{arch}: {r if isinstance(r, str) else f'{r.spill_stores} bytes are spilled'}\n{text}\n")
+            else:
+                right.append(key_of(text, arch, kernels[text][arch]))
+        record.note(*right)
+    print(f"{arch}: {count} kernels, {len(known)} known;, at most {most} bytes of registers in memory", flush=True)
+    return wrong
+
+
 def main(path: str, archs: Sequence[str]) -> int:
     """Compile all of a file; the exit status."""
     kernels: dict[str, dict[str, bool]] = {}
     with open(path) as file:
         for text, where in map(json.loads, file):
             kernels.setdefault(text, {}).update(where)
-    wrong = 0
-    for arch in archs:
-        count = most = 0
-        for some in batches(kernels, arch):
-            for text, r in zip(some, compiled(some, arch)):
-                spills = 0 if isinstance(r, str) or kernels[text][arch] else r.spill_stores
-                count, most = count + 1, max(most, spills)
-                if isinstance(r, str) or spills > program.SPILLED:
-                    wrong += 1
-                    print(f"{arch}: {r if isinstance(r, str) else f'{r.spill_stores} bytes are spilled'}\n{text}\n")
-        print(f"{arch}: {count} kernels, at most {most} bytes of registers in memory", flush=True)
+    record.read()
+    wrong = sum(check(kernels, arch) for arch in archs)
     print(f"{len(kernels)} kernels of the tests, {wrong} times wrong")
     return int(wrong > 0)
 

@@ -22,8 +22,10 @@ KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": n
                          "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
                          "u64": np.uint64, "b64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
                          "pred": np.bool_}
+DTYPES = {name: np.dtype(kind) for name, kind in KINDS.items()}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
+CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier"}   # where threads part, wait or end
 TURN = 400                                                 # instructions of a block before another one's, in turns
 
 
@@ -44,6 +46,7 @@ class Block:
         self.local = np.full((self.threads, entry.depth), 0xFF, np.uint8)
         self.shared = np.full(entry.size + launch.shared + 16, 0xFF, np.uint8)
         self.registers: dict[tuple[str, str], np.ndarray] = {}
+        self.constants: dict[tuple[str, str, int], np.ndarray] = {}
         self.who = np.arange(self.threads)
         lanes = np.arange(self.threads, dtype=np.uint32)
         self.special = {"%laneid": lanes % 32}
@@ -80,28 +83,33 @@ class Block:
         return self.params.setdefault((self.home, name), np.zeros((self.threads, 16), np.uint8))
 
     def get(self, arg: str, kind: str) -> np.ndarray:
-        """An operand of the threads that execute, as a type of PTX."""
-        dtype = np.dtype(KINDS[kind])
+        """An operand of the threads that execute, as a type of PTX; not to be written."""
+        dtype = DTYPES[kind]
         if arg.startswith("%"):
-            v = self.register(arg)[self.who]
-            if v.dtype == dtype or dtype == np.bool_:
+            r = self.register(arg)
+            v = r if len(self.who) == self.threads else r[self.who]
+            if v.dtype == dtype or kind == "pred":
                 return v
             v = v.view(UNSIGNED[v.dtype.itemsize])
             return (v if v.dtype.itemsize == dtype.itemsize else v.astype(UNSIGNED[dtype.itemsize])).view(dtype)
-        if re.match(r"0[fF][0-9a-fA-F]{8}$", arg):
-            value = np.array(int(arg[2:], 16), np.uint32).view(np.float32)
-        elif re.match(r"0[dD][0-9a-fA-F]{16}$", arg):
-            value = np.array(int(arg[2:], 16), np.uint64).view(np.float64)
-        elif arg in self.entry.shared:
-            value = np.array(self.entry.shared[arg], np.uint64)
-        elif arg in self.entry.constants:
-            value = np.array(CONSTANT + self.entry.constants[arg], np.uint64)
-        elif arg in self.entry.local:
-            value = np.array(LOCAL + self.entry.local[arg], np.uint64)
+        key = arg, kind, len(self.who)
+        if key not in self.constants:
+            self.constants[key] = np.broadcast_to(self.constant(arg, dtype), len(self.who))
+        return self.constants[key]
+
+    def constant(self, arg: str, dtype: np.dtype) -> np.ndarray:
+        """An operand that is a number, or a place of an array."""
+        places = (self.entry.shared, 0), (self.entry.constants, CONSTANT), (self.entry.local, LOCAL)
+        start = next((at + known[arg] for known, at in places if arg in known), None)
+        if start is not None:
+            value = np.array(start, np.uint64)
+        elif found := re.match(r"0[fFdD]([0-9a-fA-F]{8,16})$", arg):
+            size = len(found[1]) // 2
+            value = np.array(int(found[1], 16), UNSIGNED[size]).view(f"f{size}")
         else:
             bits = int(arg.rstrip("U"), 0) & (1 << 8 * dtype.itemsize) - 1
             value = np.array(bits, UNSIGNED[dtype.itemsize]).view(dtype) if dtype != np.bool_ else np.array(bool(bits))
-        return np.broadcast_to(value.astype(dtype), len(self.who))
+        return value.astype(dtype)
 
     def set(self, arg: str, value: np.ndarray) -> None:
         """Write a register of the threads that execute, bit for bit."""
@@ -142,30 +150,63 @@ class Block:
     # ---- running
     def run(self, most: int) -> Iterator[int]:
         """To the end of all threads, some instructions at a time; gives how many there were."""
-        lines = self.entry.lines
-        for count in range(most):
+        lines, count, told = self.entry.lines, 0, 0
+        while count < most:
             ready = ~self.done & (self.waiting < 0)
             if not ready.any():
                 if self.done.all():
                     return
                 if not self.release():
                     raise PtxError("threads wait at barriers that nobody else comes to")
+                count += 1
                 continue
             pc = int(self.at[ready].min())
+            here = np.flatnonzero(ready & (self.at == pc))
+            others = self.at[ready & (self.at != pc)]
+            end = int(others.min()) if others.size else len(lines)
             if pc >= len(lines):
                 raise PtxError("a thread ran past the end")
-            here = np.flatnonzero(ready & (self.at == pc))
-            line = lines[pc]
-            self.at[here], self.home = pc + 1, line.home
-            if line.guard:
-                holds = self.register(line.guard.lstrip("!"))[here] != line.guard.startswith("!")
-                here = here[holds]
-            if len(here):
-                self.who = here
-                self.step(line)
-            if count % TURN == TURN - 1:
+            pc, done = self.straight(here, pc, end, min(TURN, most - count))
+            if not done:                                   # one at which threads may part
+                line, self.at[here] = lines[pc], pc + 1
+                self.home, self.who = line.home, self.guarded(line, here)
+                if len(self.who):
+                    self.step(line)
+            count += max(1, done)
+            if count >= told + TURN:
+                told = count
                 yield count
         raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
+
+    def guarded(self, line: Line, here: np.ndarray) -> np.ndarray:
+        """Those of some threads that execute an instruction."""
+        if not line.guard:
+            return here
+        holds = self.register(line.guard.lstrip("!"))[here] != line.guard.startswith("!")
+        return here if holds.all() else here[holds]
+
+    def straight(self, here: np.ndarray, pc: int, end: int, most: int) -> tuple[int, int]:
+        """Instructions of threads that stay together, up to where others stand: where they are then, how many."""
+        lines = self.entry.lines
+        for count in range(most):
+            if pc >= end:
+                break
+            line = lines[pc]
+            self.home = line.home
+            if line.op[0] in CONTROL:
+                some = self.guarded(line, here) if line.op[0] == "bra" else here[:0]
+                if line.op[0] != "bra" or 0 < len(some) < len(here):
+                    break
+                pc = self.entry.labels[line.args[0]] if len(some) else pc + 1
+                continue
+            self.who = self.guarded(line, here)
+            if len(self.who):
+                self.step(line)
+            pc += 1
+        else:
+            count = most
+        self.at[here] = pc
+        return pc, count
 
     def step(self, line: Line) -> None:
         """One instruction of the threads that stand there."""
@@ -181,8 +222,7 @@ class Block:
         elif op[0] not in _STEPS:
             raise PtxError(f"no instruction {line.text}")
         else:
-            with np.errstate(all="ignore"):
-                _STEPS[op[0]](self, op, args)
+            _STEPS[op[0]](self, op, args)
 
     def barrier(self, op: list[str], args: list[str]) -> None:
         """Wait at a barrier of the block, of some of its threads, or of lanes of a warp."""
@@ -269,9 +309,10 @@ class Memory:
         places = [self.address(p) for p in pointers]
         runs = [Block(entry, self.bytes, places, launch, i).run(most) for i in range(x * y * z)]
         for turn in range(most // TURN):
-            for run in list(runs) if launch.cooperative else runs[:1]:
-                if next(run, None) is None:
-                    runs.remove(run)
+            with np.errstate(all="ignore"):
+                for run in list(runs) if launch.cooperative else runs[:1]:
+                    if next(run, None) is None:
+                        runs.remove(run)
             if not runs:
                 return
         raise TooLong(f"{entry.name} executes more than {most} instructions")

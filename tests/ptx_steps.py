@@ -98,12 +98,14 @@ def products(b: Block, op: list[str], args: list[str]) -> None:
             v = np.where(r.astype(wide) > v, np.nextafter(r, dtype.type(-np.inf)), r)
         v = np.asarray(v).astype(dtype)
         return b.set(args[0], np.clip(np.nan_to_num(v, nan=0.0), 0, 1).astype(dtype) if "sat" in op else v)
-    exact = x.astype(object) * y.astype(object)
-    if "hi" in op:
-        exact = exact >> 8 * dtype.itemsize
     out = 2 * dtype.itemsize if "wide" in op else dtype.itemsize
-    if added:
-        exact = exact + b.get(args[3], kind[0] + str(8 * out)).astype(object)
+    more = b.get(args[3], kind[0] + str(8 * out)) if added else np.zeros_like(x)
+    if dtype.itemsize < 8 or "lo" in op:                   # modulo 2^64
+        exact = x.astype(f"{dtype.kind}8") * y.astype(f"{dtype.kind}8")
+        exact = (exact >> exact.dtype.type(8 * dtype.itemsize) if "hi" in op else exact) + more.astype(exact.dtype)
+        return b.set(args[0], exact.astype(UNSIGNED[out]))
+    exact = x.astype(object) * y.astype(object)
+    exact = (exact >> 8 * dtype.itemsize if "hi" in op else exact) + more.astype(object)
     b.set(args[0], np.array([int(v) & (1 << 8 * out) - 1 for v in exact], UNSIGNED[out]))
 
 
@@ -132,12 +134,30 @@ def shifts(b: Block, op: list[str], args: list[str]) -> None:
     b.set(args[0], np.where(n >= bits, over, v))
 
 
-@step("bfi", "bfe", "brev", "bfind", "popc", "clz", "prmt", "shf")
+@step("prmt", "shf")
+def pairs(b: Block, op: list[str], args: list[str]) -> None:
+    """Bytes of two words, and both shifted as one."""
+    x, y, by = (b.get(a, "u32").astype(np.uint64) for a in args[1:])
+    both, word = x | y << np.uint64(32), np.uint64(0xffffffff)
+    if op[0] == "prmt":
+        v = np.zeros_like(both)
+        for i in range(4):
+            which = by >> np.uint64(4 * i)
+            byte = both >> (which & np.uint64(7)) * np.uint64(8) & np.uint64(0xff)
+            signs = (byte >> np.uint64(7)) * np.uint64(0xff)             # repeats its first bit
+            v |= np.where(which & np.uint64(8), signs, byte) << np.uint64(8 * i)
+    else:
+        n = np.minimum(by, 32) if "clamp" in op else by & np.uint64(31)
+        v = (both >> n if "r" in op else both << n >> np.uint64(32)) & word
+    b.set(args[0], np.asarray(v).astype(np.uint32))
+
+
+@step("bfi", "bfe", "brev", "bfind", "popc", "clz")
 def bits(b: Block, op: list[str], args: list[str]) -> None:
     """Fields of bits, one thread after the other."""
     kind = op[-1]
     size = 8 * np.dtype(KINDS[kind]).itemsize
-    given = [[int(v) & (1 << 64) - 1 for v in b.get(a, kind if n < 1 or op[0] in ("bfi", "prmt", "shf") else "u32")]
+    given = [[int(v) & (1 << 64) - 1 for v in b.get(a, kind if n < 1 or op[0] == "bfi" else "u32")]
              for n, a in enumerate(args[1:])]
     b.set(args[0], np.array([_field(op, size, v) for v in zip(*given)], np.uint64).astype(
         np.uint32 if size < 64 or op[0] in ("popc", "clz", "bfind") else np.uint64))
@@ -156,12 +176,6 @@ def _field(op: list[str], size: int, v: tuple[int, ...]) -> int:
     if op[0] == "bfind":
         top = x.bit_length() - 1
         return (0xffffffff if top < 0 else size - 1 - top if "shiftamt" in op else top)
-    if op[0] == "prmt":
-        both = x | (v[1] & 0xffffffff) << 32
-        return sum((both >> 8 * (v[2] >> 4 * i & 7) & 0xff) << 8 * i for i in range(4))
-    if op[0] == "shf":
-        both, n = x | (v[1] & 0xffffffff) << 32, min(v[2], 32) if "clamp" in op else v[2] & 31
-        return (both >> n if "r" in op else both << n >> 32) & 0xffffffff
     return bin(x).count("1") if op[0] == "popc" else size - x.bit_length()
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -111,6 +111,16 @@ def _put(e: Entry, home: str, body: str) -> None:
             e.lines.append(Line(g[1] if g else "", op.split("."), split(rest), s, home))
 
 
+def _called(body: str, bodies: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The functions that a kernel calls, those that they call as well, in the order of the text."""
+    reached, new = set(), {body}
+    while new:
+        words = {w for b in new for w in re.findall(r"[\w$]+", b)}
+        new = {f[5] for f in bodies if f[0] == "func" and f[2] in words} - reached
+        reached |= new
+    return [f for f in bodies if f[5] in reached]
+
+
 def parse(text: str) -> dict[str, Entry]:
     """The kernels of a PTX text."""
     text = re.sub(r"//[^\n]*", "", text)
@@ -122,12 +132,12 @@ def parse(text: str) -> dict[str, Entry]:
         if kind == "entry":
             e = entries[name] = Entry(name, names(params))
             _put(e, name, body)
-            for part in (outside, body, *(f[5] for f in bodies if f[0] == "func")):
+            functions = _called(body, bodies)
+            for part in (outside, body, *(f[5] for f in functions)):
                 _place(e, part)
             e.size = -(-e.size // 1024) * 1024
             e.shared |= dict.fromkeys(dynamic, e.size)
-            for other, results, called, given, _, inner in bodies:
-                if other == "func":
-                    e.functions[called] = Function(names(given), names(results or ""), len(e.lines))
-                    _put(e, called, inner)
+            for _, results, called, given, _, inner in functions:
+                e.functions[called] = Function(names(given), names(results or ""), len(e.lines))
+                _put(e, called, inner)
     return entries

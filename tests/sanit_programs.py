@@ -8,6 +8,7 @@ import numpy as np
 from hybrid.base import dtype as dt
 from hybrid import ir
 from hybrid.ir import Node, Program
+from hybrid.ir.pairs import pairs
 from hybrid.passes.differentiate import vjp_program
 
 from . import (cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes,
@@ -199,6 +200,21 @@ def strided(n: int) -> Case:
     return _backward(program(outputs, random(3, 4, 7, n), random(8, 4, 3, 3), random(4, 1, 3, 3)))
 
 
+def channels_last(n: int) -> Case:
+    """Gradients of filters from data and gradients that lie channels last, of images n pixels wide."""
+    n = max(n, 3)
+
+    def outputs(x: Node, g: Node, deep: Node, narrow: Node) -> list[Node]:
+        def gradient(x: Node, g: Node, border: int, stride: int, dilation: int) -> Node:
+            win = ir.window(ir.pad(x, (0, border, border, 0), (0, border, border, 0)), (1, 2), (3, 3),
+                            (stride, stride), (dilation, dilation))
+            filters = ir.dot(g, ir.permute(win, (0, 1, 2, 4, 5, 3)), ((0, 1, 2), (0, 1, 2)))
+            return ir.permute(filters, (1, 2, 0, 3))
+        return [gradient(x, g, 1, 1, 1), gradient(deep, g, 2, 1, 2) * 2, gradient(deep, narrow, 1, 2, 1)]
+    return program(outputs, random(3, 6, n, 3), random(3, 6, n, 24), random(3, 6, n, 17),
+                   random(3, 3, (n + 1) // 2, 16))
+
+
 def updates(n: int) -> Case:
     """New values of many arrays, written over the old ones by one kernel: plain, costly, and with a norm of each."""
     shapes = [(n,), (3, n), (), (n, 2), (1,), (n, 3, 3)]
@@ -249,7 +265,7 @@ SIZED: dict[str, Callable[[int], Case]] = {
     **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention,
     "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
     "training": training, "strided": strided, "updates": updates, "windows": windows, "other products": products,
-    "behind relu": behind_relu,
+    "behind relu": behind_relu, "channels last": channels_last,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }
 
@@ -341,9 +357,20 @@ def _pictures() -> Iterator[tuple[str, Case, float]]:
         yield f"pictures {name}", test_batch_in_lanes.program(name), 1e-5
 
 
+def _pairs() -> Iterator[tuple[str, Case, float]]:
+    """Operands of bfloat16 products in words of two, whose vectors have sixteen: no sum is rounded."""
+    def outputs(x: Node, h: Node) -> list[Node]:
+        return [ir.cast(pairs(a, along, width, tile), "float32") for a in (x, h)
+                for along, width, tile in ((True, 48, 0), (False, 64, 0), (False, 0, 6), (False, 0, 28))]
+    for columns, depth in ((70, 34), (131, 52)):
+        yield f"pairs {columns} {depth}", program(outputs, random(columns, depth), random(columns, depth).astype(
+            dt.as_dtype("bfloat16"))), 1e-9
+
+
 FIXED: dict[str, Callable[[], Iterator[tuple[str, Case, float]]]] = {"programs": _cases, "forms": _forms,
                                                                      "together": _together, "packed": _packed,
-                                                                     "pictures": _pictures}
+                                                                     "pictures": _pictures,
+                                                                     "pairs": _pairs}
 
 
 def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:

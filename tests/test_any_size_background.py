@@ -82,7 +82,7 @@ def test_a_thread_builds_it_where_processes_have_other_work(monkeypatch: pytest.
 def test_sizes_that_come_seldom_run_as_plain_python_until_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coming.ComingSized, "is_ripe", lambda self: False)           # it never is
     ran: list[Any] = []
-    monkeypatch.setattr(trace, "without", lambda job, call: ran.append(call()) or ran[-1])
+    monkeypatch.setattr(trace, "call_uncompiled", lambda job, call: ran.append(call()) or ran[-1])
     f = mx.hybridize(rows)
     checked(f, 4, 5, 7)
     ran.clear()

@@ -244,6 +244,8 @@ nn.Dense(3, colour=1)
 mx.nd.sparse.no_such(a)
 w = gluon.Parameter('w', shape=(2,), stype='row_sparse')
 mx.nd.sparse.csr_matrix((2, 3)) + a.tostype('csr')
+mx.sym.FullyConnected(mx.sym.var('x'), num_hidden=2, lr_mult=2, wd_mult=0)
+nd.broadcast_maximum(a, a, axis=1)
 '''
 
 

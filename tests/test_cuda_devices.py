@@ -72,6 +72,33 @@ def test_arrays_move_between_gpus() -> None:
     assert np.array_equal(z.asnumpy(), x.asnumpy()) and z._data.device.id == 0
 
 
+def test_copies_between_gpus_wait_for_both_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy begins after what was queued where the array is, and what is queued there later begins after the copy;
+    null streams do that by themselves."""
+    done: list[tuple[str, int, int]] = []
+
+    class Event:
+        def __init__(self, disable_timing: bool) -> None:
+            assert disable_timing
+
+        def record(self, stream: fake_cupy.Stream) -> None:
+            done.append(("record", fake_cupy.STATE.device, stream.ptr))
+    monkeypatch.setattr(fake_cupy.CUPY.cuda, "Event", Event, raising=False)
+    monkeypatch.setattr(fake_cupy.Stream, "wait_event", lambda self, event: done.append(
+        ("wait", fake_cupy.STATE.device, self.ptr)), raising=False)
+    array = fake_cupy.CUPY.array
+    monkeypatch.setattr(fake_cupy.CUPY, "array", lambda *a, **k: (done.append(("copy", fake_cupy.STATE.device, 0)),
+                                                                  array(*a, **k))[1])
+    x = nd.arange(6, ctx=GPUS[0])
+    with fake_cupy.Stream(non_blocking=True) as stream:
+        done.clear()
+        y = x.as_in_context(GPUS[1])
+    assert [what for what, *_ in done] == ["record", "wait", "copy", "record", "wait"]
+    assert [device for _, device, _ in done] == [0, 1, 1, 1, 0] and stream.ptr
+    done.clear()
+    assert np.array_equal(x.as_in_context(GPUS[1]).asnumpy(), y.asnumpy()) and done == [("copy", 1, 0)]
+
+
 def test_programs_of_each_gpu_run_in_turn() -> None:
     f = mx.hybridize(lambda a: nd.tanh(a) * 2)
     given = [nd.arange(8, ctx=c) / 8 for c in GPUS]

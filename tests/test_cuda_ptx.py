@@ -16,7 +16,7 @@ from . import cuda_async_texts, cuda_texts
 from .cuda_forms import FORMS, program
 from .cuda_tools import run_cuda
 from .ptx import PtxDriver, PtxError, run_ptx
-from .ptx_beside import differ
+from .ptx_beside import differ, largest
 from .test_cuda_kernels import same
 
 pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
@@ -107,6 +107,9 @@ def test_what_differs_beside_the_emulator() -> None:
     near, far = (a * np.float32(1 + e) for e in (1e-6, 1e-3))
     assert not differ(near.view(np.uint8), a.view(np.uint8), {"float", "int"})
     assert "1.50150013 -2.00200009], not" in differ(far.view(np.uint8), a.view(np.uint8), {"float"})
+    left, other = np.array([2e-8, 0], np.float32), np.array([5e-8, 0], np.float32)
+    assert differ(left.view(np.uint8), other.view(np.uint8), {"float"})
+    assert not differ(left.view(np.uint8), other.view(np.uint8), {"float"}, largest([a]))      # rounding left it
     numbers = np.array([3, 7], np.int32)
     assert differ((numbers + 1).view(np.uint8), numbers.view(np.uint8), {"float", "int"})
     assert differ(a.view(np.uint8), np.roll(a, 1).view(np.uint8), {"int"}) == "bytes"
@@ -147,3 +150,32 @@ def test_carries_registers_of_parts_and_tables() -> None:
     np.testing.assert_array_equal(got[64:], (y.view(np.uint64) & np.uint64(0xffffffff)).astype(np.uint32))
     large = np.float32(1e6) * np.arange(1, 33, dtype=np.float32)
     np.testing.assert_allclose(z, np.sin(large, dtype=np.float64), atol=1e-6)
+
+
+WORDS = """extern "C" __global__ void words(const unsigned *x, const unsigned *y, unsigned *z, unsigned long long *w) {
+  unsigned t = threadIdx.x, a = x[t], b = y[t];
+  unsigned long long l = (unsigned long long)a << 32 | b;
+  asm("prmt.b32 %0, %1, %2, 0x4bc1;" : "=r"(z[t]) : "r"(a), "r"(b));
+  if (t % 3) z[t + 32] = __funnelshift_l(a, b, b);
+  z[t + 64] = __funnelshift_rc(a, b, a & 63);
+  z[t + 96] = __umulhi(a, b), z[t + 128] = __mulhi((int)a, (int)b);
+  w[t] = l * (l + 3), w[t + 32] = (long long)(int)a * (int)b + l, w[t + 64] = __umul64hi(l, l);
+}"""
+
+
+def test_words_and_products() -> None:
+    """Bytes with repeated signs, two words shifted as one, whole products and their upper halves."""
+    x, y = np.random.default_rng(3).integers(0, 1 << 32, (2, 32), np.uint32)
+    z, w = np.zeros(160, np.uint32), np.zeros(96, np.uint64)
+    launch = ("words", (1, 1, 1), (32, 1, 1), 0, (0, 1, 2, 3))
+    _, _, z, w = run_ptx(WORDS, [launch], [x, y, z, w])
+    for t, (a, b) in enumerate(zip(x.tolist(), y.tolist())):
+        bytes_ = (a | b << 32).to_bytes(8, "little")
+        signs = [0xff * (bytes_[k] >> 7) for k in (4, 3)]
+        assert z[t] == int.from_bytes(bytes([bytes_[1], *signs, bytes_[4]]), "little")
+        assert z[t + 32] == (((b << 32 | a) << (b & 31)) >> 32 & 0xffffffff if t % 3 else 0)
+        assert z[t + 64] == (b << 32 | a) >> min(a & 63, 32) & 0xffffffff
+        s, r, both = a - (a >> 31 << 32), b - (b >> 31 << 32), a << 32 | b
+        assert z[t + 96] == a * b >> 32 and z[t + 128] == s * r >> 32 & 0xffffffff
+        whole = both * (both + 3), s * r + both, both * both >> 64
+        assert [int(v) for v in w[t::32]] == [v & (1 << 64) - 1 for v in whole]

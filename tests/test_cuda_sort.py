@@ -1,14 +1,19 @@
 """Long rows sorted by many blocks."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from hybrid import ir
 from hybrid.codegen import cuda
 from hybrid.passes.pipeline import plan
+from hybrid.runtime.cuda import nvrtc
 
 from .cuda_forms import Form, normal, program
+from .cuda_tools import run_cuda
+from .ptx import run_ptx
 from .test_cuda_kernels import check
 
 pytestmark = pytest.mark.usefixtures("cuda_device")
@@ -31,13 +36,53 @@ def test_long_rows(descending: bool) -> None:
     check([order(descending, k) for k in keys])
 
 
+def test_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles move their pairs while others find their places."""
+    monkeypatch.setenv("HYBRID_EMU_BLOCKS", "3")
+    check([order(False, rng.integers(0, 60000, (2, 5 * 4096 - 7)).astype("uint16"))])
+
+
 def test_the_form() -> None:
-    """A row of a million is the work of many blocks, in three launches a digit; short rows and keys of 64 bits have
-    one block each."""
+    """A row of a million is the work of many blocks, in a launch a digit and two before; short rows and keys of 64 bits
+    have one block each."""
     def launches(x: np.ndarray) -> list[tuple[str, int]]:
         return [(launch.name, launch.blocks) for launch in
                 cuda.print_program(plan(program([order(False, x)])[0]).groups).launches]
     million = launches(np.zeros(10**6, "float32"))
-    assert len(million) == 12 and ("k0_move3", 245) in million
+    assert len(million) == 6 and ("k0_move3", 245) in million
     assert launches(np.zeros((7, 500), "float32")) == [("k0", 7)]
     assert launches(np.zeros((2, 5000), "float64")) == [("k0", 2)]
+
+
+# Tiles whose blocks begin from the last one to the first; each thread has a digit.
+BEFORE = """#include "hybrid_sort.cuh"
+extern "C" __global__ void before(unsigned *states, const unsigned *own, unsigned *out, const int *tiles) {
+  const int at = tiles[blockIdx.x] * 256 + threadIdx.x;
+  out[at] = hy_radix_before(states + threadIdx.x, tiles[blockIdx.x], own[at]);
+}"""
+
+
+def _sums_before(direction: str, tiles: list[int], run: Callable[..., list[np.ndarray]]) -> None:
+    own = rng.integers(0, 4096, (len(tiles), 256)).astype("uint32")
+    arrays = [np.zeros_like(own), own, np.zeros_like(own), np.array(tiles, "int32")]
+    launch = ("before", (len(tiles), 1, 1), (256, 1, 1), 0, (0, 1, 2, 3))
+    states, _, out, _ = run(BEFORE, [launch], arrays, **({"order": direction} if direction else {}))
+    np.testing.assert_array_equal(out, np.cumsum(own, 0, "uint32") - own)
+    np.testing.assert_array_equal(states, np.cumsum(own, 0, "uint32") + np.uint32(1 << 31))
+
+
+@pytest.mark.parametrize("count", [1, 4, 11])
+def test_tiles_wait_for_those_before_them(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tiles are resident, and later ones begin first: they spin until each earlier one has said its count. Where
+    they run one after the other, from the first, none waits."""
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    _sums_before("forward", list(range(count)), run_cuda)
+    monkeypatch.setenv("HYBRID_EMU_BLOCKS", str(count))
+    for direction in ("forward", "reverse", "random"):
+        _sums_before(direction, list(range(count))[::-1], run_cuda)
+        _sums_before(direction, list(rng.permutation(count)), run_cuda)
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
+def test_the_interpreter_of_ptx_finds_the_same_sums() -> None:
+    _sums_before("", list(range(3)), run_ptx)

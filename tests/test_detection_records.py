@@ -150,7 +150,6 @@ BAD: dict[str, tuple[Any, Any, str]] = {
     "cut off": ({"label": [2, 5, 0, 0.1, 0.1, 0.5]}, FileFormatError, "a head of at least 2"),
     "short width": ({"label_pad_width": 5}, AttributeValueError, "label_pad_width is 5.*of 7 numbers"),
     "other width": ({"label_width": 12}, ShapeError, "has 7 numbers, label_width is 12"),
-    "unknown": ({"rand_crop": 1}, AttributeValueError, "no option rand_crop"),
     "dtype": ({"dtype": "uint8"}, AttributeValueError, "dtype is not supported"),
     "mode": ({"resize_mode": "stretch"}, AttributeValueError, "force, fit, shrink; got 'stretch'"),
     "samplers": ({"num_crop_sampler": 2, "min_crop_scales": (0.1, 0.2, 0.3)}, AttributeValueError,
@@ -167,6 +166,14 @@ def test_clear_errors(name: str, tmp_path: Path) -> None:
     with pytest.raises(kind, match=words):
         mx.io.ImageDetRecordIter(**{"path_imgrec": path, "data_shape": (3, 8, 8), "batch_size": 1,
                                     **{k: v for k, v in given.items() if k != "label"}})
+
+
+@pytest.mark.parametrize("kind", ["ImageDetRecordIter", "ImageRecordIter"])
+def test_unknown_options_are_warned_of(kind: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "plain.rec", np.zeros((8, 8, 3), np.uint8), [2, 5, 0, 0.1, 0.1, 0.5, 0.5])
+    with pytest.warns(UserWarning, match="no option and_mirror: ignored"):
+        it = getattr(mx.io, kind)(path_imgrec=path, data_shape=(3, 8, 8), batch_size=1, label_width=7, and_mirror=True)
+    assert next(it).data[0].shape == (1, 3, 8, 8)
 
 
 def test_boxes_drawn(tmp_path: Path) -> None:

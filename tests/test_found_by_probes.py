@@ -93,3 +93,68 @@ def test_files_of_published_vectors_are_listed():
 def test_the_backends_of_mxnets_cpu_builds_leave_a_symbol_as_it_is():
     x = sym.var("x")
     assert x.get_backend_symbol("MKLDNN") is x
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+def test_padding_longer_than_the_axis_mirrors_again(mode, n, how):
+    a = np.arange(n * 2.).reshape(n, 2)
+    for width in ((0, 7), (9, 1), (4, 11), (30, 30)):
+        pad = how(lambda x: hnp.pad(x, (width, (0, 0)), mode))                        # noqa: B023
+        assert pad(hnp.array(a)).asnumpy().tolist() == np.pad(a, (width, (0, 0)), mode).tolist()
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("name,shapes,result", [
+    ("inv", [(0, 0)], (0, 0)), ("inv", [(0, 1, 1)], (0, 1, 1)), ("cholesky", [(1, 0, 0)], (1, 0, 0)),
+    ("cholesky", [(0, 2, 2)], (0, 2, 2)), ("solve", [(0, 0), (0,)], (0,)), ("solve", [(0, 0), (0, 1)], (0, 1)),
+    ("tensorsolve", [(1, 1), (1, 1)], (1, 1))])
+def test_matrices_without_elements_are_solved(how, name, shapes, result):
+    arrays = [hnp.ones(s) for s in shapes]
+    assert how(lambda *x: getattr(hnp.linalg, name)(*x))(*arrays).shape == result     # MXNet's shape
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("gamma,total,slopes,back", [                                 # MXNet's numbers
+    ([.1, .2, .3], 5.287, [-3.4783, -2.087, -.6957], 14.4),
+    ([[.1, .2, .3], [.4, .5, .6]], 5.287, [[-3.4783, -2.087, -.6957], [0, 0, 0]], 14.4),
+    ([[.1, .2, .3]], 5.287, [[-3.4783, -2.087, -.6957]], 14.4), ([.5], 3.1304, [-6.2609], 18.),
+    ([[.1], [.2]], 5.6348, [[-6.2609], [0]], 13.2)])
+def test_slopes_of_prelu_stand_for_channels_and_images(how, gamma, total, slopes, back):
+    x, gamma = nd.array(np.linspace(-1, 1, 24).reshape(2, 3, 2, 2)), nd.array(gamma)
+    x.attach_grad()
+    gamma.attach_grad()
+    with autograd.record():
+        y = how(lambda x, g: nd.LeakyReLU(x, g, act_type="prelu"))(x, gamma)
+    y.backward()
+    np.testing.assert_allclose(y.asnumpy().sum(), total, rtol=1e-4)
+    np.testing.assert_allclose(gamma.grad.asnumpy(), slopes, rtol=1e-4)
+    np.testing.assert_allclose(x.grad.asnumpy().sum(), back, rtol=1e-4)
+
+
+@pytest.mark.parametrize("how", [lambda f: f, hybridize])
+@pytest.mark.parametrize("name", ["sum", "mean", "var", "std", "nansum"])
+def test_sums_in_a_narrower_dtype_are_rounded_once(how, name):
+    x = np.random.RandomState(0).uniform(0, 1, (7, 1001)).astype(np.float32)
+    found = how(lambda v: getattr(hnp, name)(v, axis=1, dtype="float16"))(hnp.array(x)).asnumpy()
+    exact = getattr(np, name)(x.astype(np.float64), axis=1)
+    assert found.dtype == np.float16
+    np.testing.assert_allclose(found, exact, rtol=2**-11 + 1e-5)                      # half a step of float16
+
+
+def test_errors_of_ufunc_options_are_those_of_numpy():
+    x = hnp.ones((2,))
+    for function in (hnp.exp, hnp.add, hnp.bitwise_not):
+        args = (x, x) if function is hnp.add else (x.astype("int32"),)
+        for bad in ({"dtype": "abcdefg"}, {"casting": "mxnet"}):
+            with pytest.raises(TypeError):
+                function(*args, **bad)
+        for legal in ({"where": False}, {"dtype": np.int8}, {"casting": "safe"}, {"order": "C"}, {"subok": False}):
+            with pytest.raises(NotImplementedError):
+                function(*args, **legal)
+
+
+@pytest.mark.parametrize("axis", [0, -1, None])
+def test_an_array_without_axes_is_squeezed_to_itself(axis):
+    assert hnp.squeeze(hnp.array(2.), axis).shape == np.squeeze(np.array(2.), axis).shape == ()

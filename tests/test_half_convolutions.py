@@ -88,7 +88,7 @@ def test_as_eager(name: str, half: str, monkeypatch: pytest.MonkeyPatch) -> None
     find another of two neighbours to be the greatest."""
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
     monkeypatch.setattr(packed_steps, "FULL", 0)
-    monkeypatch.setattr(packed_steps, "VECTORS", 1)
+    monkeypatch.setattr(packed_steps, "LEAST_VECTORS", 1)
     make, shape = LAYERS[name]
     x = nd.array(random(*shape))
     net = net_of(make(), x)

@@ -131,3 +131,29 @@ def test_a_recipe_knows_the_way_back_to_halves() -> None:
     a = np.random.default_rng(0).standard_normal((128, 96)).astype(np.float16)
     (packed,) = exe.prepare([a])
     assert unpacked(packed, way[1]).tobytes() == a.tobytes()
+
+
+POOLS = {"greatest": lambda: nn.MaxPool2D(2), "overlapping": lambda: nn.MaxPool2D(3, 2, 1),
+         "means": lambda: nn.AvgPool2D(2), "one mean": lambda: nn.GlobalAvgPool2D()}
+
+
+@pytest.mark.parametrize("images", [2, 24])
+@pytest.mark.parametrize("pool", POOLS)
+def test_pools_of_computed_halves_read_floats(pool: str, images: int, half: str) -> None:
+    """As eagerly; NaN and infinities pass through, and images in blocks have the pool in their convolution."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(20, 5, in_channels=1, activation="tanh"), POOLS[pool](), nn.Dense(10, in_units={
+        "greatest": 720, "overlapping": 720, "means": 720, "one mean": 20}[pool]))
+    net = of(net, half)
+    x = nd.array(np.random.default_rng(3).standard_normal((images, 1, 16, 16)), dtype=half)
+    x[1, 0, 7, 7] = float("nan")
+    eager = net(x).astype("float64").asnumpy()
+    net.hybridize()
+    got = net(x).astype("float64").asnumpy()
+    np.testing.assert_allclose(got, eager, rtol=0, atol=6 * NEAR[half] * np.abs(eager[np.isfinite(eager)]).max())
+    assert np.isnan(got[1]).all() and np.isfinite(got[0]).all()
+    text = str(net.report())
+    blocks = "blocks of" in text
+    assert ("max of 2 x 2" in text) == (blocks and pool == "greatest")
+    assert blocks == (images == 24) or toolchain.vector_bytes() != 32
+    assert blocks or pool == "one mean" or "channels last, " not in text or "as windows of channels-last images" in text

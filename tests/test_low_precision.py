@@ -11,6 +11,7 @@ from hybrid import autograd, gluon, ir, nd
 from hybrid.base.dtype import as_dtype
 from hybrid.contrib import amp
 from hybrid.gluon import nn
+from hybrid.ir.roundable import may_round, rounding
 from hybrid.passes.low_precision import in_bfloat16
 from hybrid.runtime import cpu, reference, toolchain
 
@@ -367,3 +368,13 @@ def test_winograd_in_numpy(name: str) -> None:
                               reference.run(p, arrays, np)[0]):
         assert np.abs(y - near).max() < 1e-3 * np.abs(near).max()
         assert np.abs(y - exact).max() < 0.03 * np.abs(exact).max()
+
+
+def test_products_with_parameters_alone_are_rounded() -> None:
+    x, w = ir.input(0, (4, 8), "float32"), ir.input(1, (8, 8), "float32")
+    table = ir.data(np.ones((8, 8), np.float32))
+    with rounding({1}):
+        assert may_round(x, w) and may_round(x, ir.map("tanh", w) * 2)
+        assert not may_round(w, w) and not may_round(x, table) and not may_round(table, w)
+        assert not may_round(x, ir.dot(x, w, ((1,), (0,))))
+    assert not may_round(x, w)

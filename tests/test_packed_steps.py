@@ -57,7 +57,7 @@ def step_of(net: Any, x: Any) -> tuple[list[np.ndarray], Any]:
 def test_as_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
     monkeypatch.setattr(packed_steps, "FULL", 0)
-    monkeypatch.setattr(packed_steps, "VECTORS", 1)
+    monkeypatch.setattr(packed_steps, "LEAST_VECTORS", 0)
     shape, options = LAYERS[name]
     net = nn.HybridSequential()
     net.add(nn.Conv2D(shape[1], 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),

@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import hybrid as mx
 from hybrid import ir
+from hybrid.passes.fold import fold as folded
 from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, SOFTMAX, matched
 
 X = ir.input(0, (4, 4), "float32")
@@ -20,6 +22,19 @@ def test_names_numbers_and_orders() -> None:
     assert matched(X - Y, ("sub", "y", "x"), {"x": X}) is None
     found = matched(ir.map("exp", X) * Y, ("mul", "y", {"e": ("exp", "x")}))
     assert found is not None and found["e"] is ir.map("exp", X) and found["y"] is Y
+
+
+def test_constants_are_numbers() -> None:
+    two, zero, minus = (ir.const(c, "float32").attrs["value"] for c in (2, 0.0, -0.0))
+    assert two == 2 and not two != 2.0 and two > 1 and two < 10 and not two == "2"
+    assert zero == 0 and minus == 0 and zero != minus and zero == ir.const(0, "float32").attrs["value"]
+    assert ir.pad(ir.pad(X, (1, 0), (0, 0), 0.0), (1, 0), (0, 0), -0.0) is not ir.pad(X, (2, 0), (0, 0), 0.0)
+
+
+@pytest.mark.parametrize("by", [2, 2.0, 0.5, 3, 4.0, -1.0, 1.0])
+def test_powers_that_products_and_roots_give(by: float) -> None:
+    found = folded(ir.Program((X,), (ir.map("pow", X, by),)))
+    assert not [n for n in found.order() if n.fn == "pow"]
 
 
 def test_a_reduction_is_spread_over_its_own_axes_alone() -> None:

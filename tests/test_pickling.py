@@ -12,7 +12,8 @@ from typing import Any, Callable
 import numpy
 import pytest
 
-from hybrid import autograd, gluon, hybridize, nd
+from hybrid import autograd, gluon, gpu, hybridize, nd, sym
+from hybrid.base.errors import FileFormatError
 from hybrid.gluon import nn
 
 HOW: list[Callable[[Any], Any]] = [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
@@ -71,7 +72,8 @@ def test_a_net_with_its_trainer_goes_on(how: Callable[[Any], Any]) -> None:
 WRITER = '''
 import sys
 import cloudpickle
-from hybrid import autograd, gluon, hybridize, nd
+from hybrid import autograd, gluon, gpu, hybridize, nd, sym
+from hybrid.base.errors import FileFormatError
 from hybrid.gluon import nn
 
 scale = 3.0
@@ -172,3 +174,46 @@ def test_another_process_has_what_main_made(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, str(script), str(tmp_path / "made")], capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, done.stderr
+
+
+RECORDS = {                                # what MXNet 1.9.1's arrays have as their state, and the numbers in it
+    "NDArray": ("c9fa93f9000000000200000001000000000000000300000000000000010000000000000004000000"
+                "010000000200000003000000", [[1, 2, 3]], "int32"),
+    "np.ndarray": ("c9fa93f9000000000100000002000000000000000100000000000000000000000000c03f00000040", [1.5, 2],
+                   "float32"),
+    "CSRNDArray": ("c9fa93f902000000010000000200000000000000020000000200000000000000020000000000000001000000"
+                   "000000000000000006000000010000000300000000000000060000000100000002000000000000000000803f"
+                   "0000004000000000000000000100000000000000020000000000000001000000000000000000000000000000",
+                   [[0, 1], [2, 0]], "float32"),
+    "RowSparseNDArray": ("c9fa93f901000000020000000100000000000000020000000000000002000000020000000000000002000000"
+                         "00000000010000000000000000000000060000000100000001000000000000000000803f0000004001000000"
+                         "00000000", [[0, 0], [1, 2]], "float32"),
+}
+MODULES = {"NDArray": "hybrid.nd", "np.ndarray": "hybrid.numpy", "CSRNDArray": "hybrid.sparse",
+           "RowSparseNDArray": "hybrid.sparse"}
+
+
+def mxnet_pickle(module: str, name: str, handle: Any) -> bytes:
+    """The bytes that MXNet's ``pickle.dumps`` writes: the class of None, then its state."""
+    state = pickle.dumps({"handle": handle}, 2)[2:-1]
+    return b"\x80\x02c" + f"{module}\n{name}\n".encode() + b"N\x85R" + state + b"b."
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_arrays_in_pickles_of_mxnet(name: str) -> None:
+    record, numbers, dtype = RECORDS[name]
+    found = pickle.loads(mxnet_pickle(MODULES[name], name.removeprefix("np."), bytearray.fromhex(record)))
+    assert type(found).__name__ == name.removeprefix("np.") and numpy.dtype(found.dtype) == dtype
+    assert found.asnumpy().tolist() == numbers and (found + found).asnumpy().tolist() == (2 * found.asnumpy()).tolist()
+    with pytest.raises(FileFormatError, match="truncated|holds no values"):
+        pickle.loads(mxnet_pickle(MODULES[name], name.removeprefix("np."), bytearray.fromhex(record[:-8])))
+    with pytest.raises(FileFormatError, match="no array"):
+        pickle.loads(mxnet_pickle(MODULES[name], name.removeprefix("np."), None))
+
+
+def test_symbols_and_devices_in_pickles_of_mxnet() -> None:
+    graph = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    found = pickle.loads(mxnet_pickle("hybrid.symbol", "Symbol", graph.tojson()))
+    assert found.tojson() == graph.tojson()
+    state = pickle.dumps({"device_typeid": 2, "device_id": 1, "_old_ctx": None}, 2)[2:-1]
+    assert pickle.loads(b"\x80\x02chybrid.device\nContext\n)\x81" + state + b"b.") == gpu(1)

@@ -226,3 +226,13 @@ def test_long_rows_of_keys_of_64_bits(dtype: str, rows: int, n: int) -> None:
     np.testing.assert_array_equal(up.asnumpy(), np.argsort(raw, axis=-1, kind="stable"))
     down_eagerly = nd.argsort(x.as_nd_ndarray(), is_ascend=False, dtype="int64")
     np.testing.assert_array_equal(down.asnumpy(), down_eagerly.asnumpy())
+
+
+@pytest.mark.parametrize("columns", [6, 64, 1000])
+@pytest.mark.parametrize("product", ["by a number", "by a row", "of itself"])
+def test_softmax_of_large_products(product: str, columns: int) -> None:
+    """What is computed again is rounded as it was when its maximum was found: probabilities add up to 1."""
+    row = nd.array(np.linspace(-2000, 2000, columns))
+    f = mx.hybridize({"by a number": lambda x: nd.softmax(x * 3000.3), "of itself": lambda x: nd.softmax(x * x * 900.7),
+                      "by a row": lambda x: nd.softmax(nd.broadcast_mul(x, row))}[product])
+    np.testing.assert_allclose(f(some(9, columns)).sum(axis=1).asnumpy(), 1, rtol=2e-6)

@@ -303,14 +303,14 @@ def test_a_step_that_its_network_holds_is_collected() -> None:
     assert gone() is None
 
 
-FACTOR = 1.0
+FACTOR = 2.0
 
 
 def test_variables_outside_are_looked_at() -> None:
     global FACTOR
     here = 1.0
     g, x = mx.hybridize(lambda x: x * FACTOR * here), nd.array([1.0, 2.0])
-    for value in (1.0, 3.0, 5.0):
+    for value in (2.0, 3.0, 5.0):
         FACTOR = value
         for _ in range(trace.RENEW + 2):
             np.testing.assert_array_equal(g(x).asnumpy(), x.asnumpy() * value * here)
@@ -322,7 +322,7 @@ def test_variables_outside_are_looked_at() -> None:
         assert quick(x) is not None
         FACTOR = -1.0
         assert quick(x) is None                               # and the module's variable
-    FACTOR = 1.0
+    FACTOR = 2.0
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -2,56 +2,44 @@
 watched, at the first launch of its text with a grid, in three orders of threads.
 
 One is the test's own, one runs blocks interleaved; all must leave the same in memory. Other launches are not watched,
-and modules of which each kernel was watched before are compiled without the watcher. Kernels found right are noted in
-the file that HYBRID_WATCHED names, and not looked at again while they, the watcher and the emulator are the same.
+and modules of which each kernel was watched before are compiled without the watcher. Kernels found right, with no hot
+conflict of banks, are noted (``watch_record``), and not looked at again while they, the watcher and the emulator are
+the same.
 """
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hybrid.runtime import cache
-from hybrid.runtime.cuda import emulator, sources, watch
+from hybrid.runtime.cuda import emulator, watch
 
-from .ptx_beside import differ, remember, roots_of, texts
+from . import cuda_tools, watch_record as record, watch_summary
+from .ptx_beside import differ, largest, remember, roots_of, texts
 
 # order of threads, seed, blocks that take turns
 ORDERS = ((0, 1, 1), (1, 1, 1), (2, 3, 3))
 SLOW, LONG = 0.5, 10.0                                     # seconds of launches watched, and run, in one order alone
-watched: set[str] = set()                                  # texts and grids, here or in an earlier run
 counts: Counter[str] = Counter()
 alone: set[str] = set()                                    # launches that ran in one order, and why
-heads = cache.digest(*sources.emulator_headers().values(), *sources.device_headers().values(),
-                     (sources.kernels_folder() / "emulator" / "emu_watch.cpp").read_text())
 
 
 def key_of(text: str, launch: Any = None) -> str:
     """A name of a kernel, or of a launch of it."""
-    grid = () if launch is None else (launch.grid, launch.block, launch.shared, launch.cooperative)
-    return cache.digest(heads, text, str(grid))[:24]
-
-
-def note(key: str) -> None:
-    """A kernel was found right."""
-    watched.add(key)
-    if os.environ.get("HYBRID_WATCHED"):
-        with open(os.environ["HYBRID_WATCHED"], "a") as file:
-            file.write(key + "\n")
+    return record.key_of("watch_*.py", text, launch)
 
 
 class Contents:
     """What lies in those of a launch's arrays that may change."""
 
     def __init__(self, arrays: dict[int, np.ndarray]):
+        self.arrays = list(arrays.values())
         self.places = [a.reshape(-1, order="A").view(np.uint8) for a in arrays.values()
                        if a.size and a.flags.writeable]
         self.copies = [a.copy() for a in self.places]
@@ -63,7 +51,10 @@ class Contents:
 
     def differ(self, types: set[str]) -> str:
         """What is different now, or an empty text."""
-        return next((w for w in (differ(a, copy, types) for a, copy in zip(self.places, self.copies)) if w), "")
+        if all(np.array_equal(a, copy) for a, copy in zip(self.places, self.copies)):
+            return ""
+        most = largest(self.arrays)
+        return next((w for w in (differ(a, copy, types, most) for a, copy in zip(self.places, self.copies)) if w), "")
 
 
 def in_all_orders(run: Any, options: Any, pointers: Sequence[int], watcher: Any, text: str) -> str:
@@ -115,15 +106,15 @@ def asleep(watcher: Any) -> Iterator[None]:
 
 
 def pytest_sessionstart() -> None:
-    """From here on launches are watched once."""
-    file = Path(os.environ.get("HYBRID_WATCHED", "") or os.devnull)
-    watched.update(file.read_text().split() if file.exists() else ())
+    """From here on launches are watched once. Tests run programs in one order, as each launch is run in the others."""
+    record.read()
+    cuda_tools.THREE = cuda_tools.THREE[:1]
     init, watch_one = emulator.EmulatorModule.__init__, emulator.EmulatorPlan._watch_one
     point = emulator.EmulatorDriver.pointer
 
     def prepare(self: Any, source: str, kernels: Sequence[str], *more: Any, **named: Any) -> None:
         found = {k: text for k, text in texts(source).items() if k in kernels}
-        known = len(found) == len(kernels) and all(key_of(text) in watched for text in found.values())
+        known = len(found) == len(kernels) and all(key_of(text) in record.known for text in found.values())
         with pytest.MonkeyPatch.context() as patch:
             if known:
                 patch.delenv("HYBRID_EMU_WATCH", raising=False)
@@ -134,12 +125,18 @@ def pytest_sessionstart() -> None:
     def pointer(self: Any, array: Any) -> int:
         remember(array)
         return point(self, array)
+    emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
+    emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
+    emulator.EmulatorPlan._watch_one = _once(watch_one)    # type: ignore[method-assign]
 
+
+def _once(watch_one: Any) -> Any:
+    """A launch that is watched where that was not done before."""
     def once(self: Any, watcher: Any, i: int, table: Any, options: Any) -> None:
         launch = self._launches[i]
         text = self._module.texts.get(launch.kernel, launch.kernel + self._module.source)
         key = key_of(text, launch)
-        if key in watched:
+        if key in record.known:
             with asleep(watcher):
                 return watch_one(self, watcher, i, table, options)
         pointers = [int(emulator.ffi.cast("uintptr_t", table[a])) for a in launch.args]
@@ -148,12 +145,11 @@ def pytest_sessionstart() -> None:
         if wrong:
             raise self._error(i, wrong + ".")
         counts["launches watched"] += 1
-        counts["kernels watched"] += key_of(text) not in watched
-        note(key_of(text)), note(key)
+        counts["kernels watched"] += key_of(text) not in record.known
+        if not watch_summary.hot(self._module.source_path, launch.kernel):
+            record.note(key_of(text), key)
         return None
-    emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
-    emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
-    emulator.EmulatorPlan._watch_one = once                # type: ignore[method-assign]
+    return once
 
 
 def pytest_sessionfinish(session: Any) -> None:

@@ -21,15 +21,21 @@ def text_of(flow: watch.Flow) -> str:
     return f"{flow.factor:.1f} times in {flow.requests} requests, {flow.access} in {flow.kernel}: {line[:110]}"
 
 
-def pytest_runtest_teardown(item: Any) -> None:
-    """Take over what the test's launches cost."""
-    flows = [f for f in watch.traffic() if f.space == "shared"]
+def hot(module: str = "", kernel: str = "") -> list[watch.Flow]:
+    """Lines with conflicts that make up a part of their kernel: of one kernel, or of all."""
+    flows = [f for f in watch.traffic() if f.space == "shared"
+             and (not kernel or (f.module, f.kernel) == (module.replace(".cpp", ".so"), kernel))]
     whole: Counter[tuple[str, str]] = Counter()
     for f in flows:
         whole[f.module, f.kernel] += f.cost
-    counted.update(kernels=len(whole), lines=len(flows))
-    found.update(f"{item.nodeid}: {text_of(f)}" for f in flows
-                 if f.factor > FACTOR and f.cost > PART * whole[f.module, f.kernel])
+    return [f for f in flows if f.factor > FACTOR and f.cost > PART * whole[f.module, f.kernel]]
+
+
+def pytest_runtest_teardown(item: Any) -> None:
+    """Take over what the test's launches cost."""
+    flows = [f for f in watch.traffic() if f.space == "shared"]
+    counted.update(kernels=len({(f.module, f.kernel) for f in flows}), lines=len(flows))
+    found.update(f"{item.nodeid}: {text_of(f)}" for f in hot())
     watch._flows.clear()
 
 

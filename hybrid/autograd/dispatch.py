@@ -109,6 +109,7 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
         return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)
     if ROUTE and (found := ROUTE[0](d, inputs, attrs, out, name, hint)) is not NotImplemented:
         return found
+    given = attrs
     if d.arity_attr and d.arity_attr not in attrs:
         attrs = {**attrs, d.arity_attr: len(inputs)}
     if CASTS:
@@ -134,8 +135,8 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     except Exception as err:
         shortened(err)
         raise
-    if not (CASTS or d.variadic or d.arity_attr) and len(present) == len(inputs):
-        known_calls.remember(d, inputs, attrs, a, d.program([x._data.shape for x in present],
+    if not CASTS and len(present) == len(inputs):
+        known_calls.remember(d, inputs, given, a, d.program([x._data.shape for x in present],
                                                             [x._data.dtype for x in present], a, SCOPE.training))
     if out is not None:
         return _write(d, results, out)

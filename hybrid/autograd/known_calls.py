@@ -11,8 +11,9 @@ from ..base import pending
 from ..base.scope import CASTS, SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
-from ..ir.direct import WARNINGS, own, quiet, quietly
+from ..ir.direct import own
 from ..ir.evaluate import single, straight
+from ..ir.quiet import WARNINGS, quiet, quietly
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..runtime import launcher

@@ -5,7 +5,7 @@
 | HYBRID_DEVICE | default device: ``cpu``, ``gpu`` or ``gpu(1)`` |
 | HYBRID_DEBUG | 0 quiet, 1 kernels and reasons, 2 memory map, 3 generated source, 4 cache misses |
 | HYBRID_NAN | 1: a NaN or an infinity that an operator makes is an error, with the line (``debug.check_finite``) |
-| HYBRID_PROGRESS | 0: a compilation that takes more than half a second says nothing on a terminal |
+| HYBRID_PROGRESS | 0: no line on a terminal about a compilation that takes more than half a second |
 | HYBRID_VERIFY | 1: check the graph between passes |
 | HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
@@ -22,16 +22,16 @@ first call waits for the compiler; ``never``: nothing is compiled |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
 | HYBRID_CUDA_SYNC | 1: wait for the GPU after each kernel, so that an error names the kernel that failed |
-| HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
-new calls run eagerly once |
+| HYBRID_SIGNATURES | how many programs of a function may have been used for one call only (default 8; 0: no limit).
+From then on, a new signature runs eagerly the first time and is compiled when it comes again |
 | HYBRID_AMX | 0: products of bfloat16 and 8 bits do not use tile registers (AMX); ``model``: C does what those do |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
 on numbers |
 | HYBRID_WARM | folder of programs that were compiled beforehand (``python -m hybrid.warm``), which is only read |
 | HYBRID_TF32 | 1: products of float32 on a GPU's tensor cores keep 11 bits of each factor (tf32); errors are about 1e-3
 of the terms |
-| HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
-the same on every run |
+| HYBRID_TUNE | seconds a process may spend on autotuning: timing the forms in which a kernel can be computed (default
+0.5); 0: a heuristic chooses, the same on every run |
 """
 from __future__ import annotations
 

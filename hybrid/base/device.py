@@ -59,6 +59,10 @@ class Context:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.device_type, self.device_id)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become the device of a state in one of MXNet's pickles."""
+        Context.__init__(self, self.devtype2str.get(state["device_typeid"]), state["device_id"])
+
     @property
     def device_typeid(self) -> int:
         """MXNet's number of the device type (1 cpu, 2 gpu, 3 cpu_pinned, 5 cpu_shared)."""

@@ -56,7 +56,12 @@ def or_float32(given: Any) -> Any:
 
 def name(dt: Any) -> str:
     """``float32``, ``bfloat16``, … without NumPy's quoting."""
-    return np.dtype(dt).name
+    return _name(np.dtype(dt))
+
+
+@lru_cache
+def _name(dt: np.dtype) -> str:
+    return dt.name
 
 
 def is_float(dt: np.dtype) -> bool:

@@ -34,10 +34,15 @@ def slice_range(begin: Any, end: Any, step: int | None, n: Any) -> tuple[Any, in
     return start, stride, (distance - 1) // abs(stride) + 1 if distance > 0 else 0
 
 
+_PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
 def is_basic(key: Any) -> bool:
     """Integers, slices, None and Ellipsis alone: the result is a view."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return all(isinstance(p, BASIC) and not isinstance(p, (bool, np.bool_)) for p in parts)
+    for p in key if isinstance(key, tuple) else (key,):
+        if type(p) not in _PLAIN and (not isinstance(p, BASIC) or isinstance(p, (bool, np.bool_))):
+            return False
+    return True
 
 
 def plain_key(key: Any) -> Any:

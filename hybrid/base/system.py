@@ -102,15 +102,16 @@ def paper() -> int | None:
     return None
 
 
-def give_way(process: int, by: int, session: bool = True) -> None:
-    """Have a process, and what it starts, give way to others. by: added to its niceness. session: it leads one."""
+def give_way(process: int, by: int) -> None:
+    """Lower the priority of a process and of what it starts. by: added to its niceness."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, process, os.getpriority(os.PRIO_PROCESS, process) + by)
     # Linux shares processors out to sessions first, and only then to the processes of each, which is all that ``nice``
-    # is about
-    if session:
-        with contextlib.suppress(OSError), open(f"/proc/{process}/autogroup", "w") as group:
-            group.write(str(by))
+    # is about; a session that another process leads is the user's
+    with contextlib.suppress(OSError, AttributeError):
+        if os.getsid(process) == process:
+            with open(f"/proc/{process}/autogroup", "w") as group:
+                group.write(str(by))
 
 
 def start(command: list[str], stream: int, to: int, environment: dict[str, str], session: bool = False) -> Any:

@@ -222,7 +222,7 @@ class NDArray(evict.Held):
         return self.asnumpy(), self._ctx.device_type, self._ctx.device_id
 
     def __setstate__(self, state: Any) -> None:
-        raw, kind, number = state
+        raw, kind, number = state if isinstance(state, tuple) else RECORDS[0](state, type(self)).__getstate__()
         source = array(raw, Context(kind, number), raw.dtype)
         self._data, self._ctx, self._ag, self._version = source._data, source._ctx, None, 0
 
@@ -288,7 +288,7 @@ class NDArray(evict.Held):
         wanted = dt.as_dtype(dtype)
         if not copy and wanted == self._data.dtype:
             return self
-        return self.cast(wanted.name)                # type: ignore[attr-defined]
+        return self.cast(wanted)                # type: ignore[attr-defined]
 
     def tostype(self, stype: str) -> Any:
         """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""
@@ -335,6 +335,7 @@ def _unpickle(cls: type, state: Any) -> Any:
 
 NP_CLASS: list[type] = []           # hybrid.np.ndarray, put here when it is made
 ZEROS: list[Any] = []               # what makes zeros of a storage type, put here by functions.py
+RECORDS: list[Any] = []             # what reads the state in one of MXNet's pickles, put here by hybrid.serialize
 CONVERT: list[Any] = []             # what changes the storage type of an array, put here by functions.py
 
 

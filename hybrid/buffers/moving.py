@@ -24,7 +24,33 @@ def move(raw: Any, ctx: Context, copy: bool) -> Any:
         host = raw if isinstance(raw, np.ndarray) else raw.get()
         return aligned_copy(host) if copy else host
     with xp.cuda.Device(ctx.device_id):
+        if isinstance(raw, xp.ndarray) and raw.device.id != ctx.device_id:
+            return _of_other_gpu(xp, raw)
         return xp.array(raw) if copy else xp.asarray(raw)
+
+
+def _of_other_gpu(xp: Any, raw: Any) -> Any:
+    """A copy of another GPU's array on the current one. Copies between null streams wait for both GPUs. Other streams
+    are made to wait: the copy for what is queued there, and what is queued there later, which may get the array's
+    memory once nobody holds it, for the copy.
+    """
+    to = xp.cuda.get_current_stream()
+    with xp.cuda.Device(raw.device.id):
+        source = xp.cuda.get_current_stream()
+        if to.ptr == source.ptr == 0:
+            written = None
+        else:
+            written = xp.cuda.Event(disable_timing=True)
+            written.record(source)
+    if written is None:
+        return xp.array(raw)
+    to.wait_event(written)
+    out = xp.array(raw)
+    read = xp.cuda.Event(disable_timing=True)
+    read.record(to)
+    with xp.cuda.Device(raw.device.id):
+        source.wait_event(read)
+    return out
 
 
 def assignable(key: Any, value: Any) -> Any:

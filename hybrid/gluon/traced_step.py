@@ -219,8 +219,8 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
 
 
 def _updated(program: ir.Program, given: Sequence[Node], finite: Node | None) -> list[Node]:
-    """The update values of a program over other nodes in place of its inputs. finite: where it is false, everything
-    stays as it is; what is computed from a new value then takes the old one, so that both are in one kernel."""
+    """The update values of a program, re-emitted over other nodes in place of its inputs. finite: each new value is
+    where(finite, new, old) right at its definition, so that what is computed from it fuses with it."""
     old = {value: given[slot] for slot, value in program.updates}
     new = dict(zip(program.inputs, given))
     for n in (n for n in program.order() if n not in new):

@@ -70,12 +70,12 @@ def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any],
         if n.opdef is None and id(n) not in shapes:
             own = noted(n.extra)[0] if other and n.holder is None else n.info[0][0]
             shapes[id(n)] = tuple(given[n.name]) if given.get(n.name) is not None else own
-    told: set[Any] = set()
+    back_inferred: set[Any] = set()
     for _ in range(8):                                     # a later operator may tell the shape of an earlier variable
         before = dict(shapes)
         for n in order:
-            if n.opdef is not None and ((id(n), 0) not in shapes or (id(n), 0) in told):
-                _step(n, shapes, told)
+            if n.opdef is not None and ((id(n), 0) not in shapes or (id(n), 0) in back_inferred):
+                _step(n, shapes, back_inferred)
         if shapes == before:
             break
     return shapes
@@ -91,9 +91,9 @@ def _of_some_dtype(d: Any, ins: list[Any], count: int, a: Any) -> Any:
     return d.infer(ins, [*[dt.int8] * count, *[None] * (len(ins) - count)], a)
 
 
-def _step(n: SymNode, shapes: dict[Any, Any], told: set[Any]) -> None:
-    """What an operator tells of its inputs' shapes, and of its results' if those are known. told: keys of results of
-    which later operators have told the shape; ShapeError where this operator's own differs."""
+def _step(n: SymNode, shapes: dict[Any, Any], back_inferred: set[Any]) -> None:
+    """Infer the missing shapes of an operator's inputs, then those of its results. back_inferred: keys of results whose
+    shapes were inferred from later operators; ShapeError where this operator gives another shape."""
     d, a = n.opdef, effective(n)
     assert d is not None
     sources = [_uncast(m, k) for m, k in n.inputs]
@@ -106,7 +106,7 @@ def _step(n: SymNode, shapes: dict[Any, Any], told: set[Any]) -> None:
             for key, u, full in zip(at, unsure, d.complete(ins, a)):
                 if u and full is not None:
                     shapes[key] = tuple(full)
-                    told |= {key} if isinstance(key, tuple) else set()
+                    back_inferred |= {key} if isinstance(key, tuple) else set()
             ins = [shapes.get(key) for key in at]
         if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s,
                (m, _) in zip(ins, sources)):
@@ -116,11 +116,11 @@ def _step(n: SymNode, shapes: dict[Any, Any], told: set[Any]) -> None:
     except ShapeError as err:
         raise ShapeError(f"node {n.name!r}: {err}") from None
     for k, (shape, _) in enumerate(found):
-        later = shapes[id(n), k] if (id(n), k) in told else shape
+        later = shapes[id(n), k] if (id(n), k) in back_inferred else shape
         if later != shape and all(v >= least for v in later):
             raise ShapeError(f"node {n.name!r}: its result has shape {shape}, a later operator needs {later}")
         shapes[(id(n), k)] = shape
-        told.discard((id(n), k))
+        back_inferred.discard((id(n), k))
 
 
 def types_of(order: Sequence[SymNode], given: Mapping[str, Any],

@@ -31,8 +31,8 @@ class Symbol(Unevaluated, Inferring):
     __array_priority__ = 1000.0
     __slots__ = ("_entries", "_base", "_seen", "__weakref__")
 
-    def __init__(self, entries: Sequence[tuple[SymNode, int]]):
-        self._entries = list(entries)
+    def __init__(self, entries: Sequence[tuple[SymNode, int]] | None):
+        self._entries = list(entries or ())              # None: in one of MXNet's pickles, which then sets the state
         self._base: Any = None                           # (symbol, key) of which this is a view
         self._seen: Any = None                           # the symbol's entries when the view was read
 
@@ -260,8 +260,7 @@ class Symbol(Unevaluated, Inferring):
         return self()
 
     def __reduce__(self) -> Any:
-        return (globals()["load_json"],
-                (self.tojson(remove_amp_cast=False),))                   # type: ignore[attr-defined]
+        return globals()["load_json"], (self.tojson(remove_amp_cast=False),)                 # type: ignore[attr-defined]
 
 
 def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None,
@@ -377,6 +376,7 @@ def attach_files(files: Any) -> None:
     """Give Symbols their methods that read and write files (that module comes after this one)."""
     setattr(Symbol, "tojson", lambda self, remove_amp_cast=True, **_: files.dumps(self, remove_amp_cast))
     setattr(Symbol, "save", lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname, remove_amp_cast))
+    setattr(Symbol, "__setstate__", lambda self, state: setattr(self, "entries", files.loads(state["handle"]).entries))
     globals().update(load=files.load, load_json=files.loads, fromjson=files.loads)
 
 

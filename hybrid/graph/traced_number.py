@@ -75,8 +75,10 @@ class NumberTrace:
         self._made.append((weakref.ref(made), bases))
         return made
 
-    def offset(self, at: int) -> tuple[int, int]:
-        """A number as the sum of one that is no sum with a constant, by its place, and a constant."""
+    def base_and_offset(self, at: int) -> tuple[int, int]:
+        """Write a number as base + integer constant, by following additions and subtractions of constants back.
+
+        Returns the base's index and the constant."""
         more = 0
         while at >= self.given:
             function, operands = self.steps[at - self.given]
@@ -159,7 +161,7 @@ class TracedNumber:
         """How much greater it is than another number, at each call; None where that may differ."""
         if type(self._trace) is not NumberTrace or self._trace is not other._trace:
             return None
-        (base, more), (its, less) = self._trace.offset(self._at), self._trace.offset(other._at)
+        (base, more), (its, less) = self._trace.base_and_offset(self._at), self._trace.base_and_offset(other._at)
         return more - less if base == its else None
 
     # ---- arithmetic with numbers

@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import os
 import random
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Sequence
 
@@ -250,11 +251,11 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def checked(kind: str, given: dict[str, Any], defaults: dict[str, Any], refused: dict[str, Any]) -> dict[str, Any]:
-    """All options; AttributeValueError for unknown ones, and for those in ``refused`` at another than their usual
-    value."""
+    """All options; AttributeValueError for those in ``refused`` at another than their usual value. Unknown ones, which
+    MXNet takes in silence, are warned of."""
     unknown = sorted(set(given) - set(defaults) - PLAIN - set(refused))
     if unknown:
-        raise AttributeValueError(f"{kind} has no option {', '.join(unknown)}")
+        warnings.warn(f"{kind} has no option {', '.join(unknown)}: ignored", stacklevel=3)
     wrong = sorted(k for k, usual in refused.items() if given.get(k, usual) not in (usual, None, "", [], 0))
     if wrong:
         raise AttributeValueError(f"{kind}: {', '.join(wrong)} is not supported: use mx.image.ImageIter with "

@@ -15,14 +15,14 @@ from .reductions import REDUCTIONS, Reduction, reduce_identity, register_reducti
 from .program import Program
 from .rowcall import RowKernel, register_rows
 from .scan import Body, item, loop, scan
-from .running_sums import in_windows, running_sum
+from .running_sums import running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
 __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "REDUCTIONS", "Reduction",
            "RowKernel", "SCALARS", "Scalar", "VJP",
            "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
-           "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows",
+           "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host",
            "input", "iota", "item", "loop", "make", "map", "pad",
            "permute", "random_bits", "reduce", "reduce_identity", "size_value", "register_grad", "register_reduction",
            "register_rows", "register_scalar",

@@ -79,18 +79,24 @@ def _beyond(value: Any, d: np.dtype) -> bool:
 
 
 class Const(float):
-    """A float whose equality is of its bits, so that 0.0 and -0.0 intern apart and nan interns at all."""
+    """A float of a program. Two of them are equal where their bits are, so that 0.0 and -0.0 intern apart and nan
+    interns at all; with other numbers it compares as the number that it is."""
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Const) or math.copysign(1, self) != math.copysign(1, other):
+        if not isinstance(other, Const):
+            return float.__eq__(self, other)             # type: ignore[arg-type]
+        if math.copysign(1, self) != math.copysign(1, other):
             return False
         return float.__eq__(self, other) or math.isnan(self) and math.isnan(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
 
     def __hash__(self) -> int:
         return 0 if math.isnan(self) else float.__hash__(self)
 
     def __lt__(self, other: object) -> bool:
-        return repr(self) < repr(other)
+        return repr(self) < repr(other) if isinstance(other, Const) else float.__lt__(self, other)   # type: ignore
 
 
 def full(value: Any, shape: Sequence[int], dtype: Any) -> Node:
@@ -332,13 +338,13 @@ def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
 
 
 def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
-        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), rounded: bool = False) -> Node:
-    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b. rounded: whether operands may
-    be rounded to bfloat16."""
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), may_round_operands: bool = False) -> Node:
+    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b. may_round_operands: to
+    bfloat16."""
     dtype = dt.promote(a.dtype, b.dtype)
     pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
     bat = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), batch))
-    more = {"rounded": True} if rounded or not bat[0] and may_round(a, b) else {}
+    more = {"may_round_operands": True} if may_round_operands or not bat[0] and may_round(a, b) else {}
     return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat, **more)
 
 

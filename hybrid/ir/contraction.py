@@ -16,7 +16,7 @@ class Convolution:
     windows: Node
     groups: int
     order: tuple[int, ...]
-    rounded: bool = False                        # whether data and weights may be rounded to bfloat16
+    may_round_operands: bool = False             # to bfloat16
 
     @property
     def rank(self) -> int:
@@ -37,7 +37,7 @@ def convolution(n: Node) -> Convolution | None:
         return None
     (w, win), maps, taps = d.args, (d.attrs["contract"], d.attrs["batch"]), range(2 + rank, 2 + 2 * rank)
     if not grouped and maps == (((1, *range(2, 2 + rank)), (1, *taps)), ((), ())):
-        return Convolution(w, win, 1, n.attrs["axes"], d.attrs.get("rounded", False))
+        return Convolution(w, win, 1, n.attrs["axes"], d.attrs.get("may_round_operands", False))
     if (not grouped or maps != ((tuple(range(2, 3 + rank)), (2, *(a + 1 for a in taps))), ((0,), (1,)))
             or n.args[0].attrs["axes"] != (2, 0, 1, *range(3, 3 + rank)) or win.prim != "reshape"
             or win.args[0].ndim != 2 + 2 * rank):

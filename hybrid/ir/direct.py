@@ -1,4 +1,4 @@
-"""What runs a program on NumPy without detours: universal functions called directly, and their warnings kept quiet."""
+"""What runs a program on NumPy without detours: universal functions called directly."""
 from __future__ import annotations
 
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from .node import Node
-from .primitives import PRIMS
+from .primitives import PRIMS, seen_as_bytes
 from .scalar import SCALARS
 from .small_windows import is_window
 
@@ -28,7 +28,7 @@ def _gives(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...], wanted: np.dtype) -> b
 
 
 def ufunc_of(n: Node) -> np.ufunc | None:
-    """NumPy's function that computes an elementwise node and nothing else, where there is one."""
+    """NumPy's universal function that computes this elementwise node in one call, or None."""
     if n.prim != "map" or not n.ndim:
         return None
     found = getattr(np, SCALARS[n.attrs["fn"]].ufunc or " ", None)
@@ -45,7 +45,7 @@ _REDUCED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.min
 
 
 def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
-    """NumPy's function that computes a reduction and nothing else, where there is one; it gives a new array."""
+    """A function that computes this reduction in one call of NumPy's, into a new array; or None."""
     shape, dtype = n.shape, n.dtype
     if n.prim == "argreduce":
         place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]
@@ -57,6 +57,41 @@ def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
         return None
     reduce: Any = _REDUCED[op].reduce
     return lambda x: reduce(x, axes, dtype, np.empty(shape, dtype))
+
+
+def movement_of(n: Node) -> Callable[[Any], np.ndarray] | None:
+    """NumPy's method that gives another shape, order of axes or dtype and nothing else, where there is one."""
+    shape, dtype = n.shape, n.dtype
+    if n.prim == "reshape":
+        return lambda x: x.reshape(shape)
+    if n.prim == "permute":
+        axes = n.attrs["axes"]
+        return lambda x: x.transpose(axes)
+    if n.prim == "cast" and dtype != np.float16 and not seen_as_bytes(n):
+        return lambda x: x.astype(dtype)
+    return None
+
+
+_FEW = 1 << 18                       # elements: of larger ones copies are counted (primitives.py)
+
+
+def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
+    """NumPy's product of matrices of floats, where a node is one: of matrices, or of as many in both arguments."""
+    if n.prim != "dot" or n.dtype not in (np.float32, np.float64) or n.args[1].dtype != n.dtype:
+        return None
+    (a, b), (ca, cb), batch = n.args, n.attrs["contract"], tuple(range(n.ndim - 2))
+    if a.ndim == b.ndim == 1 and not ca and not n.attrs["batch"][0]:
+        return lambda x, y: np.multiply(x[:, None], y)
+    if not (a.ndim == b.ndim == n.ndim >= 2 and n.attrs["batch"] == (batch, batch) and len(ca) == 1):
+        return None
+    if max(a.size, b.size) > _FEW:
+        return None
+    turned = (ca[0] == n.ndim - 2, cb[0] == n.ndim - 1)
+    multiply: Any = np.multiply if a.shape[ca[0]] == 1 else np.matmul        # of a column and a row matmul is slow
+    return {(False, False): multiply,
+            (True, False): lambda x, y: multiply(x.swapaxes(-1, -2), y),
+            (False, True): lambda x, y: multiply(x, y.swapaxes(-1, -2)),
+            (True, True): lambda x, y: multiply(x.swapaxes(-1, -2), y.swapaxes(-1, -2))}[turned]
 
 
 _BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.remainder,
@@ -147,34 +182,3 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     if value.base is not None:                              # of which parts and other shapes can be views
         return value if xp is np and alone(value) else xp.array(value, order="C")
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
-
-
-# ---- no warnings of numbers: what an ``np.errstate`` does takes as long as several small functions
-def _by_context() -> "tuple[Any, Any] | None":
-    """NumPy 2 keeps what it warns of in a context variable: that, and its value for no warnings; None where that is
-    not so."""
-    try:
-        from numpy._core.umath import _extobj_contextvar as variable, _make_extobj as make  # noqa: PLC0415
-        nothing = make(all="ignore")
-        variable.reset(variable.set(nothing))
-    except (ImportError, AttributeError, TypeError, ValueError):
-        return None
-    return variable, nothing
-
-
-def _by_state() -> Any:
-    return np.seterr(all="ignore")
-
-
-WARNINGS = _by_context()
-
-
-def _ways() -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    if WARNINGS is None:
-        return _by_state, lambda old: np.seterr(**old) and None
-    variable, nothing = WARNINGS
-    return lambda: variable.set(nothing), variable.reset
-
-
-quiet, quietly = _ways()
-quiet.__doc__ = "Let NumPy warn of nothing; what it gives is for ``quietly``, which lets it warn as before."

@@ -6,28 +6,34 @@ numbers of a program are made once, and a value that is not needed again gives i
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import (LEAST_REUSED, boolean_arithmetic, constants, own, quiet, quietly, reduction_of, spread,
+from .direct import (LEAST_REUSED, boolean_arithmetic, constants, movement_of, own, product_of, reduction_of, spread,
                      sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
+from .quiet import quiet, quietly
+from .written import SHOWN, written
 
 # steps whose results never share memory with their arguments
 _FRESH = frozenset({"cast", "reduce", "argreduce", "dot", "pad", "concat", "cumulate", "argsort"})
+# steps that show an input in another way
+_VIEWS = frozenset({"reshape", "permute", "slice", "expand"})
 
 
 class Step(NamedTuple):
-    """One node: what computes it, its arguments' registers, its own, those that die here, and the argument whose memory
-    the result takes (-1: none)."""
+    """One node: what computes it, its arguments' registers, its own, those that die here, the argument whose memory
+    the result takes (-1: none), and whether the result is a new array that nobody else knows, or (SHOWN) a view of an
+    input."""
     call: Callable[..., Any]
     args: tuple[int, ...]
     out: int
     dead: tuple[int, ...]
     into: int
+    fresh: bool | str
 
 
 class Plan(NamedTuple):
@@ -40,11 +46,19 @@ class Plan(NamedTuple):
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:
-    found = reduction_of(n) if xp is np else None
+    found = (reduction_of(n) or movement_of(n) or product_of(n)) if xp is np else None
     if found is not None:
         return found
     row = PRIMS[n.prim].eager
     return lambda *arrays: row(xp, n, *arrays)
+
+
+def _makes_new(n: Node, new: set[Node], readers: Mapping[Node, list[Node]], roots: set[Node]) -> bool:
+    """Whether a node that is no function of NumPy's gives a new array, which nobody else has: also a new one in another
+    shape."""
+    if n.prim == "reshape":
+        return n.args[0] in new and len(readers[n.args[0]]) == 1 and n.args[0] not in roots
+    return reduction_of(n) is not None or n.prim in _FRESH and n.ndim > 0 and not seen_as_bytes(n)
 
 
 def _live(roots: Sequence[Node], args: dict[Node, tuple[Node, ...]], order: Sequence[Node]) -> list[Node]:
@@ -87,6 +101,8 @@ def _plan(program: Program, xp: Any) -> Plan:
     # whose memory nobody else sees
     alone = {n for n in ufuncs if n in register
              and all(r in ufuncs or r.prim in _FRESH and not (host and seen_as_bytes(r)) for r in readers[n])}
+    new: set[Node] = set()
+    shown: set[Node] = set()
     steps = []
     for i, n in enumerate(order):
         if n.prim == "input" or n in known:
@@ -94,8 +110,13 @@ def _plan(program: Program, xp: Any) -> Plan:
         dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in kept}))
         into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
                      and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
+        if host and (n in dots or n in truths or n in ufuncs or _makes_new(n, new, readers, roots)):
+            new.add(n)
+        elif n.prim in _VIEWS and n.args[0].prim == "input":
+            shown.add(n)
         call = sum_of_products if n in dots else ufuncs.get(n) or truths.get(n, (None,))[0] or _call(xp, n)
-        steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into))
+        steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into,
+                          n in new or (SHOWN if n in shown else False)))
     return Plan(tuple(steps), [known.get(n) for n in order],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
                 tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates))
@@ -120,7 +141,7 @@ def _followed(made: Plan, arrays: Sequence[Any]) -> list[Any]:
     values = made.start.copy()
     for slot, r in made.leaves:
         values[r] = arrays[slot]
-    for call, args, out, dead, into in made.steps:
+    for call, args, out, dead, into, _ in made.steps:
         given = [values[a] for a in args]
         values[out] = call(*given) if into < 0 else call(*given, out=values[into])
         for d in dead:
@@ -135,10 +156,28 @@ def straight(program: Program) -> Callable[..., Any] | None:
     if made.updates or len(made.outputs) != 1:
         return None
     result, = made.outputs
-    number = made.start[result]
-    if number is not None and number.size and not any(number.strides):
-        return partial(_filled, number.shape, number.dtype, number[(0,) * number.ndim])
-    return lambda *raws: own(_followed(made, raws)[result], raws, np)
+    if (found := _of_number(made, result)) is not None:
+        return found
+    return (written(made.steps, made.start, made.leaves, len(program.inputs), result)
+            or (lambda *raws: own(_followed(made, raws)[result], raws, np)))
+
+
+def _of_number(made: Plan, result: int) -> Callable[..., Any] | None:
+    """A function that makes an array of one number, where a program gives that whatever its inputs are."""
+    value = made.start[result]
+    step = made.steps[0] if len(made.steps) == 1 and made.steps[0].args else None
+    if value is None and step is not None and all(made.start[r] is not None for r in step.args):
+        value = step.call(*(made.start[r] for r in step.args))
+    if value is None or not value.size or any(value.strides):
+        return None
+    number = value[(0,) * value.ndim]
+    if not any(number.tobytes()):
+        return partial(_zeros, value.shape, value.dtype)                     # memory that is written when it is used
+    return partial(_filled, value.shape, value.dtype, number)
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype, *_: Any) -> np.ndarray:
+    return np.zeros(shape, dtype)
 
 
 def _filled(shape: tuple[int, ...], dtype: np.dtype, number: Any, *_: Any) -> np.ndarray:
@@ -160,14 +199,10 @@ def _single(program: Program) -> Callable[..., Any] | None:
     steps, start, leaves, outputs, updates = plan(program, np)
     if len(steps) != 1 or updates or outputs != (steps[0].out,):
         return None
-    call, args = steps[0].call, steps[0].args
+    if (found := _of_number(plan(program, np), outputs[0])) is not None:
+        return found
     slots = {register: slot for slot, register in leaves}
-    taken = [slots.get(r) for r in args]
-    in_order = taken == list(range(len(program.inputs)))
-    if in_order and (isinstance(call, np.ufunc) or reduction_of(program.outputs[0]) is not None):
-        return call
-    if not isinstance(call, np.ufunc):
-        return (lambda *raws: own(call(*raws), raws, np)) if in_order else None
-    if taken == [0, None]:
-        return lambda x, number=start[args[1]]: call(x, number)
-    return (lambda x, number=start[args[0]]: call(number, x)) if taken == [None, 0] else None
+    in_order = [slots.get(r) for r in steps[0].args] == list(range(len(program.inputs)))
+    if in_order and steps[0].fresh is True:
+        return steps[0].call
+    return written(steps, start, leaves, len(program.inputs), outputs[0])

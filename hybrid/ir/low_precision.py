@@ -11,7 +11,7 @@ from ..base import dtype as dt
 from . import build
 from .access import MOVEMENT, beneath
 from .node import Node
-from .scalar import SCALARS
+from .scalar import SCALARS, half_rounded_to
 
 WORDS = {("bfloat16", "bfloat16"): 2, ("uint8", "int8"): 4}        # of data and weights: numbers of a word
 
@@ -103,16 +103,17 @@ def shifted(x: Node) -> Node:
     return build.cast(build.map_("add", build.cast(wide, np.float32), 128.0), np.uint8)
 
 
-def half_of(x: Node, depth: int = 6) -> str:
-    """The half type that float32 values are numbers of, as those that were rounded to it; "" for others."""
-    if x.fn.startswith("near_"):
-        return x.fn.removeprefix("near_")
+def exact_half_type(x: Node, depth: int = 6) -> str:
+    """Name of the half type in which each of these float32 values is exactly representable, as it was rounded to that
+    type or cast from it; "" where there is none."""
+    if half := half_rounded_to(x.fn):
+        return half
     if x.prim == "cast":
         return x.args[0].dtype.name if dt.is_half(x.args[0].dtype) and x.dtype == np.float32 else ""
     kept = x.prim in MOVEMENT or x.prim == "reduce" and x.attrs["op"] in ("max", "min")
     if not depth or not kept and not (x.prim == "map" and SCALARS[x.fn].exact) or x.dtype != np.float32:
         return ""
-    found = {half_of(a, depth - 1) for a in x.args if a.dtype == np.float32 and _constant(a) != 0}
+    found = {exact_half_type(a, depth - 1) for a in x.args if a.dtype == np.float32 and _constant(a) != 0}
     return found.pop() if len(found) == 1 else ""
 
 
@@ -121,7 +122,7 @@ def narrow(x: Node) -> "tuple[Node, int] | None":
     the whole number that was subtracted, which stands for zero."""
     if x.prim == "cast" and x.dtype == np.float32 and x.args[0].dtype.name in ("bfloat16", "uint8", "int8"):
         return x.args[0], 0
-    if x.prim not in MOVEMENT and half_of(x) == "bfloat16":
+    if x.prim not in MOVEMENT and exact_half_type(x) == "bfloat16":
         return build.cast(x, dt.as_dtype("bfloat16")), 0
     if x.fn in ("sub", "add") and (c := _constant(x.args[1])) is not None:
         found = narrow(x.args[0])

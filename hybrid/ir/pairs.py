@@ -2,9 +2,10 @@
 trained, gradients, the activations of a batch).
 
 ``pairs`` puts two neighbours along the depth beside each other, as the processor's instruction multiplies them
-(low_precision.py), and rounds float32 on the way; the last words end with zeros. Panels: (panels, 1, 1, words, width,
-2), zeros beyond the last column, as packed weights of form ``words``. Tiles: (columns, 2 words), as data of that form
-which is ``interleaved``: tile after tile of columns, each (words, its columns, 2).
+(low_precision.py), and rounds float32 on the way. The depth is padded with zeros to a whole number of words, two
+numbers each. Panels, as packed weights of form ``words``: (panels, 1, 1, words, width, 2), zeros beyond the last
+column. Tiles, as the data of that form: an array (columns, 2 words) that holds tile after tile of at most ``tile``
+columns, each [word][column][2] (``interleaved``).
 """
 from __future__ import annotations
 
@@ -20,16 +21,18 @@ from .primitives import PRIMS, Prim
 from .size import Int, fixed
 
 LANES = 16                               # words of a vector, where a processor multiplies pairs
-LEAST_DEPTH, LEAST_COLUMNS = 2 * LANES, LANES      # of a square of words that is transposed in registers
+LEAST_DEPTH, LEAST_COLUMNS = 2 * LANES, LANES      # of a square block of words, which is transposed in registers
 
 
 def words_of(depth: Int) -> Int:
-    """Words of a depth; of a symbolic one an even number, which is never 1."""
+    """Words of a depth. Those of a symbolic depth are rounded up to an even number, as a symbolic size must be 2 or
+    more."""
     return -(-depth // 2) if fixed(depth) else -(-depth // 4) * 2
 
 
 def cut(columns: int, most: int) -> list[int]:
-    """Columns of each tile: at most so many, as equal as they can be, the larger ones first."""
+    """Columns of each tile: at most so many, as equal as they can be, the larger ones first. The generated C cuts tiles
+    by the same rule, ``codegen.nest.Cut.even``."""
     count = -(-columns // most)
     return [columns // count + (i < columns % count) for i in range(count)]
 
@@ -40,7 +43,8 @@ def _infer(args: tuple[Node, ...], along: bool, width: int, tile: int) -> Any:
         raise ShapeError(f"pairs of {x.dtype}{x.shape}, not of a matrix of float32 or bfloat16")
     columns, depth = x.shape if along else x.shape[::-1]
     if along and (tile or depth % 2 or depth < LEAST_DEPTH or columns < LEAST_COLUMNS):
-        raise ShapeError(f"pairs of {columns} columns of depth {depth}, which are neighbours in memory")
+        raise ShapeError(f"pairs of {columns} columns that are contiguous along the depth {depth}: it takes panels, "
+                         f"{LEAST_COLUMNS} columns or more, and an even depth of {LEAST_DEPTH} or more")
     words = words_of(depth)
     shape = (columns, words * 2) if tile else (-(-columns // width), 1, 1, words, width, 2)
     return shape, dt.as_dtype("bfloat16")

@@ -16,7 +16,10 @@ SOFTMAX: Any = ("div", {"e": ("exp", BELOW_ITS_MAXIMUM)}, ("sum", "e", "total"))
 def constant(n: Node) -> float | int | bool | None:
     """The value of a constant of any shape, else None."""
     n = beneath(n, ("expand", "reshape"))
-    return n.attrs["value"] if n.prim == "const" else None
+    if n.prim != "const":
+        return None
+    value: float | int | bool = n.attrs["value"]
+    return float(value) if isinstance(value, float) else value        # a plain number: nan is not itself
 
 
 def spread(n: Node) -> Node | None:

@@ -284,8 +284,8 @@ def _free(shape: tuple[int, ...], used: tuple[int, ...]) -> list[int]:
 
 
 def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any,
-               rounded: bool = False) -> tuple[tuple[int, ...], np.dtype]:
-    # rounded: whether what is multiplied may be rounded to bfloat16
+               may_round_operands: bool = False) -> tuple[tuple[int, ...], np.dtype]:
+    # may_round_operands: whether the operands, or for a Winograd form the transformed ones, may be rounded to bfloat16
     a, b = args
     (ca, cb), (ba, bb) = contract, batch
     if [a.shape[i] for i in ca] != [b.shape[i] for i in cb] or [a.shape[i] for i in ba] != [b.shape[i] for i in bb]:

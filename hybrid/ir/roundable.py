@@ -19,13 +19,14 @@ _now = _Now()
 
 
 class Parameters:
-    """Called with a value: whether it depends on inputs of some slots alone."""
+    """Called with a value: True where parameters are the only inputs that it depends on, False where it depends on
+    others too or is random, None where it depends on none."""
 
     def __init__(self, slots: Container[int]):
         self._slots = slots
-        self._known: dict[Node, bool] = {}
+        self._known: dict[Node, bool | None] = {}
 
-    def __call__(self, n: Node) -> bool:
+    def __call__(self, n: Node) -> bool | None:
         waiting = [n]
         while waiting:
             m = waiting[-1]
@@ -35,14 +36,18 @@ class Parameters:
                 continue
             waiting.pop()
             if m not in self._known:
-                self._known[m] = m.attrs["slot"] in self._slots if m.prim == "input" else (
-                    m.prim != "random_bits" and all(self._known[a] for a in m.args))
+                self._known[m] = m.attrs["slot"] in self._slots if m.prim == "input" else self._of(m)
         return self._known[n]
+
+    def _of(self, n: Node) -> bool | None:
+        found = {False} if n.prim == "random_bits" else {self._known[a] for a in n.args}
+        return False if False in found else True if True in found else None
 
 
 @contextmanager
 def rounding(slots: Container[int]) -> Iterator[None]:
-    """Such a scope. slots: of the parameters among the program's inputs."""
+    """Scope in which products with parameters may round their operands. slots: of the parameters among the program's
+    inputs."""
     before, _now.parameters = _now.parameters, Parameters(slots)
     try:
         yield
@@ -53,4 +58,4 @@ def rounding(slots: Container[int]) -> Iterator[None]:
 def may_round(a: Node, b: Node) -> bool:
     """Whether the operands of a product may be rounded: one of them is of parameters, the other is not."""
     of = _now.parameters
-    return of is not None and a.dtype == b.dtype == np.float32 and of(a) != of(b)
+    return of is not None and a.dtype == b.dtype == np.float32 and {of(a), of(b)} == {True, False}

@@ -1,5 +1,4 @@
-"""Running sums in windows, for short axes, where they are part of another kernel, and for backends without a kernel for
-``cumulate``."""
+"""Running sums in windows, for short axes, where they are part of another kernel."""
 from __future__ import annotations
 
 from . import build as b
@@ -40,14 +39,3 @@ def _blocks(x: Node, axis: int) -> Node:
 
 def _first(x: Node, axis: int, size: int) -> Node:
     return b.slice(x, [0] * x.ndim, [size if i == axis else d for i, d in enumerate(x.shape)])
-
-
-def in_windows(n: Node) -> Node:
-    """A ``cumulate`` node in windows."""
-    x, axis = n.args[0], n.attrs["axis"]
-    return _backwards(windows_sum(_backwards(x, axis), axis), axis) if n.attrs["reverse"] else windows_sum(x, axis)
-
-
-def _backwards(x: Node, axis: int) -> Node:
-    last = [d - 1 if i == axis and d else 0 for i, d in enumerate(x.shape)]
-    return b.slice(x, last, x.shape, [-1 if i == axis else 1 for i in range(x.ndim)])

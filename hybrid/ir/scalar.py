@@ -223,9 +223,21 @@ _row("fix", 1, special.keep_int("trunc"), _fn("trunc"), lambda g, y, a: (None,),
 _row("round", 1, special.round_half_away, _fn("round"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("round"),
      cost=4, exact=True, zero=True, monotone=True)
 
-# of float32: the nearest number of a half type
+_NEAR = "near_"                     # begins the names of functions that round float32 to a half type
+
+
+def rounding_to(half: str) -> str:
+    """Name of the function that rounds float32 to the nearest number of a half type."""
+    return _NEAR + half
+
+
+def half_rounded_to(fn: str) -> str:
+    """Name of the half type to which a function rounds float32; "" for other functions."""
+    return fn.removeprefix(_NEAR) if fn.startswith(_NEAR) else ""
+
+
 for _name, _cn in (("float16", "half"), ("bfloat16", "bf16")):
-    _row(f"near_{_name}", 1, special.nearest(_name), f"hy_load_{_cn}(hy_store_{_cn}({{0}}))", lambda g, y, a: (g,),
+    _row(rounding_to(_name), 1, special.nearest(_name), f"hy_load_{_cn}(hy_store_{_cn}({{0}}))", lambda g, y, a: (g,),
          cost=10, vector=f"HYV_NEAR_{_cn.upper()}({{0}})", wide="", zero=True, monotone=True)
 
 # ---- comparison, logic, selection

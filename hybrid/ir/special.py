@@ -7,6 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..base.dtype import as_dtype
+from .quiet import silently
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Math. Comp. 23 (1969).
 _ERF_A = (3.16112374387056560e00, 1.13864154151050156e02, 3.77485237685302021e02, 3.20937758913846947e03,
@@ -191,27 +192,27 @@ def logical_xor(xp: Any, a: Any, b: Any) -> Any:
 _EXACT = 1 << 52                 # quotients of integers up to this size, computed in float64 and truncated, are exact
 
 
+@silently
 def quotient(xp: Any, a: Any, b: Any) -> Any:
     """The quotient truncated towards zero; an integer divided by zero gives 0. NumPy divides integers of both signs
     many times slower than floats."""
-    with np.errstate(all="ignore"):
-        if a.dtype.kind not in "iu":
-            wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
-            return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
-        once = b if any(b.strides) else b[(slice(0, 1),) * b.ndim]       # one element of a number that was broadcast
-        small = a.dtype.itemsize < 8 or a.size and (
-            -_EXACT <= min(a.min(), once.min()) <= max(a.max(), once.max()) <= _EXACT)
-        if not small:
-            return xp.floor_divide(a - xp.fmod(a, b), b)
-        exact = np.float32 if a.dtype.itemsize == 1 else np.float64
-        out = xp.true_divide(a, b, dtype=exact).astype(a.dtype)
-        return out if once.all() else xp.where(b == 0, a.dtype.type(0), out)
+    if a.dtype.kind not in "iu":
+        wide = a.dtype if a.dtype.itemsize > 2 else np.dtype(np.float32)
+        return xp.trunc(xp.true_divide(a.astype(wide, copy=False), b.astype(wide, copy=False))).astype(a.dtype)
+    once = b if any(b.strides) else b[(slice(0, 1),) * b.ndim]       # one element of a number that was broadcast
+    small = a.dtype.itemsize < 8 or a.size and (
+        -_EXACT <= min(a.min(), once.min()) <= max(a.max(), once.max()) <= _EXACT)
+    if not small:
+        return xp.floor_divide(a - xp.fmod(a, b), b)
+    exact = np.float32 if a.dtype.itemsize == 1 else np.float64
+    out = xp.true_divide(a, b, dtype=exact).astype(a.dtype)
+    return out if once.all() else xp.where(b == 0, a.dtype.type(0), out)
 
 
+@silently
 def mod(xp: Any, a: Any, b: Any) -> Any:
     """Remainder with the sign of the divisor; an integer zero divisor gives zero (as MXNet), without a warning."""
-    with np.errstate(all="ignore"):
-        return xp.remainder(a, b)
+    return xp.remainder(a, b)
 
 
 def _to_number(a: np.ndarray, exponent: Any) -> np.ndarray | None:
@@ -223,6 +224,9 @@ def _to_number(a: np.ndarray, exponent: Any) -> np.ndarray | None:
     if exponent == -1:
         return np.reciprocal(a)                                      # type: ignore[no-any-return]
     if exponent == 0.5:
+        # neither of negative numbers nor of zeros, looked for among the bits
+        if a.size and a.dtype.itemsize in _WORDS and a.view(_WORDS[a.dtype.itemsize]).min() > 0:
+            return np.asarray(np.sqrt(a))
         root = np.asarray(np.sqrt(a) + a.dtype.type(0))              # of -0.0 the power is 0.0
         if (below := a == -np.inf).any():
             np.copyto(root, np.inf, where=below)
@@ -230,22 +234,33 @@ def _to_number(a: np.ndarray, exponent: Any) -> np.ndarray | None:
     return None
 
 
+@silently
 def power(xp: Any, a: Any, b: Any) -> Any:
     """Power; integers to negative powers give zero (or 1, -1) instead of NumPy's error."""
-    with np.errstate(all="ignore"):
-        if a.dtype.kind in "iu":
-            if xp is np and b.size and not any(b.strides) and b.flat[0] == 2:
-                return np.square(a, dtype=a.dtype)
-            if xp is np and b.size and (b.min() if any(b.strides) else b.flat[0]) >= 0:
-                return np.power(a, b, dtype=a.dtype)
-            whole = xp.power(a, xp.maximum(b, b.dtype.type(0)))
-            unit = xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (xp.abs(b) % 2), 0)).astype(a.dtype)
-            return xp.where(b < 0, unit, whole).astype(a.dtype)
-        if xp is np and b.size and not any(b.strides) and (found := _to_number(a, b.flat[0])) is not None:
-            return found
-        if xp is np and a.size > 1 and not any(a.strides) and a.flat[0] == 2 and a.dtype == b.dtype:
-            return np.exp2(b)
-        return xp.power(a, b)
+    if a.dtype.kind in "iu":
+        if xp is np and b.size and not any(b.strides) and b.flat[0] == 2:
+            return np.square(a, dtype=a.dtype)
+        if xp is np and b.size and (b.min() if any(b.strides) else b.flat[0]) >= 0:
+            return np.power(a, b, dtype=a.dtype)
+        whole = xp.power(a, xp.maximum(b, b.dtype.type(0)))
+        unit = xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (xp.abs(b) % 2), 0)).astype(a.dtype)
+        return xp.where(b < 0, unit, whole).astype(a.dtype)
+    if xp is np and b.size and not any(b.strides) and (found := _to_number(a, b.flat[0])) is not None:
+        return found
+    if xp is np and a.size > 1 and not any(a.strides) and a.flat[0] == 2 and a.dtype == b.dtype:
+        return np.exp2(b)
+    return xp.power(a, b)
+
+
+@lru_cache(64)
+def _below_half(dtype: np.dtype) -> tuple[Any, Any, Any]:
+    """0.5 less one unit in the last place, the bit of the sign, and the bits of the number; None where they are none of
+    an integer."""
+    below = np.nextafter(dtype.type(0.5), dtype.type(0))
+    if dtype.itemsize not in _WORDS:
+        return below, None, None
+    word: Any = _WORDS[dtype.itemsize]
+    return below, word(np.iinfo(word).min), below.view(word)
 
 
 def round_half_away(xp: Any, a: Any) -> Any:
@@ -253,12 +268,12 @@ def round_half_away(xp: Any, a: Any) -> Any:
     half: its sum with one half is rounded up to 1, and that with any smaller fraction stays below."""
     if a.dtype.kind in "iub":
         return a
-    below = np.nextafter(a.dtype.type(0.5), a.dtype.type(0))
-    if xp is not np or not a.ndim or a.dtype.itemsize not in _WORDS:     # of no axes: NumPy gives a number, no array
+    below, sign_bit, bits = _below_half(a.dtype)
+    if xp is not np or not a.ndim or bits is None:                       # of no axes: NumPy gives a number, no array
         return xp.trunc(xp.copysign(below, a) + a)
-    word: Any = _WORDS[a.dtype.itemsize]
-    # 0.5 less one unit in the last place, with the sign of a
-    half = (a.view(word) & np.iinfo(word).min | below.view(word)).view(a.dtype)
+    half = a.view(bits.dtype) & sign_bit                                 # with the sign of a
+    half |= bits
+    half = half.view(a.dtype)
     half += a
     return np.trunc(half, out=half)
 
@@ -302,8 +317,23 @@ def sign(xp: Any, a: Any) -> Any:
     return a if a.dtype.kind == "b" else xp.sign(a)
 
 
+_HALF_ONE, _HALF_INFINITE = 0x3c00, 0x7c00
+
+
+def _half_direction(a: np.ndarray) -> np.ndarray:
+    """1, -1 and 0 of float16, by their bits."""
+    bits = a.view(np.int16)
+    size = bits & 0x7fff
+    out = bits & np.int16(-0x8000)
+    out |= np.int16(_HALF_ONE)
+    out *= (size > 0) & (size <= _HALF_INFINITE)
+    return out.view(np.float16)
+
+
 def direction(xp: Any, a: Any) -> Any:
     """Sign, and 0 of NaN."""
+    if xp is np and a.ndim and a.dtype == np.float16:
+        return _half_direction(a)
     out = sign(xp, a)
     if xp is np and a.ndim and a.dtype.kind == "f":
         np.copyto(out, 0, where=out != out)

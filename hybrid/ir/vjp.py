@@ -214,9 +214,9 @@ def _dot(g: Node, n: Node, x: Node, y: Node) -> tuple[Any, ...]:
     fx, fy = map(tuple, free_axes(n))
     nb = len(bx)
     gb, gx, gy = tuple(range(nb)), tuple(range(nb, nb + len(fx))), tuple(range(nb + len(fx), n.ndim))
-    rounded = n.attrs.get("rounded", False)
-    dx = b.dot(g, y, (gy, fy), (gb, by), rounded)     # axes: batch, fx, y's contracted axes in order
-    dy = b.dot(x, g, (fx, gx), (bx, gb), rounded)     # axes: batch, x's contracted axes in order, fy
+    may_round = n.attrs.get("may_round_operands", False)
+    dx = b.dot(g, y, (gy, fy), (gb, by), may_round)   # axes: batch, fx, y's contracted axes in order
+    dy = b.dot(x, g, (fx, gx), (bx, gb), may_round)   # axes: batch, x's contracted axes in order, fy
     cy_order = [cx[cy.index(i)] for i in sorted(cy)]
     cx_order = [cy[cx.index(i)] for i in sorted(cx)]
     return (_place(dx, bx + fx + tuple(cy_order)), _place(dy, by + tuple(cx_order) + fy))

@@ -107,8 +107,9 @@ class Family:
         """The newest entry, whose prepacked parameters others reuse."""
         return next(reversed(self.calls.values()), None)
 
-    def seldom(self, entry: "Entry") -> bool:
-        """Whether the size of an entry has come a few times only, this one included."""
+    def count_early_call(self, entry: "Entry") -> bool:
+        """Count a call before the program is built; whether the entry's size has come a few times only, this one
+        included."""
         if len(self._came) > MOST:
             self._came.clear()
         self._came[size := tuple(entry.program.values.values())] += 1            # type: ignore[attr-defined]
@@ -237,13 +238,13 @@ class AnySize:
 def unbuilt(entry: "Entry") -> Job | None:
     """The job of building the program of which an entry is one size, where it is not built yet and this call may run as
     plain Python instead."""
-    if entry.family is None or entry.recorded or entry.draws or OBSERVERS or not entry.family.seldom(entry):
+    if entry.family is None or entry.recorded or entry.draws or OBSERVERS or not entry.family.count_early_call(entry):
         return None
     return runtime.being_built(entry.program, entry.ctx)
 
 
-def without(job: Job, call: Callable[[], Any]) -> Any:
-    """What a call gives that does without the program of a job."""
+def call_uncompiled(job: Job, call: Callable[[], Any]) -> Any:
+    """Run a call as plain Python; its time is counted for the job that builds its program."""
     with background.CALLS.one(job):
         return call()
 

@@ -40,7 +40,7 @@ class Entry:
         self.written = tuple(written)                   # inputs that the traced code changed in place
         self.assigned = tuple(assigned)                 # what each call does with results (changes.py)
         self.once = ""                                  # what makes it right for one call alone
-        self.precision: str | None = None               # of products with parameters
+        self.precision: str | None = None               # the option of ``hybridize``, for products with parameters
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self.outside: dict[str, str] = {}               # what of the machine its code read, and where
         self.numbers: NumberInputs | None = None        # its inputs that are numbers among the arguments

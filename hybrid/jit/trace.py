@@ -36,7 +36,7 @@ from .numbers_of_trace import NumbersOfTrace
 from .taken import Taken, repeats_in
 from ..base.pytree import flatten, unflatten
 from ..ir.asked import Asked
-from .any_size import RENEW, AnySize, check, unbuilt, without
+from .any_size import RENEW, AnySize, call_uncompiled, check, unbuilt
 
 
 class Hybridized:
@@ -139,7 +139,7 @@ class Hybridized:
             return self.fn(*args, **kwargs) if given is not None else self._plainly(None, structure, arrays)
         taken.refuse_read_only(entry.written)
         if entry.family is not None and (job := unbuilt(entry)) is not None:
-            return taken.written(entry.written, without(job, lambda: self._plainly(given, structure, arrays)))
+            return taken.written(entry.written, call_uncompiled(job, lambda: self._plainly(given, structure, arrays)))
         if entry.once:
             return taken.written(entry.written, entry.run(every, otherwise))
         form = (form_of(structure if entry.numbers is None else entry.numbers.form(structure, numbers, len(arrays)))

@@ -46,7 +46,7 @@ class Trace:
         self.blocks: list[Any] = []
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
-        self.precision: str | None = None               # of products with parameters
+        self.precision: str | None = None               # the option of ``hybridize``, for products with parameters
         self._no_gradients()
         self._nothing_noted()
 

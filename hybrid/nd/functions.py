@@ -13,7 +13,7 @@ from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
-from ..base.names import named
+from ..base.names import PLAIN, named
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -33,18 +33,22 @@ MODULES = {"nd": "hybrid.nd", "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx
 HINTS = {"random.multinomial": "_sample_multinomial", "random.shuffle": "_shuffle"}
 
 
+IDLE = "dtype", "axis"              # which operators without attributes take all the same
+
+
 def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
     hint = HINTS.get(public, public.rsplit(".", 1)[-1].lower().removeprefix("_sparse_"))
     attr_names = list(d.attrs)
     plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
+    known = frozenset(attr_names).difference(d.inputs, ("attr", "name", "out"))
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
-        if len(args) == plain and out is None and not kwargs:
+        if len(args) == plain and out is None and (not kwargs or known.issuperset(kwargs)):
             for x in args:
                 if not isinstance(x, NDArray):
                     break
-            else:                                            # all inputs and nothing else
+            else:                                            # all inputs, and attributes by their names
                 try:
                     return invoke(d, args, kwargs, None, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None,
                                   hint)
@@ -55,7 +59,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):
             # MXNet's operators without attributes ignore them: programs write
-            for idle in ("dtype", "axis"):
+            for idle in IDLE:
                 kwargs.pop(idle, None)                      # zeros_like(x, dtype=…) and log(x, axis=…)
         inputs, rest = _split_inputs(d, args, kwargs)
         for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
@@ -76,6 +80,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
         function = _of_one_shape(function, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
+    function.options = ((IDLE if not attr_names and space in ("nd", "sym") else ())         # type: ignore[attr-defined]
+                        + (PLAIN if space == "sym" else ()))
     return named(function, public, MODULES[space], document(d, public))
 
 

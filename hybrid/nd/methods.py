@@ -11,7 +11,7 @@ from ..base import indexing, pending
 from ..autograd import traced_grad
 from ..buffers.array import NDArray, wrap
 from ..autograd.dispatch import invoke
-from ..base.dtype import as_dtype
+from ..base.dtype import as_dtype, name as dtype_name
 from ..base.errors import DeviceError
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
@@ -41,15 +41,16 @@ def _item(self: NDArray, key: Any) -> Any:
                     isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)):
                 _is_part(part, self, key)
             return part
+        raw = self._data
         try:
-            view = self._data[key]
+            view = raw[key]
         except IndexError as err:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
-        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous and not _is_range(self, key):
+        if isinstance(view, np.generic) or not hasattr(view, "reshape"):     # one element, as an array of its memory
+            view = raw[(*key, ...) if type(key) is tuple else (key, ...)]
+        elif not view.flags.c_contiguous and not _is_range(self, key):
             view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
-        return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx,
-                    type(self)) \
-            if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
+        return wrap(view if view.ndim or is_np(self) else view.reshape(1), self._ctx, type(self))
     key = indexing.check_key(key, self.shape)
     if SCOPE.recording and self._ag is not None:
         return advanced_item(self, key)
@@ -69,16 +70,6 @@ def _is_range(self: NDArray, key: Any) -> bool:
     return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), self.shape, strides)[key].flags.c_contiguous
 
 
-def _scalar(self: NDArray, key: Any) -> Any:
-    """An element as an array that shares memory: of shape (1,), or () under NumPy's rules."""
-    if isinstance(key, tuple) and not key:                   # x[()] of an array without axes: itself
-        return wrap(self._data.view(), self._ctx, type(self))
-    parts = tuple(int(k) for k in (key if isinstance(key, tuple) else (key,)))
-    last = parts[-1] % self.shape[-1]
-    view = self._data[parts[:-1] + (slice(last, last + 1),)]
-    return wrap(view.reshape(()) if is_np(self) else view, self._ctx, type(self))
-
-
 # ---- fluent methods
 FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like "
           "broadcast_axes broadcast_to cbrt ceil clip cos cosh "
@@ -93,12 +84,14 @@ NP_FLUENT = ("round argmax argmin argsort dot max mean min prod repeat std var s
 
 
 def _method(name: str) -> Callable[..., Any]:
+    of_np = name in NP_FLUENT
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        space = "np" if is_np(self) and name in NP_FLUENT else "nd"
-        for unset in ("dtype", "out"):                       # NumPy's functions pass them on: np.mean(x, axis=0)
-            if unset in kwargs and kwargs[unset] is None:
-                del kwargs[unset]
-        return functions.resolve(space, name)(self, *args, **kwargs)
+        if kwargs:
+            for unset in ("dtype", "out"):                   # NumPy's functions pass them on: np.mean(x, axis=0)
+                if unset in kwargs and kwargs[unset] is None:
+                    del kwargs[unset]
+        return functions.resolve("np" if of_np and is_np(self) else "nd", name)(self, *args, **kwargs)
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"``nd.{name}`` of this array."
     return method
@@ -116,7 +109,7 @@ def _attach(cls: type) -> None:
     setattr(cls, "transpose", transpose)
     setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
     setattr(cls, "mT", property(_matrix_transposed))
-    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=as_dtype(dtype).name))
+    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=dtype_name(as_dtype(dtype))))
     for name in ("all", "any", "std", "var"):
         setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
 

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..buffers.array import NDArray, full_like, wrap
+from ..buffers.array import NP_CLASS, NDArray, full_like, wrap
 from ..autograd.dispatch import NEW_VALUE, invoke
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
@@ -63,8 +63,13 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
     tail = "scalar" if hint in _JOINED else "_scalar"
-    if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
-        return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
+    if (type(rhs) is float or type(rhs) is int) and (type(lhs) is NDArray or type(lhs) in NP_CLASS):
+        name = scalar_op if type(lhs) is NDArray else f"_npi_{np_name}_scalar"
+        return invoke(OPS[name], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
+    if (type(lhs) is float or type(lhs) is int) and (type(rhs) is NDArray or type(rhs) in NP_CLASS):
+        name = reversed_op if type(rhs) is NDArray else f"_npi_r{np_name}_scalar"
+        back = "_r" + hint[1:] if name.startswith("_r") else hint
+        return invoke(OPS[name], (rhs,), {"scalar": lhs}, None, None, None, reversed_hint or back + tail)
     if SCOPE.numbers and (type(lhs) in CHANGING or type(rhs) in CHANGING):
         out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
         array = rhs if type(lhs) in CHANGING else lhs
@@ -138,13 +143,17 @@ _NOTHING: dict[str, Any] = {}
 
 
 def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
-    """The method of an operator. Two arrays of one class go to the dispatcher as they are."""
-    array_op, hint, np_op = row[0], row[3], f"_npi_{row[4]}"
+    """The method of an operator. Two arrays of one class, and an array and a number, go to the dispatcher as they
+    are."""
+    array_op, scalar_op, _, hint, np_op = *row[:4], f"_npi_{row[4]}"
+    tail = hint + ("scalar" if hint in _JOINED else "_scalar")
 
     def method(self: Any, other: Any) -> Any:
         try:
             if type(self) is type(other) is NDArray:
                 return invoke(OPS[array_op], (self, other), _NOTHING, None, None, None, hint)
+            if type(self) is NDArray and (type(other) is float or type(other) is int):
+                return invoke(OPS[scalar_op], (self,), {"scalar": other}, None, None, None, tail)
             if type(self) is type(other) and getattr(self, "np_semantics", False):
                 return invoke(OPS[np_op], (self, other), _NOTHING, None, None, None, hint)
             return binary(row, self, other)

@@ -1,8 +1,8 @@
 """Positions in brackets that are other numbers at each call of a program (graph/traced_number.py): ``cache[:, t] = k``,
 ``x[t + 1]``, ``x[:, t:t + 4]``.
 
-Such a number becomes an input of a program for all places of the axis. A slice needs a length that is the same for all
-numbers, and an end within the axis. In other places of a key the number is a constant.
+Such a number becomes an input of the program; one program then serves every index of that axis. A slice must have the
+same length for all numbers and end within the axis. Elsewhere in a key the number is a constant.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..ops.registry import OPS
 
 
 class Place(NamedTuple):
-    """Elements along an axis. first: the place of the first one, a value of shape (1,); length: how many."""
+    """Elements along an axis. first: the index of the first one, a value of shape (1,); length: how many."""
     axis: int
     first: Any
     length: int
@@ -30,8 +30,9 @@ def plain(key: Any) -> Any:
     return tuple(parts) if isinstance(key, tuple) else parts[0]
 
 
-def split(key: Any, shape: Sequence[Any]) -> tuple[Any, list[Place]]:
-    """A basic key with 0 and ``:n`` instead of positions that are inputs of the program, and those."""
+def split_key(key: Any, shape: Sequence[Any]) -> tuple[Any, list[Place]]:
+    """Split a basic key into its constant part, with 0 and ``:n`` instead of positions that are inputs of the program,
+    and these positions."""
     if not any(type(q) is TracedNumber for p in (key if isinstance(key, tuple) else (key,))
                for q in ((p.start, p.stop) if type(p) is slice else (p,))):
         return key, []
@@ -70,8 +71,8 @@ def _range(part: slice, axis: int, n: int) -> Place | None:
     return None if at is None else Place(axis, invoke(OPS["Reshape"], [at], {"shape": (1,)}, hint="reshape"), length)
 
 
-def taken(x: Any, places: Sequence[Place]) -> Any:
-    """The elements of a value at some places, which come first along their axes."""
+def take_at(x: Any, places: Sequence[Place]) -> Any:
+    """The elements of a value at some places; they start at index 0 of their axes in the result."""
     for place in places:
         at = place.first
         if place.length > 1:
@@ -80,9 +81,9 @@ def taken(x: Any, places: Sequence[Place]) -> Any:
     return x
 
 
-def put(x: Any, places: Sequence[Place], new: Any) -> Any:
-    """A value with new elements at some places. new: as many elements along the axes of places, and otherwise a shape
-    that fits."""
+def replace_at(x: Any, places: Sequence[Place], new: Any) -> Any:
+    """A value with new elements at some places. new: along the axes of ``places`` as long as these, along others
+    broadcast."""
     inside: Any = None
     for place in places:
         n, ndim = x.shape[place.axis], len(x.shape)

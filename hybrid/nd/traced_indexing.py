@@ -94,8 +94,8 @@ def _output(self: Symbol, key: Any) -> Symbol:
 
 def basic_item(x: Any, key: Any) -> Any:
     """A basic index by slice, squeeze and expand_dims, which every MXNet can load."""
-    key, places = positions.split(key, x.shape)
-    x = positions.taken(x, places)
+    key, places = positions.split_key(key, x.shape)
+    x = positions.take_at(x, places)
     parts = indexing.expand_key(key, len(x.shape))
     ranges, _ = indexing.basic_ranges(key, tuple(x.shape))
     whole = [r == (None, None, None) or r[:2] in ((None, None), (0, None)) and r[2] in (None, 1) for r in ranges]
@@ -323,7 +323,7 @@ def _one_row(places: Any) -> Any:
 
 
 def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
-    key, places = positions.split(key, x.shape)
+    key, places = positions.split_key(key, x.shape)
     ranges, shape = indexing.basic_ranges(key, tuple(x.shape))
     sizes = tuple(len(range(*slice(*r).indices(n))) for r, n in zip(ranges, x.shape))
     wide = _fit(value, tuple(shape))
@@ -334,7 +334,7 @@ def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
     for place in places:
         ranges[place.axis] = (None, None, None)
     if places:
-        wide = positions.put(basic_item(x, tuple(slice(*r) for r in ranges)), places, wide)
+        wide = positions.replace_at(basic_item(x, tuple(slice(*r) for r in ranges)), places, wide)
     whole = [r[0] is None and r[1] is None and r[2] in (None, 1) for r in ranges]
     return wide if not ranges or all(whole) else invoke(OPS["_slice_assign"], [x, wide], _slice_attrs(ranges, whole))
 

@@ -5,6 +5,7 @@ import weakref
 from functools import partial
 from typing import Any
 
+import numpy as np
 
 from . import functions
 from ..base import pending
@@ -77,6 +78,10 @@ def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
 def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     """Another shape: x.reshape((2, -1)), x.reshape(2, -1), with MXNet's codes. An array shares its memory with the
     result."""
+    if not kwargs and shape and type(self) is NDArray:
+        new = shape[0] if len(shape) == 1 else shape
+        if type(new) is tuple and (found := _reshaped_plainly(self, new)) is not None:
+            return found
     given = kwargs.pop("shape", None)
     order = kwargs.pop("order", "C")
     new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
@@ -96,6 +101,22 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     return _reshaped(self, new, reverse)
 
 
+def _reshaped_plainly(self: NDArray, shape: tuple[Any, ...]) -> Any:
+    """An array in a shape without MXNet's codes, where it is a view of its memory and nothing is recorded or traced;
+    else None."""
+    if SCOPE.recording or SCOPE.traces:
+        return None
+    size = 1
+    for n in shape:
+        if type(n) is not int or n < 1:
+            return None
+        size *= n
+    raw = self._data
+    if type(raw) is not np.ndarray or raw.size != size or not raw.flags.c_contiguous:
+        return None
+    return wrap(raw.reshape(shape), self._ctx)
+
+
 def _reshaped(self: Any, new: Any, reverse: bool) -> Any:
     if isinstance(self, NDArray) and not (SCOPE.recording
                                           and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:  # noqa: E501
@@ -111,6 +132,8 @@ def _reshaped(self: Any, new: Any, reverse: bool) -> Any:
 
 def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
     """Axes in another order."""
+    if not axes and not kwargs:
+        return functions.resolve("nd", "transpose")(self)
     given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple)))
                        else axes or None)
     return functions.resolve("nd", "transpose")(self, **({"axes": given} if given else {}))

@@ -124,6 +124,8 @@ def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
             return fallback.numpy_function("divmod", ndarray)(*both)
     if all(getattr(v, "dtype", None) == _np.bool_ or isinstance(v, bool) for v in (x1, x2)):
         x1, x2 = (v.astype("int8") if is_value(v) else v for v in (x1, x2))
+        if not needs_operators(x1, x2) and (both := _in_common_dtype(x1, x2)) is not None:
+            return divmod(*both)
         return tuple(v.astype("int8") for v in (_f("floor_divide")(x1, x2), _f("mod")(x1, x2)))
     return _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
 

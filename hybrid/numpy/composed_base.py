@@ -7,6 +7,7 @@ from typing import Any, Callable
 import numpy as _np
 
 from ..base.errors import ShapeError, user_location
+from ..buffers.array import NDArray
 from ..nd import functions
 from . import fallback, protocol
 from .multiarray import as_value, is_value, ndarray
@@ -17,10 +18,13 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 def needs_operators(*values: Any) -> bool:
     """Whether a traced value, or an array that a gradient is expected of, is among values (also in lists)."""
     for v in values:
-        if isinstance(v, (list, tuple)):
+        if isinstance(v, NDArray):
+            if protocol.expects_gradient(v):
+                return True
+        elif isinstance(v, (list, tuple)):
             if needs_operators(*v):
                 return True
-        elif hasattr(v, "entries") or protocol.expects_gradient(v):
+        elif type(v) not in fallback.PLAIN and hasattr(v, "entries"):
             return True
     return False
 

@@ -11,6 +11,7 @@ from ..autograd.dispatch import into, invoke
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
+from ..base.dtype import as_dtype
 from ..base.errors import DTypeError, user_location
 from ..base.names import named
 from . import fallback
@@ -18,14 +19,20 @@ from .multiarray import also_named, array, as_np, as_value, finish, is_value, nd
 
 # NumPy's options and the only value known here
 LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
+CASTINGS = "no", "equiv", "safe", "same_kind", "unsafe"
 
 
 def options(name: str, kwargs: dict[str, Any]) -> None:
-    """NumPy's options of a ufunc are taken at their defaults alone; others are an error."""
+    """NumPy's options of a ufunc are taken at their defaults alone; others are an error, TypeError where NumPy knows no
+    such dtype or casting."""
     for key, value in kwargs.items():
         if key not in LEGAL:
             raise TypeError(f"np.{name} got an unexpected argument {key!r}")
         if value is not LEGAL[key] and not (isinstance(value, str) and value == LEGAL[key]):
+            if key == "dtype":
+                as_dtype(value)
+            if key == "casting" and value not in CASTINGS:
+                raise TypeError(f"np.{name}: casting is one of {', '.join(CASTINGS)}, got {value!r}")
             raise NotImplementedError(f"np.{name}: {key}={value!r} is not implemented")
 
 
@@ -36,7 +43,7 @@ def has_own_rules(x: Any) -> bool:
 
 def unary(name: str) -> Any:
     """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
-    inner = functions.resolve("np", name)
+    inner, two = functions.resolve("np", name), name not in UFUNCS
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x) is ndarray and not args and not kwargs:
@@ -44,6 +51,8 @@ def unary(name: str) -> Any:
                 return inner(x)
             if into(registry.namespace("np")[name], (x,), {}, out):
                 return out
+        if len(args) == 1 and type(x) is type(args[0]) is ndarray and out is None and not kwargs and two:
+            return inner(x, *args)
         if len(args) > 1 and name in UFUNCS:
             raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
@@ -69,6 +78,9 @@ ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": 
               "indices": ("dtype",), "argsort": ("order",)}
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def binary(name: str, fn: str) -> Any:
     """NumPy's function of two values, either of which may be a number."""
     row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
@@ -77,6 +89,9 @@ def binary(name: str, fn: str) -> Any:
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x1) is ndarray and type(x2) is ndarray and out is None and not kwargs and of_arrays is not None:
             return invoke(of_arrays, (x1, x2), {}, None, None, None, fn)
+        if out is None and not kwargs and (type(x1) is ndarray and type(x2) in _NUMBERS
+                                           or type(x2) is ndarray and type(x1) in _NUMBERS):
+            return operators.binary(row, x1, x2)
         if out is not None and of_arrays is not None and not kwargs and into(of_arrays, (x1, x2), {}, out):
             return out
         options(name, kwargs)
@@ -216,8 +231,8 @@ def reduction(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(a) is ndarray and not args and not kwargs:
-            return inner(a)
+        if type(a) is ndarray and not args and (not kwargs or type(kwargs.get("axis")) is int and len(kwargs) == 1):
+            return inner(a, **kwargs)
         if has_own_rules(a):
             return getattr(_np, name)(a, *args, **kwargs)
         if len(args) > len(parameters):

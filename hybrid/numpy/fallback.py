@@ -5,6 +5,7 @@ back to the device. These functions have no gradient and cannot be traced, and s
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -26,6 +27,7 @@ GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hyperg
              "standard_t triangular vonmises wald weibull zipf").split()
 
 
+@lru_cache(None)
 def numpy_function(name: str, cls: type) -> Any:
     """numpy.<name> for our arrays (a dtype or a number as it is); AttributeError where NumPy has none."""
     found = OLD[name] if name in OLD else OURS.get(name) or getattr(np, name, None)
@@ -114,19 +116,21 @@ def _real(found: Any) -> bool:
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
+    short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
+
     def function(*args: Any, **kwargs: Any) -> Any:
-        if isinstance(fn, np.ufunc) and len(args) > fn.nin:
-            raise TypeError(f"{user_location()}: {name} takes {fn.nin} values here, got {len(args)}; give out= by name")
+        if len(args) > most:
+            raise TypeError(f"{user_location()}: {name} takes {most} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
-        host = _host(name, args, arrays)
-        if name[3:] in WRITERS and args and isinstance(args[0], NDArray):
+        host = [_host(name, v, arrays) for v in args]
+        if short in WRITERS and args and isinstance(args[0], NDArray):
             return _write(fn, args[0], host, _host(name, kwargs, arrays))
-        options = _host(name, kwargs, arrays)
+        options = _host(name, kwargs, arrays) if kwargs else kwargs
         target = kwargs.get("out")
         if isinstance(target, NDArray):
             options["out"] = target.asnumpy()
         found = fn(*host, **options)                         # NumPy judges whether out= serves: it gets a copy of it
-        if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
+        if SCOPE.recording and short not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
             raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside "
                               f"autograd.record(), or on x.detach()")
         if isinstance(target, NDArray):
@@ -164,16 +168,21 @@ DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress 
                     "intersect1d union1d setdiff1d setxor1d".split())
 
 
+PLAIN = frozenset({int, float, bool, str, type(None), slice})
+
+
 def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
+    if isinstance(value, NDArray):
+        arrays.append(value)
+        return value.asnumpy() if name.startswith("np.random.") else _looked_at(value, name[3:] in COPYING)
+    if type(value) in PLAIN:
+        return value
     if hasattr(value, "entries"):
         if name.startswith("np.") and name[3:] in DYNAMIC:
             refuse_traced(name, value)
         raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it "
                          f"outside the hybridized code, "
                          "or run this code without hybridize")
-    if isinstance(value, NDArray):
-        arrays.append(value)
-        return value.asnumpy() if name.startswith("np.random.") else _looked_at(value, name[3:] in COPYING)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(_host(name, v, arrays) for v in value)
     return {k: _host(name, v, arrays) for k, v in value.items()} if isinstance(value, dict) else value
@@ -189,10 +198,13 @@ def _looked_at(x: NDArray, writeable: bool = False) -> np.ndarray:
     return seen
 
 
+_SUPPORTED = frozenset(dt.SUPPORTED)
+
+
 def _back(value: Any, arrays: Sequence[NDArray], given: set[int], cls: type) -> Any:
     """Our arrays for NumPy's results, of the device of the arguments. given: ids of NumPy arrays to be copied."""
     if isinstance(value, (np.generic, np.ndarray)):
-        if value.dtype not in dt.SUPPORTED:
+        if value.dtype not in _SUPPORTED:
             return value
         ctx = arrays[0]._ctx if arrays else current_context()
         fresh = _is_fresh(value, ctx) and id(value) not in given

@@ -61,7 +61,7 @@ UNSOLVABLE = {"cholesky": "the matrix is not positive definite",
 def _check_solved(name: str, found: Any, *given: Any) -> None:
     """NumPy's LinAlgError where a result is not finite and what was given is."""
     given = tuple(x for x in given if is_value(x))
-    if not is_value(found) or any(x.shape is None for x in (found, *given)):
+    if not is_value(found) or any(x.shape is None for x in (found, *given)) or 0 in found.shape:
         return
     solved, sound = _finite(found), functools.reduce(lambda x, y: x * y, map(_finite, given))
     demand((1 - solved) * sound, sound, SingularMatrixError, f"np.linalg.{name}: {UNSOLVABLE[name]}")

@@ -112,8 +112,11 @@ def trace(data: Node, a: Attrs) -> Node:
 def _np_triangle(name: str, low: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         return ir.cast(triangle(data, a.k, low), data.dtype)
-    op(f"_npi_{name}", "data", np=(name,), k=Int(0), doc=f"The elements of the last two axes on diagonal k and "
-       f"{'below' if low else 'above'} it; zeros elsewhere.")(lower)
+
+    def eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+        return [getattr(np, name)(arrays[0], a.k)] if xp is np and arrays[0].ndim else None
+    op(f"_npi_{name}", "data", eager=eager, np=(name,), k=Int(0), doc="The elements of the last two axes on diagonal k "
+       f"and {'below' if low else 'above'} it; zeros elsewhere.")(lower)
 
 
 _np_triangle("tril", True)
@@ -273,7 +276,16 @@ def _pad_symmetric(x: Node, axis: int, before: int, after: int) -> Node:
     return ir.concat([*first, x, *last], axis)
 
 
-_PADDERS = {"edge": pad_edge, "reflect": pad_reflect, "symmetric": _pad_symmetric}
+def _pad_repeated(x: Node, axis: int, before: int, after: int, mode: str) -> Node:
+    """Mirror images of mirror images where more is asked for than the axis holds, as NumPy does."""
+    edge = mode == "reflect"                                   # the edge itself is not repeated
+    if x.shape[axis] == 1 and edge:
+        return pad_edge(x, axis, before, after)
+    padder = pad_reflect if edge else _pad_symmetric
+    while x.shape[axis] and max(before, after) > (most := x.shape[axis] - edge):
+        first, last = (most if n > most else 0 for n in (before, after))
+        x, before, after = padder(x, axis, first, last), before - first, after - last
+    return padder(x, axis, before, after)
 
 
 @op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(),
@@ -285,5 +297,6 @@ def np_pad(data: Node, a: Attrs) -> Node:
     if a.mode == "constant":
         return ir.pad(data, [p[0] for p in pairs], [p[1] for p in pairs], a.constant_value)
     for axis, (before, after) in enumerate(pairs):
-        data = _PADDERS[a.mode](data, axis, before, after)
+        data = (pad_edge(data, axis, before, after) if a.mode == "edge"
+                else _pad_repeated(data, axis, before, after, a.mode))
     return data

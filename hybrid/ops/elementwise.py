@@ -251,8 +251,15 @@ for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
         (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
 
 
-@op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None),
-    neginf=Float(None))
+def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x = arrays[0]
+    if xp is not np or not x.ndim or x.dtype not in (dt.float16, dt.float32, dt.float64):
+        return None
+    return [np.nan_to_num(x, nan=a.nan, posinf=a.posinf, neginf=a.neginf)]
+
+
+@op("_npi_nan_to_num", "data", eager=_numbers_eager, np=("nan_to_num",), copy=Bool(True), nan=Float(0.0),
+    posinf=Float(None), neginf=Float(None))
 def nan_to_num(data: Node, a: Attrs) -> Node:
     """nan and infinities replaced by numbers (infinities by default by the largest of the dtype)."""
     if not dt.is_float(data.dtype):

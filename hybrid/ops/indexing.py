@@ -61,9 +61,11 @@ def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     _take_checked(xp, arrays, a)
     x, i = arrays
     n = x.size if a.axis is None else x.shape[normal_axis(a.axis, x.ndim)]
-    if xp is np and i.dtype.kind in "iu" and i.size and 0 <= i.min() and i.max() < n:
-        return [np.take(x, i, a.axis)]
-    return None
+    if xp is not np or i.dtype.kind not in "iu" or i.dtype == np.uint64 or not i.size or not n:
+        return None
+    if a.mode == "clip":
+        return [np.take(x, i, a.axis, mode="clip")]
+    return [np.take(x, i, a.axis)] if i.view(f"u{i.itemsize}").max() < n else None       # negative ones are large there
 
 
 @op("take", "a indices", eager=_take_eager, within=_take_within,
@@ -114,7 +116,11 @@ def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     if not n:
         return None
     i = index.astype(np.int64).reshape(x.shape[:axis] + (1,) + x.shape[axis + 1:])
-    out = xp.take_along_axis(x, i % n if a.mode == "wrap" else i.clip(0, n - 1), axis)
+    i = i % n if a.mode == "wrap" else xp.minimum(xp.maximum(i, 0), n - 1)
+    if axis == x.ndim - 1:                                   # as positions among all elements
+        out = xp.take(x.reshape(-1), i + xp.arange(0, x.size, n).reshape(i.shape))
+    else:
+        out = xp.take_along_axis(x, i, axis)
     return [out if a.keepdims or x.ndim == 1 else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
 
 
@@ -184,7 +190,19 @@ def one_hot(indices: Node, a: Attrs) -> Node:
     return ir.map("where", hit, ir.const(a.on_value, d), ir.const(a.off_value, d))
 
 
-@op("gather_nd", "data indices", eager=_checked("gather_nd", _gather_within), within=_gather_within,
+_gather_checked = _checked("gather_nd", _gather_within)
+
+
+def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """NumPy's own indexing, once the indices have been looked at."""
+    _gather_checked(xp, arrays, a)
+    data, indices = arrays
+    if xp is not np or not 0 < len(indices) <= data.ndim:
+        return None
+    return [data[tuple(indices.astype(np.int64, copy=False))]]
+
+
+@op("gather_nd", "data indices", eager=_gather_eager, within=_gather_within,
     npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
 def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """data[indices[0], indices[1], …]."""

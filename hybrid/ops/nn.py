@@ -111,6 +111,16 @@ def leaky_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
+def _slopes(gamma: Node, x: Node) -> Node:
+    """Slopes of x: a gamma of one axis is one for each channel, one of two for each image and channel."""
+    if gamma.ndim not in (1, 2) or x.ndim <= gamma.ndim and gamma.ndim == 2 or x.ndim == 1:
+        return gamma
+    if gamma.shape[-1] not in (1, x.shape[1]) or gamma.ndim == 2 and gamma.shape[0] not in (1, x.shape[0]):
+        raise ShapeError(f"prelu needs one gamma, one for each of the {x.shape[1]} channels of data {x.shape}, or one "
+                         f"for each image and channel, got {gamma.shape}")
+    return ir.reshape(gamma, (1,) * (2 - gamma.ndim) + gamma.shape + (1,) * (x.ndim - 2))
+
+
 @op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params,
     takes={"gamma": lambda a: a.act_type == "prelu"}, needs=("train", "key"),
     starts={"gamma": '["Constant", {"value": 0.25}]'},
@@ -130,13 +140,7 @@ def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     if a.act_type == "prelu":
         if gamma is None:
             raise ShapeError("prelu needs the input gamma")
-        by_channel = gamma.ndim == 1 and x.ndim > 1 or gamma.ndim == 2 and gamma.shape[0] == 1 and x.ndim > 2
-        if by_channel and gamma.size not in (1, x.shape[1]):
-            raise ShapeError(f"prelu needs one gamma, or one for each of the {x.shape[1]} channels of data {x.shape}, "
-                             f"got "
-                             f"{gamma.shape}")
-        slope: Any = ir.reshape(gamma, (1, gamma.size) + (1,) * (x.ndim - 2)) if by_channel else gamma
-        return ir.map("where", positive, x, x * slope)
+        return ir.map("where", positive, x, x * _slopes(gamma, x))
     if a.act_type == "rrelu":
         slope = (a.lower_bound + a.upper_bound) / 2
         if a.train:

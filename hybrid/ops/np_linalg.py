@@ -121,7 +121,7 @@ def tensorsolve(a: Node, b: Node, at: Attrs) -> Node:
     if at.a_axes:
         moved = [i % a.ndim for i in ((at.a_axes,) if isinstance(at.a_axes, int) else at.a_axes)]
         a = ir.permute(a, [i for i in range(a.ndim) if i not in moved] + moved)
-    shape = a.shape[b.ndim:]
+    shape = a.shape[b.ndim - a.ndim:]                          # all of a's where a has as many axes as b, as in NumPy
     if math.prod(shape) != b.size or a.size != b.size ** 2:
         raise ShapeError(f"tensorsolve: a {a.shape} must be square as a map to b {b.shape}")
     return ir.reshape(solution(matrix(ir.reshape(a, (b.size, b.size))), ir.reshape(b, (b.size, 1))), shape)
@@ -191,7 +191,17 @@ def eigvals(x: Node, a: Attrs) -> Node:
     return _eig(x)[0]
 
 
-@op("_npi_eigvalsh", "A", np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
+def _eigvalsh_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """LAPACK's function that makes no vectors, for numbers that are finite."""
+    x = arrays[0]
+    square = x.ndim > 1 and x.shape[-1] == x.shape[-2] and x.size
+    if xp is not np or not square or x.dtype.kind not in "fiub" or x.dtype == dt.float16:
+        return None
+    x = x if x.dtype.kind == "f" else x.astype(dt.float32)
+    return [np.linalg.eigvalsh(x, a.UPLO)] if np.isfinite(x).all() else None
+
+
+@op("_npi_eigvalsh", "A", eager=_eigvalsh_eager, np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
 def eigvalsh(a: Node, at: Attrs) -> Node:
     """Eigenvalues of symmetric matrices in ascending order; only the triangle ``UPLO`` is read."""
     a = matrix(floating(a))

@@ -97,13 +97,20 @@ def _reduction(name: str) -> None:
        exclude=Bool(False))(lower)
 
 
+def _narrower(given: Any, a: Attrs) -> bool:
+    """Whether the dtype asked for is a float narrower than the one given: then what is reduced is rounded once, at the
+    end, as in MXNet, not every element."""
+    asked = dt.as_dtype(a.dtype) if a.dtype else given
+    return dt.is_float(asked) and dt.is_float(given) and asked.itemsize < given.itemsize
+
+
 def _np_reduction(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
-        x = recast(data, dt.as_dtype(a.dtype)) if a.dtype else data
+        x = recast(data, dt.as_dtype(a.dtype)) if a.dtype and not _narrower(data.dtype, a) else data
         axes = np_axes(x, a.axis)
         _check(x, name, axes)
         out = REDUCERS[name](x, axes, a.keepdims)
-        out = recast(out, dt.as_dtype(a.dtype)) if a.dtype else out              # the mean of integers, as integers
+        out = recast(out, dt.as_dtype(a.dtype)) if a.dtype else out              # the mean of integers as integers
         return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum",
                                                      "prod": "mul"}.get(name, "add"), out, a.initial)
     lower.__doc__ = f"NumPy's {name}."
@@ -134,7 +141,8 @@ _np_bool("any", "max", "sometrue")
 def _moment(data: Node, a: Attrs) -> Node:
     axes = np_axes(data, a.axis)
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
-    x = ir.cast(x, dt.as_dtype(a.dtype)) if a.dtype and dt.is_float(dt.as_dtype(a.dtype)) else x
+    if a.dtype and dt.is_float(dt.as_dtype(a.dtype)) and not _narrower(x.dtype, a):
+        x = ir.cast(x, dt.as_dtype(a.dtype))
     c = x - ir.expand(mean_of(x, axes, True), x.shape)
     # nan of 0 / 0, as NumPy
     return ir.reduce("sum", c * c, axes, a.keepdims) / float(max(math.prod(x.shape[i] for i in axes) - a.ddof, 0))

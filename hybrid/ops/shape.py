@@ -188,6 +188,8 @@ def squeezed(data: Node, axis: Any) -> Node:
     """Axes of length 1 dropped, all of them or those given."""
     if axis is None:
         return ir.reshape(data, [d for d in data.shape if d != 1])
+    if not data.ndim and axis in (0, -1):                      # NumPy takes these of an array without axes
+        return data
     axes = [normal_axis(i, data.ndim) for i in ((axis,) if isinstance(axis, int) else axis)]
     if len(set(axes)) != len(axes):
         raise ShapeError(f"squeeze: axis={axis} names an axis of {data.shape} twice")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import ir
+from ..base.dtype import is_float
 from ..ir import Node, Program, winograd
 from ..ir.access import beneath
 from ..ir.build import make
@@ -98,6 +99,13 @@ def _windows(n: Node) -> bool:
     return beneath(n, ("reshape", "permute", "cast")).prim == "window"
 
 
+def _rises(n: Node) -> bool:
+    """Whether a greater operand never gives a smaller value: monotone functions, sums, and roundings."""
+    if n.prim == "cast":
+        return is_float(n.dtype) and is_float(n.args[0].dtype)
+    return n.prim == "map" and (SCALARS[n.fn].monotone or n.fn == "add")
+
+
 class BatchInLanes(Conversion):
     """One run over a program. ``blocks``: the values that are blocks, by the program's own nodes."""
 
@@ -117,8 +125,8 @@ class BatchInLanes(Conversion):
             self._take_over(n, users)
 
     def _take_over(self, n: Node, users: dict[Node, int]) -> None:
-        """A pool of the greatest right after a convolution: it commutes with what follows the convolution, if that is
-        monotone."""
+        """A pool of the greatest right after a convolution: it commutes with what follows the convolution, if that
+        rises."""
         win = _pool(n)
         if (win is None or n.attrs["op"] != "max" or win.attrs["size"] != win.attrs["stride"]
             or set(win.attrs["dilation"]) != {1} or math.prod(win.attrs["size"]) > 6):
@@ -127,8 +135,7 @@ class BatchInLanes(Conversion):
         while at not in self.windows:
             chain.append(at)
             below = [a for a in at.args if not self._filterwise(a)]
-            if (users.get(at) != 1 or len(below) != 1 or at.prim != "map"
-                    or not (SCALARS[at.fn].monotone or at.fn == "add")):
+            if users.get(at) != 1 or len(below) != 1 or not _rises(at):
                 return
             at = below[0]
         if users.get(at) == users.get(win) == 1:

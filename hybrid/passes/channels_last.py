@@ -41,7 +41,7 @@ class ChannelsLast(Conversion):
         return None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
-                rounded: bool) -> Node | None:
+                may_round_operands: bool) -> Node | None:
         """A convolution of groups (N, *out, O) of windows (N, *out, C, *kernel): nothing is packed. With a group for
         each channel, neighbouring threads have neighbouring channels."""
         work = math.prod(shape) * math.prod(w.shape[1:])

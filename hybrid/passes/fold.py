@@ -43,9 +43,7 @@ def identities(n: Node) -> Node | None:
         return None if c is None else args[1] if c else args[2]
     if len(args) != 2 or (c := constant(args[1])) is None:
         return None
-    number = float(c)                                  # constants of floats are equal to others of their kind alone
-    if number == 1 and fn in ("mul", "div", "pow") or number == 0 and fn in ("add", "sub") and _changes_nothing(
-            fn, c, n.dtype):
+    if c == 1 and fn in ("mul", "div", "pow") or c == 0 and fn in ("add", "sub") and _changes_nothing(fn, c, n.dtype):
         return args[0]
     if fn == "pow":
         return _power(n, args[0], c)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Callable
 
-from ..base.dtype import float32, is_half
+
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
@@ -17,7 +17,7 @@ from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from ..ir.size import hint, same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
-from .halves_in_products import converted_often
+from .halves_in_products import converted_often, upcast_of_half
 from .recomputed_scores import OverScores, ReadsScores
 
 
@@ -32,7 +32,7 @@ class Fuser(Rules):
         self.position = {n: i for i, n in enumerate(self.order)}
         self.merged: dict[Node, list[Use]] = {}
         self.items: dict[Node, list[Node]] = {}          # of each loop: what is read of it
-        self.narrow: dict[Node, str] = {}                # halves that are stored in place of their float32, and why
+        self.stored_as_half: dict[Node, str] = {}        # halves that are stored instead of their upcast, and why
 
     def run(self) -> Fused:
         """Fuse the program."""
@@ -73,8 +73,8 @@ class Fuser(Rules):
     def _place(self, n: Node, uses: list[Use]) -> None:
         if self._beside_attention(n, uses):
             return
-        if n in self.narrow:
-            self._start(n, uses, self.narrow[n])
+        if n in self.stored_as_half:
+            self._start(n, uses, self.stored_as_half[n])
             return
         kernels = list(dict.fromkeys(u.kernel for u in uses))
         reason, ordered = "result" if n in self.stored and not uses else "", ""
@@ -106,10 +106,11 @@ class Fuser(Rules):
         # is smaller, or is stored in any case
         below = not ordered and (n.prim in ("window", "expand") or n.prim in ("permute", "pad")
                                  and self.needed[n.args[0]] > 1)
-        shared = ((below or _widened(n) and not converted_often(n, uses)) and len(kernels) > 1 and n not in self.stored
+        upcast = upcast_of_half(n) and n.args[0].prim != "reshape" and not converted_often(n, uses)
+        shared = ((below or upcast) and len(kernels) > 1 and n not in self.stored
                   and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses))
         if shared and not below:
-            self.narrow[n.args[0]] = reason
+            self.stored_as_half[n.args[0]] = reason
         if n.prim == "reshape" or shared:                # its argument is stored instead: no copy
             for u in uses:
                 self._push(n, u)
@@ -266,10 +267,6 @@ class Fuser(Rules):
         self.counter += 1
         return Val(f"g{self.counter}", extent)
 
-
-def _widened(n: Node) -> bool:
-    """Whether a value is a computed one of a half type, in float32."""
-    return n.prim == "cast" and n.dtype == float32 and is_half(n.args[0].dtype) and n.args[0].prim != "reshape"
 
 
 def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[Ix]:

@@ -18,7 +18,7 @@ from ..ir.scalar import SCALARS
 from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
-from .halves_in_products import converted_often, of_halves, stores_halves
+from .halves_in_products import converted_often, stores_halves, upcast_of_half
 from .recomputed_scores import OverScores, ReadsScores, without_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -159,14 +159,14 @@ class Rules:
         if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
         if self.prints is not None and converted_often(n, uses):
-            return "halves that a convolution, or windows, would convert again and again"
+            return "a convolution, or windows, would convert its elements from halves again and again"
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:
         """Operands of a product in another order of axes, and of kernels that go block by block."""
         if (n.prim == "permute" and k.dot is None and self.prints is not None and n.attrs["axes"][-1] != n.ndim - 1
                 and any(not isinstance(v, Var) for i in uses[0].idx for v, _ in i.terms)):
-            return "blocks read their neighbours"
+            return "read transposed at indices that take divisions: transposed once, beforehand"
         if n.prim != "permute" or k.dot is None or not uses[0].inside:
             return ""
         if self._attends(n.args[0]):
@@ -202,7 +202,7 @@ class Rules:
     def _refuse_epilogue(self, n: Node, uses: list[Use], k: Kernel) -> str:
         """What may be computed right behind a product of its own."""
         dot = self.carries[n]
-        if dot is None or n.prim not in ELEMENTWISE or of_halves(n):
+        if dot is None or n.prim not in ELEMENTWISE or upcast_of_half(n):
             return ""
         if dot.prim == "conv" and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx)
                                       for u in uses):
@@ -269,7 +269,7 @@ class Rules:
         if math.prod(n.shape) == 0:
             return "empty"
         if self.prints is not None and any(map(_picture, n.args)) and stores_halves(n, k):
-            return "vectors of a convolution of float32 are stored as they are"
+            return "a float32 convolution stores its vectors unconverted, and the kernel's result is of a half type"
         if n.prim == "dot" and _turned(n, uses[0], k):
             return "vectors of a convolution hold pixels, not channels"
         if n.prim == "conv" and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):

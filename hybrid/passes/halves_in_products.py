@@ -15,15 +15,16 @@ from ..ir.size import hint
 OFTEN = 8                       # times from which on an operand's elements are converted once, beforehand
 
 
-def of_halves(n: Node) -> bool:
-    """Whether a value is float32 of halves: memory holds what has fewer bytes."""
+def upcast_of_half(n: Node) -> bool:
+    """Whether a value is a half type cast to float32: it is stored as the half, which takes fewer bytes."""
     return n.prim == "cast" and is_half(n.args[0].dtype) and n.dtype == np.float32
 
 
 def converted_often(n: Node, uses: Sequence[Use]) -> bool:
-    """Whether a kernel's convolution, or its windows, would convert each element of a value, which is halves, many
-    times. Products of matrices convert what they read as they put it in order."""
-    return of_halves(n) and any(u.inside and (_in_windows(u.kernel) or _in_convolution(n, u.kernel.dot)) for u in uses)
+    """Whether a kernel's convolution, or its windows, would convert each element of a value from a half type many
+    times. Products of matrices convert their operands as they pack them."""
+    return upcast_of_half(n) and any(
+        u.inside and (_in_windows(u.kernel) or _in_convolution(n, u.kernel.dot)) for u in uses)
 
 
 def _in_convolution(n: Node, dot: Node | None) -> bool:

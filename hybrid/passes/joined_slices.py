@@ -1,5 +1,6 @@
-"""Sums of slices that lie beside each other, with zeros around each, as one concatenation: the gradient of a value that
-is cut in pieces (queries, keys and values of one product), which products would otherwise compute again and again.
+"""A sum of zero-padded slices that are adjacent and fill the axis becomes one concatenation. Such a sum is the gradient
+of a value that is sliced into parts (queries, keys and values of one product); products that read it would otherwise
+compute it again and again.
 """
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from ..ir.access import MOVEMENT
 from ..ir.size import fixed
 from .rewrite import rewrite
 
-MOST = 64                       # slices of one sum
+MOST = 64                       # slices of a sum, at most
 
 
 def _slices(n: Node) -> list[Node] | None:
-    """The terms of a sum, each a value with zeros around it; None where there is another one, or there are many."""
+    """The terms of a sum if each is a zero-padded value; None where one is not, or there are more than ``MOST``."""
     out: list[Node] = []
     todo = [n]
     while todo:
@@ -30,7 +31,7 @@ def _slices(n: Node) -> list[Node] | None:
 
 
 def joined(n: Node) -> Node | None:
-    """A sum of slices that fill one axis, as their concatenation."""
+    """A sum of zero-padded slices that fill one axis, as their concatenation; None for other nodes."""
     if n.fn != "add" or not any(a.prim == "pad" for a in n.args) or (found := _slices(n)) is None:
         return None
     cut = {a for p in found for a in range(n.ndim) if p.attrs["lo"][a] or p.attrs["hi"][a]}

@@ -53,7 +53,7 @@ class Blocking:
     # types of data that it multiplies by words (ir/low_precision.py), and "tiles" where it has such registers
     words: frozenset[str] = frozenset()
     any_size: bool = False                       # whether no faster program for each size follows
-    tile: Callable[[int], int] = lambda width: 1     # pixels of a tile at most, beside so wide a panel
+    tile: Callable[[int], int] = lambda width: 1     # most pixels of a register tile, by the width of its panel
 
 
 class Conversion:
@@ -87,7 +87,7 @@ class Conversion:
         if rank == 1:
             w, out = ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), [1, *out]
         y = windows and self._packed(w, windows, (batch, filters, *out), c.groups,
-                                     self._permuted(c.windows) is not None, c.rounded)
+                                     self._permuted(c.windows) is not None, c.may_round_operands)
         if y is None:
             return self._unpacked(n) if c.groups == 1 and rank > 1 else None
         order = tuple((1 + rank, *range(1 + rank))[a] for a in c.order)
@@ -124,10 +124,10 @@ class Conversion:
         return self._known(w)
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
-                rounded: bool) -> Node | None:
+                may_round_operands: bool) -> Node | None:
         """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out).
         between: the data is channels last already, so that half a vector of filters costs less than another order.
-        rounded: whether data and weights may be rounded to bfloat16.
+        may_round_operands: whether data and weights may be rounded to bfloat16.
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._may_pack(w):
             return None
@@ -149,7 +149,7 @@ class Conversion:
         c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
         pixels = hint(math.prod(shape)) // filters
         c, low, form = (c, None, "depthwise" if depthwise else "") if depthwise or together > 1 else self._narrow(
-            c, groups, pixels, rounded)
+            c, groups, pixels, may_round_operands)
         form, why = (form, "") if form else self._form(c, work) if groups == together else ("direct", "")
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
@@ -170,16 +170,17 @@ class Conversion:
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
                      if t * each >= min(least, filters)), 0)
 
-    def _narrow(self, c: Window, groups: int, pixels: int, rounded: bool) -> tuple[Window, Words | None, str]:
+    def _narrow(self, c: Window, groups: int, pixels: int, may_round_operands: bool
+                ) -> tuple[Window, Words | None, str]:
         """Chooses a low-precision form: returns the convolution with narrow operands, their ``Words``, and the form;
         returns it unchanged, None and "" if it stays float32. With Winograd's form ``Words`` is None, and only data
         that was cast from bfloat16 is narrow."""
         kernel, stride, dilate, out = (a[-2:] for a in (c.kernel, c.stride, c.dilate, c.shape[:-1]))
 
-        def fastest(rounded: bool) -> str:
+        def fastest(may_round_transformed: bool) -> str:
             return fastest_form(kernel, stride, dilate, out, c.x.shape[-1], c.shape[-1], math.prod(c.shape[:-3]),
-                                self.blocking.words, rounded)
-        may = rounded and groups == 1 and len(c.kernel) == 2 and "bfloat16" in self.blocking.words
+                                self.blocking.words, may_round_transformed)
+        may = may_round_operands and groups == 1 and len(c.kernel) == 2 and "bfloat16" in self.blocking.words
         if may and fastest(True) == WINOGRAD_WORDS:
             found = narrow(c.x)
             half = found is not None and found[0].dtype.name == "bfloat16"

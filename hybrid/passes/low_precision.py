@@ -36,7 +36,7 @@ WORDS_WEIGHT, WORDS_TILE = 20, 80
 
 
 def fastest_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int],
-                 channels: int, filters: int, batch: int, known: frozenset[str], rounded: bool) -> str:
+                 channels: int, filters: int, batch: int, known: frozenset[str], may_round_transformed: bool) -> str:
     """Returns the form of a bfloat16 convolution with the least estimated cost: "words" (bfloat16 dot products),
     "winograd_words" (F(2x2, 3x3) with bfloat16 products, only if transformed data may be rounded), or "" (float32, with
     Winograd's F(4x4, 3x3)); for a symbolic batch size, at its value at trace. With AMX, and where Winograd's forms are
@@ -47,7 +47,7 @@ def fastest_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[
     each, pixels = channels * filters, batch * math.prod(out)
     places = {m: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) for m in (2, 4)}
     costs = {"words": 4.9 * pixels * each}
-    if rounded:
+    if may_round_transformed:
         costs[WINOGRAD_WORDS] = ((8.3 * places[2] + WORDS_WEIGHT) * each
                                  + WORDS_TILE * places[2] * (channels + filters))
     if by_rule(kernel, stride, dilate, out, channels, batch) == "winograd4":
@@ -68,8 +68,8 @@ def _fastest_form_of(n: Node, known: frozenset[str]) -> str:
 def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str]) -> Program:
     """Rounds to bfloat16 both operands of large products with parameters; sums stay float32. A value that is rounded is
     rounded for all its uses, so that it is stored once; results of the program are not rounded. Convolutions of
-    Winograd's form are marked: they round what they transformed. known: what the processor multiplies by words
-    (``Blocking.words``)."""
+    Winograd's form are marked with ``may_round_operands`` instead: they round the transformed operands. known: what the
+    processor multiplies by words (``Blocking.words``)."""
     lasts = Frozen(program, frozen)
     forms = {n: _fastest_form_of(n, known) for n in program.order() if _pays(n, lasts)}
     rounded = {s for n, f in forms.items() if f == "words" for a in n.args for s in _sources(a)}
@@ -77,7 +77,9 @@ def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str])
     new: dict[Node, Node] = {}
     for n in program.order():
         m = rebuild(n, [new[a] for a in n.args])
-        exact[n] = m = make("dot", m.args, **{**m.attrs, "rounded": True}) if forms.get(n) == WINOGRAD_WORDS else m
+        if forms.get(n) == WINOGRAD_WORDS:
+            m = make("dot", m.args, **{**m.attrs, "may_round_operands": True})
+        exact[n] = m
         new[n] = _rounded(m) if n in rounded else m
     changed = program.with_roots([exact[r] for r in program.roots])
     changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))

@@ -1,4 +1,4 @@
-"""Packed convolutions of a training step: weights, which each step changes, are put in order as a part of it. Forward
+"""Packed convolutions of a training step: the step itself packs the weights, as it changes them each time. Forward
 convolutions and the gradients of their data, which are convolutions with flipped and transposed weights, take the forms
 of inference (``layout.py``), and values between them stay channels last.
 """
@@ -17,10 +17,11 @@ from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
 from .layout import Blocking, Conversion
 
-WIDE = 16                       # lanes of vectors that one of filters fills
-FULL = 0.75                     # of the lanes of its vectors that filters, and channels, of a packed convolution fill
-# vectors that both fill at least beside convolutions of groups, which stay channels first, and where vectors are short
-VECTORS = 4
+FULL = 0.75                     # least share of the lanes of its vectors that an axis of filters or channels fills
+# Least number of vectors that filters, and input channels, fill where vectors have fewer lanes than LONG_VECTOR or the
+# program has grouped convolutions, which stay channels first, so that values are transposed between the two layouts.
+LEAST_VECTORS = 4
+LONG_VECTOR = 16
 
 
 class PackedSteps(ChannelsLast):
@@ -31,7 +32,7 @@ class PackedSteps(ChannelsLast):
         self.blocking, self._known = blocking, Frozen(program, frozen)
         grouped = any(n.prim == "dot" and n.attrs["batch"][0] and any(map(_of_windows, n.args))
                       for n in program.order())
-        self.least = VECTORS * blocking.lanes if grouped or blocking.lanes < WIDE else 0
+        self.least = LEAST_VECTORS * blocking.lanes if grouped or blocking.lanes < LONG_VECTOR else 0
 
     @staticmethod
     def _pays(work: int, between: bool) -> bool:
@@ -62,7 +63,7 @@ class PackedSteps(ChannelsLast):
         return self._first(ir.reshape(y, (batch, *size, channels)), FIRST if rank == 2 else DEEP)
 
     def _fills(self, channels: int) -> bool:
-        """Whether channels leave few lanes of their vectors empty."""
+        """Whether so many channels fill enough vectors, and leave few of their lanes empty."""
         lanes = self.blocking.lanes
         return channels >= max(FULL * -(-channels // lanes) * lanes, self.least)
 
@@ -71,7 +72,7 @@ class PackedSteps(ChannelsLast):
         return not self._known(w)
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
-                rounded: bool) -> Node | None:
+                may_round_operands: bool) -> Node | None:
         """Convolutions of groups stay as they are."""
         return None
 
@@ -106,7 +107,7 @@ def _lies_last(w: Node, pixels: Sequence[int]) -> bool:
 def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str]) -> tuple[Program, dict[Node, str]]:
     """A training step with its convolutions packed, and the packed weights with a line for the report. Programs that
-    change nothing, or whose sizes a call gives, stay as they are."""
+    update nothing, or have symbolic sizes, stay as they are."""
     if not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape):
         return program, dict(packs)
     if not any(n.prim == "window" for n in program.order()):

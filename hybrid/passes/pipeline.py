@@ -7,7 +7,7 @@ from typing import Callable, Sequence
 from ..base import collector
 from ..ir.size import fixed
 from ..base.dtype import float32
-from ..ir import Node, Program, in_windows
+from ..ir import Node, Program
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane, taps_apart
@@ -76,9 +76,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
     current = transposed(program, frozen, blocking) if frozen and blocking is not None else program
-    if blocking is None:
-        current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
-    else:
+    if blocking is not None:
         current = sums_in_floats(current)
         lasts = Frozen(current, frozen)
         rules: dict[str, Sequence[Rule]] = {

@@ -51,14 +51,14 @@ def _matrix(x: Node, summed: tuple[int, ...]) -> Matrix | None:
     return Matrix(m.args[0], not along) if m.prim == "permute" else Matrix(m, along)
 
 
-def _halves(x: Node, rounded: bool) -> Node | None:
-    """An operand of bfloat16, or what one of float32 is a cast of; rounded: or is rounded to."""
+def _halves(x: Node, may_round: bool) -> Node | None:
+    """An operand as bfloat16: itself, what it was cast to float32 from, or, if it may be rounded, a cast; else None."""
     if x.dtype.name == "bfloat16":
         return x
     found = narrow(x) if x.dtype == np.float32 else None
     if found is not None and found[0].dtype.name == "bfloat16":
         return found[0]
-    return ir.cast(x, dt.as_dtype("bfloat16")) if rounded and x.dtype == np.float32 else None
+    return ir.cast(x, dt.as_dtype("bfloat16")) if may_round and x.dtype == np.float32 else None
 
 
 def pays(rows: int, columns: int, depth: int, ordered: bool, lanes: int) -> bool:
@@ -73,7 +73,7 @@ def _product(n: Node, lanes: int, constant: Frozen) -> tuple[Matrix, Matrix] | N
     """The rows and the columns of a product of pairs; None where a product is something else, or would not pay."""
     if n.attrs["batch"] != ((), ()) or any(map(constant, n.args)):
         return None
-    halves = [_halves(a, n.attrs.get("rounded", False)) for a in n.args]
+    halves = [_halves(a, n.attrs.get("may_round_operands", False)) for a in n.args]
     a, b = (_matrix(h, s) if h is not None else None for h, s in zip(halves, n.attrs["contract"]))
     if a is None or b is None:
         return None
@@ -96,7 +96,7 @@ def exchanged(n: Node) -> Node | None:
     left = a.ndim - len(ca)
     if n.attrs["axes"] != (*range(left, d.ndim), *range(left)):
         return None
-    return ir.dot(b, a, (cb, ca), rounded=d.attrs.get("rounded", False))
+    return ir.dot(b, a, (cb, ca), may_round_operands=d.attrs.get("may_round_operands", False))
 
 
 def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) -> Program:

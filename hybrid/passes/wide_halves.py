@@ -14,7 +14,7 @@ from ..ir import Node, Program
 from ..ir.access import MOVEMENT, beneath
 from ..ir.build import make
 from ..ir.reductions import REDUCTIONS
-from ..ir.scalar import SCALARS
+from ..ir.scalar import SCALARS, half_rounded_to, rounding_to
 from .frozen import Frozen
 from .rewrite import rebuild
 
@@ -23,8 +23,9 @@ SUMS = frozenset({"dot", "unwindow", "cumulate"})
 
 
 def near(x: Node, d: np.dtype) -> Node:
-    """Float32 numbers rounded to those of a half type."""
-    return x if x.fn == f"near_{d.name}" else ir.map(f"near_{d.name}", x)
+    """Float32 values rounded to those of a half type."""
+    fn = rounding_to(d.name)
+    return x if x.fn == fn else ir.map(fn, x)
 
 
 class WideHalves:
@@ -38,32 +39,32 @@ class WideHalves:
     def run(self) -> list[Node]:
         """The roots, in their types."""
         for n in self.program.order():
-            y = self._computed(n) if any(dt.is_half(x.dtype) for x in (n, *n.args)) else None
+            y = self._lowered(n) if any(dt.is_half(x.dtype) for x in (n, *n.args)) else None
             if y is None:
-                self.new[n] = rebuild(n, [self._own(a) for a in n.args])
+                self.new[n] = rebuild(n, [self._as_original_dtype(a) for a in n.args])
             elif dt.is_half(n.dtype):
                 self.wide[n] = y
             else:
                 self.new[n] = y
-        return [self._own(r) for r in self.program.roots]
+        return [self._as_original_dtype(r) for r in self.program.roots]
 
-    def _own(self, n: Node) -> Node:
-        """A value in its type."""
+    def _as_original_dtype(self, n: Node) -> Node:
+        """A value in the dtype that it has in the program."""
         if n not in self.new:
             self.new[n] = ir.cast(self.wide[n], n.dtype)
         return self.new[n]
 
-    def _float(self, n: Node) -> Node:
-        """A value in float32 if it is of a half type."""
+    def _as_float32(self, n: Node) -> Node:
+        """A value in float32 if it is of a half type, else in its own dtype."""
         if not dt.is_half(n.dtype):
             return self.new[n]
         if n not in self.wide:
             self.wide[n] = ir.cast(self.new[n], dt.float32)
         return self.wide[n]
 
-    def _computed(self, n: Node) -> Node | None:
-        """A value made of float32 ones; None where it is left in halves."""
-        args = [self._float(a) for a in n.args]
+    def _lowered(self, n: Node) -> Node | None:
+        """A value computed from float32 operands; None where it is still computed in halves."""
+        args = [self._as_float32(a) for a in n.args]
         if n.prim == "const":
             return ir.const(n.attrs["value"], dt.float32)
         if n.prim == "cast":
@@ -87,10 +88,10 @@ class WideHalves:
 
 
 def _moved(n: Node, args: Sequence[Node]) -> Node:
-    """Movement of values; where it orders the axes of a product, before the product is rounded: a convolution is a
-    product and the order of its axes."""
+    """Movement of values. A permute or reshape of a product moves below its rounding, so that the pattern of a
+    convolution, which is a product with permuted axes, still matches."""
     x = args[0]
-    if n.prim in ("permute", "reshape") and x.fn and x.fn.startswith("near_") and beneath(
+    if n.prim in ("permute", "reshape") and half_rounded_to(x.fn) and beneath(
             x.args[0], ("permute", "reshape")).prim == "dot":
         return make("map", (make(n.prim, (x.args[0],), **n.attrs),), fn=x.fn)
     if n.prim == "pad":

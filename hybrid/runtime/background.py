@@ -80,23 +80,24 @@ class Calls:
 CALLS = Calls()
 
 
-class _Turns:
-    """How soon threads that want Python get it from another one: soon, while a thread of the background has little to
-    do that others wait for. Each time that it waits for the system it has to get Python back."""
+class _SwitchInterval:
+    """Python's switch interval: how long a thread keeps the GIL that another one waits for. It is shortened while a
+    background thread does short work that others wait for: each system call gives the GIL up, and it must get it back.
+    """
 
-    SOON = 2e-4                        # seconds
+    SHORT = 2e-4                       # seconds
 
     def __init__(self) -> None:
         self._users, self._before = 0, 0.0
 
     @contextlib.contextmanager
-    def soon(self) -> Iterator[None]:
-        """Scope in which they do."""
+    def shortened(self) -> Iterator[None]:
+        """Scope in which it is short."""
         with _lock:
             self._users += 1
             if self._users == 1:
                 self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(self._before, self.SOON))
+                sys.setswitchinterval(min(self._before, self.SHORT))
         try:
             yield
         finally:
@@ -106,7 +107,7 @@ class _Turns:
                     sys.setswitchinterval(self._before)
 
 
-TURNS = _Turns()
+SWITCH_INTERVAL = _SwitchInterval()
 
 
 class Job:
@@ -178,7 +179,7 @@ class _Compiler(threading.Thread):
             self.stop()
 
     def _compile(self, job: Job) -> bool:
-        with TURNS.soon():
+        with SWITCH_INTERVAL.shortened():
             key, text = job.key_and_text()
             if key is None or not text:
                 return key is not None
@@ -216,7 +217,7 @@ def _without_site() -> list[str]:
 
 def _start() -> subprocess.Popen[str]:
     """A process that compiles, once it has begun. Interrupts of the terminal do not reach it: its parent ends it."""
-    with TURNS.soon():
+    with SWITCH_INTERVAL.shortened():
         process = _new_process()
     assert process.stdout is not None
     process.stdout.readline()
@@ -252,7 +253,7 @@ class Queue:
                 return known
             self._jobs[job.name] = job
             self._waiting.append(job)
-            self._changed.notify()
+            self._changed.notify_all()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 self._start(at_once=False)
         return job
@@ -306,9 +307,9 @@ class Queue:
         job.hurry = True
         job = self.submit(job)
         with self._changed:
-            while job in self._waiting:
-                self._changed.wait(OTHER_WORK)
-                if job in self._waiting and all(c.process is not None for c in self._compilers):     # none begins
+            job.hurry = True                             # the one that was there already
+            while not self._changed.wait_for(lambda: job not in self._waiting, OTHER_WORK):
+                if all(c.process is not None for c in self._compilers):          # all have begun with others
                     self._waiting.remove(job)
                     job.end(failed=True)
         job.ended.wait()

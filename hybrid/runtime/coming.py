@@ -14,7 +14,7 @@ from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
 from ..ir.text import to_text
-from .background import CALLS, SILENCE, TURNS, Job, queue
+from .background import CALLS, SILENCE, SWITCH_INTERVAL, Job, queue
 from .pending import PendingProgram
 
 CALLS_BEFORE = 2                         # calls of a program after which it is built, or silence
@@ -69,9 +69,9 @@ class ComingSized:
         return made
 
     def _here(self) -> Any:
-        """The program, built by this thread. Calls, which let other threads run at each of NumPy's functions, go on
-        soon meanwhile."""
-        with TURNS.soon():
+        """The program, built by this thread. The switch interval is short meanwhile: calls of NumPy's functions give up
+        the GIL each time, and would wait long to get it back."""
+        with SWITCH_INTERVAL.shortened():
             return self._build(self._program)
 
     def at(self, values: Mapping[str, int]) -> Any:

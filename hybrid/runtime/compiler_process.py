@@ -55,7 +55,7 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
         process = system.start(command, stream, paper, compilers.environment(command[0], folder), apart)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            system.give_way(process, NICE, apart)
+            system.give_way(process, NICE)
         return process, paper
     except OSError as err:
         os.close(paper)

@@ -5,7 +5,7 @@ which the disk cache holds the program now, or an empty line where it could not 
 itself, and says what is wrong.
 
 What tune.py would measure waits until no job has come for a while. Notes in the disk cache hold the jobs, so that
-another process does it where this one ends before.
+another process does it where this one ends before it begins.
 """
 from __future__ import annotations
 

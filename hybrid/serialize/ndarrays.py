@@ -10,11 +10,11 @@ import numpy as np
 
 from ..base import device
 from ..buffers import evict
-from ..buffers.array import NDArray, array, wrap
+from ..buffers.array import RECORDS, NDArray, array, wrap
 from ..base.errors import AttributeValueError, FileFormatError
 from ..nd.functions import resolve
 from ..base.scope import SCOPE
-from .params import ParamsFile, read_file, write_params
+from .params import ParamsFile, read_file, read_record, write_params
 from .safetensors_file import is_safetensors, read_safetensors, write_safetensors
 from .sparse_parts import SparseParts
 
@@ -115,3 +115,18 @@ def _to_device(found: np.ndarray | SparseParts | None, context: tuple[int, int],
     if there:
         return array(found, device.gpu(number), cls=cls)
     return wrap(found, device.cpu(0), cls)
+
+
+def _from_pickle(state: Any, cls: type[NDArray]) -> NDArray:
+    """The array of a state in one of MXNet's pickles."""
+    handle = state.get("handle") if isinstance(state, dict) else None
+    if not isinstance(handle, (bytes, bytearray)):
+        raise FileFormatError(f"a pickled {cls.__name__} has a state that holds no array")
+    found = _to_device(*read_record(bytes(handle), sparse=True), NDArray if cls.stype != "default" else cls,
+                       "a pickled array")
+    if found.stype != cls.stype:
+        raise FileFormatError(f"a pickled {cls.__name__} holds an array of storage type {found.stype}")
+    return found
+
+
+RECORDS.append(_from_pickle)

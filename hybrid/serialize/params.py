@@ -114,11 +114,18 @@ def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
 
 def read_array(data: bytes) -> np.ndarray:
     """The array of one record, as MXNet pickles an array; FileFormatError when it is damaged or holds no values."""
-    reader = _Reader(io.BytesIO(data), "<array>")
-    found = _read_array(reader, 0)[0]
+    found: np.ndarray = read_record(data)[0]
+    return found
+
+
+def read_record(data: bytes, sparse: bool = False) -> tuple[Any, tuple[int, int]]:
+    """The array of one record (with ``sparse`` a sparse one as its parts) and its device; FileFormatError when it is
+    damaged or holds no values."""
+    reader = _Reader(io.BytesIO(data), "<array>", sparse)
+    found, device, _ = _read_array(reader, 0)
     if found is None or reader.left:
         raise reader.error("a pickled array holds no values, or more than its shape says")
-    return found
+    return found, device
 
 
 def _read_list(reader: _Reader) -> ParamsFile:

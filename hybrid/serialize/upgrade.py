@@ -19,20 +19,22 @@ def is_hidden(key: str) -> bool:
     return key.startswith("__") and key.endswith("__")
 
 
-def upgrade(graph: JsonGraph, version: int | None = None, other_zeros: bool | None = None) -> JsonGraph:
+def upgrade(graph: JsonGraph, version: int | None = None, legacy_unknown_zero: bool | None = None) -> JsonGraph:
     """The graph with hidden keys in their underscores and with the variables that old files leave implicit.
 
     version: of the MXNet that wrote it; the graph's own unless it is inside another one.
-    other_zeros: whether a length of 0 was written for an unknown one, but is read where it is a length (np_shape).
+    legacy_unknown_zero: whether 0 stands for an unknown length in the file, which was written with np_shape off, but
+    would be read as a length, as np_shape is on now. Those become -1.
     """
     version = graph.version if version is None else version
-    other_zeros = SCOPE.np_shape and not graph.np_shape if other_zeros is None else other_zeros
+    if legacy_unknown_zero is None:
+        legacy_unknown_zero = SCOPE.np_shape and not graph.np_shape
     nodes: list[JsonNode] = []
     place: list[int] = []                       # old number -> new number
     for old in graph.nodes:
         node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs],
-                        [upgrade(g, version, other_zeros) for g in old.subgraphs])
-        if other_zeros:
+                        [upgrade(g, version, legacy_unknown_zero) for g in old.subgraphs])
+        if legacy_unknown_zero:
             _name_unknown_lengths(node)
         _name_hidden(node, nodes)
         _add_implicit_inputs(node, nodes)

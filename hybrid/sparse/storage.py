@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtype as dt
-from ..buffers.array import ZEROS, NDArray, array, wrap
+from ..buffers.array import RECORDS, ZEROS, NDArray, array, wrap
 from ..base.device import Context
 from ..base.errors import AttributeValueError, HybridError, NotSupportedForSparseNDArray, ShapeError
 
@@ -29,7 +29,9 @@ class BaseSparseNDArray(NDArray):
     _places: tuple[np.ndarray, ...]               # of csr (indptr, columns), of row_sparse (rows,); int64
     _sound: bool                                  # whether values and places are known to fit the shape
 
-    def __init__(self, *_: Any, **__: Any):
+    def __init__(self, *given: Any, **_: Any):
+        if given == (None,):                      # MXNet's pickles make such an array, and give it its state
+            return
         raise TypeError(f"{type(self).__name__} is made by nd.sparse.csr_matrix, nd.sparse.row_sparse_array or "
                         f"x.tostype({self.stype!r})")
 
@@ -119,6 +121,8 @@ class BaseSparseNDArray(NDArray):
         return self._shape, self._values, self._aux, self._ctx.device_type, self._ctx.device_id
 
     def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, tuple):
+            state = RECORDS[0](state, type(self)).__getstate__()
         self._shape, self._values, self._aux, kind, number = state
         self._ctx, self._ag, self._version = Context(kind, number), None, 0
 

@@ -57,9 +57,9 @@ HY_FN void HYV_PUT_SOME(hy_m m, unsigned short *p, hy_halves h) { for (int i = 0
 #define HYV_STORE_BF16(p, v) (*(hy_halvesu *)(p) = hyv_to_bf16(v))
 #define HYV_STOREM_HALF(m, p, v) HYV_PUT_SOME(m, p, hyv_to_half(v))
 #define HYV_STOREM_BF16(m, p, v) HYV_PUT_SOME(m, p, hyv_to_bf16(v))
-// as many vectors as one has elements, their lines ``step`` apart, as a square of floats
+// loads a square block of HYV_LANES x HYV_LANES halves, its rows ``step`` apart, and stores it as floats
 HY_FN void hyv_square_HALF(float *to, const unsigned short *from, long step) { for (int i = 0; i < HYV_LANES; i++) HYV_STORE(to + i * HYV_LANES, HYV_LOAD_HALF(from + i * step)); }
 HY_FN void hyv_square_BF16(float *to, const unsigned short *from, long step) { for (int i = 0; i < HYV_LANES; i++) HYV_STORE(to + i * HYV_LANES, HYV_LOAD_BF16(from + i * step)); }
-// a vector as it would be read back
+// rounds a vector to a half type
 #define HYV_NEAR_HALF(v) hyv_from_half(hyv_to_half(v))
 #define HYV_NEAR_BF16(v) HYV_FLOAT(hyv_near_bf16(v) << 16)

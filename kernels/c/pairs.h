@@ -23,15 +23,15 @@ HY_FN void hyv_words_turn(hy_words *r) {
 
 #define HYV_EACH_WORD for (int i = 0; i < HYV_LANES; i++)
 #define HYV_PAIRS_OF(T, END, LOAD, LOADM) \
-/* columns lie along the depth, ``stride`` apart; beyond ``count`` of them are zeros */ \
+/* packs columns that are contiguous along the depth, ``stride`` apart: reads ``count`` of them and fills the others with zeros */ \
 HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long stride, long count) { \
     hy_words r[HYV_LANES]; \
     _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + i * stride; r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; } \
     hyv_words_turn(r); \
     _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
 } \
-/* columns are neighbours, steps of the depth ``stride`` apart: ``count`` are read; the others of the ``room`` that are written are zeros, as is what \
- the ``words`` have beyond the depth */ \
+/* packs columns that are neighbours in memory, steps of the depth ``stride`` apart: reads ``count`` columns and writes ``room``. Columns from ``count`` \
+ on, and steps from ``depth`` on, are filled with zeros */ \
 HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, long depth, long words) { \
     const hy_m some = HYV_RANGE(0, count), all = HYV_RANGE(0, room); long k = 0; \
     for (; k < depth / 2; k++, out += step, from += 2 * stride) \

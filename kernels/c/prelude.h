@@ -6,6 +6,15 @@ union hy_bits { float f; unsigned u; int i; };
 // a copy by the C library: of a size that it knows the compiler makes a rep movs
 HY_FN void hy_copy(void *to, const void *from, unsigned long n) { __asm__("" : "+r"(n)); __builtin_memcpy(to, from, n); }
 
+// x as a number of its type: compilers do not compute a product and what is subtracted from it in one rounding
+#if defined(__GNUC__) && defined(__x86_64__)
+#define HY_ROUNDED(x) ({ __auto_type hy_x = (x); __asm__("" : "+v"(hy_x)); hy_x; })
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define HY_ROUNDED(x) ({ __auto_type hy_x = (x); __asm__("" : "+w"(hy_x)); hy_x; })
+#else
+#define HY_ROUNDED(x) (x)
+#endif
+
 HY_FN float hy_load_bf16(hy_bf16 h) { union hy_bits b; b.u = (unsigned)h << 16; return b.f; }
 HY_FN hy_bf16 hy_store_bf16(float f) {
     union hy_bits b; b.f = f;

@@ -169,6 +169,16 @@ template <class T, class Op> HY_FN T hy_warp_reduce(T v, Op op) {
     return v;
 }
 
+// Sums of the values of a lane and of those before it.
+template <class T> HY_FN T hy_warp_running(T v) {
+#pragma unroll
+    for (int lanes = 1; lanes < 32; lanes *= 2) {
+        const T other = __shfl_up_sync(~0u, v, lanes);
+        if ((threadIdx.x & 31) >= lanes) v = other + v;
+    }
+    return v;
+}
+
 // A barrier of the first THREADS threads of a block, whole warps, all of which call it.
 template <int THREADS> HY_FN void hy_sync() {
 #ifdef CUDA_ON_CPU

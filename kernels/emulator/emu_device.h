@@ -29,7 +29,7 @@ static inline void __nanosleep(unsigned) {
     me->state = emu::READY;
     emu::M.spinning = true;
     if (++emu::M.spins > 10000000) emu::fail(emu::ENDLESS_SPIN, "a spin loop does not end");
-    if (!emu::M.cooperative) return emu::leave(me, &me->stack);
+    if (emu::M.resident == 1) return emu::leave(me, &me->stack);
     emu::M.switches++;
     emu::switch_stack(&me->stack, emu::M.main_stack);
     emu::resume(me);

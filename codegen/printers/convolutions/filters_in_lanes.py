@@ -1,6 +1,6 @@
-"""Weight gradients of convolutions whose data and gradient lie channels last, in C: a vector holds neighbouring filters
-of the gradient's pixel, and the image's numbers around that pixel, which lie one behind the other for all channels and
-places of a kernel's line, are broadcast. A tile of sums is kept in registers over the pixels of some lines.
+"""Weight gradients of convolutions whose data and gradient lie channels last, in C: a vector holds the gradient of
+neighbouring filters at a pixel. The image's numbers under one row of the filter there, which are contiguous for all of
+its taps and channels, are broadcast. A tile of sums is kept in registers over the pixels of some lines.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEAR_LINES = 64 << 10           # bytes of lines that tiles read again and again
 
 class FiltersInLanes(Correlation):
     """Prints one kernel."""
-    behind = 2
+    x_axis_from_end, channels_last = 2, True
 
     def _neighbours(self) -> bool:
         m = self.m
@@ -33,13 +33,13 @@ class FiltersInLanes(Correlation):
 
     def _check_line(self) -> None:
         if self.x.pixel != self.m.depth[-1] or self.x.taps == 1:
-            raise Refused("no kernel along the lines")
+            raise Refused("the filter is one tap wide along the lines, or the innermost loop is not over their pixels")
 
     # ---- the tile
     def _choose(self) -> None:
         """Vectors of filters times numbers of the image: as many sums as the registers hold."""
         x, y, rows, lanes = self.x, self.y, self.row.extent, self.lanes
-        # channels of all places of the kernel's line are neighbours, unless it is dilated
+        # the inputs under a row of the filter are contiguous, unless it is dilated: then those of each tap are
         self.together = x.taps if x.dilation == 1 else 1
         self.depth = self.together * self.channel.extent
         if rows < USED * lanes:
@@ -68,25 +68,25 @@ class FiltersInLanes(Correlation):
 
     # ---- text
     def micro(self) -> Stmt:
-        """The tile: lines first to last of some images. from: its first number of a line of the kernel; move: the pixel
-        that this line begins at for the gradient's first pixel."""
+        """The tile: lines first to last of some images. first_column: the tile's first number (tap, channel) of a row
+        of the filter; x_offset: the pixel of the image at which that row begins for the gradient's first pixel."""
         x, L, apart = self.x, self.lanes, self.nv * self.lanes
         a, n, y = self.m.a.address, self.pictures[-1] if self.pictures else None, self.y.pixel
         channels, size, step = self.channel.extent, self.picture.shape[-2], self._steps(self.place, x.pixel)
-        sums = Sums([f"HYV_B(near[{i}])" for i in range(self.mr)], [self._filters(j) for j in range(self.nv)])
+        sums = Sums([f"HYV_B(inputs[{i}])" for i in range(self.mr)], [self._filters(j) for j in range(self.nv)])
         heads = ["for (long n = 0; n < pictures; n++) {", "for (long y = first; y < last; y++) {",
                  *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
                    for p, at in (("g", a), ("b", self.place))),
                  f"for (long x = 0; x < {x.pixels}; x++) {{"]
-        body = [f"const float *near = b + x * {step}l, *g_ = g + x * {self._steps(a, x.pixel)}l;",
-                f"const long p = x * {x.stride} + move;",
-                f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE("
-                f"-p * {channels} - from, ({size} - p) * {channels} - from), near)); near = edge; }}", *sums.step()]
+        body = [f"const float *inputs = b + x * {step}l, *g_ = g + x * {self._steps(a, x.pixel)}l;",
+                f"const long p = x * {x.stride} + x_offset;",
+                f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
+                f"first_column, ({size} - p) * {channels} - first_column), inputs)); inputs = edge; }}", *sums.step()]
 
         def to(i: int, j: int) -> int:
             return i * apart + j * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
-                        f"long last, long from, long move{more_declared()}",
+                        f"long last, long first_column, long x_offset{more_declared()}",
                         [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", to),
                          *within(heads, [Scope(tuple(body))]), *sums.write("sums", to)])
 
@@ -115,7 +115,7 @@ class FiltersInLanes(Correlation):
                 count("block", groups * blocks * heights, block), *self._joined(), *self._root(), "}"]
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
-        """Tile ``t`` for all lines of the kernel. keep: the loops around it."""
+        """Tile ``t`` for all rows of the filter. keep: the loops around it."""
         m, x, y, steps, each = self.m, self.x, self.y, self._steps, self.channel_tiles.count
         assert m.a.address is not None and m.a.base is not None
         a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
@@ -132,10 +132,10 @@ class FiltersInLanes(Correlation):
             if self.height < y.pixels:
                 first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
             for t, kx in enumerate(range(0, x.taps, self.together)):
-                move = kx * x.dilation - x.border
-                at = (tap * y.dilation - y.border) * line + move * self.channel.extent
+                x_offset = kx * x.dilation - x.border
+                at = (tap * y.dilation - y.border) * line + x_offset * self.channel.extent
                 to = f"((t * {y.taps} + {tap}) * {places} + {t}) * {self.tile * self.lanes}l"
-                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {first}, {last}, c, {move}"
+                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {first}, {last}, c, {x_offset}"
                            f"{more_passed()});")
         return out
 

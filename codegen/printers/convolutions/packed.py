@@ -37,9 +37,9 @@ FORMS: dict[str, Callable[[], type[Packed]]] = {
     "depthwise": lambda: packed_depthwise.Depthwise,
     "batch_in_lanes": lambda: packed_batch_in_lanes.BatchInLanes,
     "batch_in_lanes_winograd": lambda: packed_batch_in_lanes.BatchInLanes}
-# forms of which a symbolic number of images can be printed; of these, those that take about as long so
+# forms that can be printed for a symbolic batch size, and those of them that are as fast as with a fixed one
 ANY_BATCH = ("direct", "words", "winograd_words", "depthwise", "winograd", "winograd4")
-AS_FAST = ("direct", "words", "winograd_words")
+FAST_ANY_BATCH = ("direct", "words", "winograd_words")
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many
 
@@ -58,7 +58,7 @@ def _printer(dot: Node, target: Target) -> type[Packed]:
     if not all(map(fixed, dot.shape)):
         form, small = dot.attrs["form"], max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
         if form not in ANY_BATCH or not size_parameters.alone() and (
-                form not in AS_FAST or dot.attrs.get("together", 1) > 1 or form == "direct" and small):
+                form not in FAST_ANY_BATCH or dot.attrs.get("together", 1) > 1 or form == "direct" and small):
             raise Specialised(f"a convolution of form {form}")
         return FORMS[form]()
     several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW

@@ -78,7 +78,7 @@ class BatchInLanes(Packed):
         outer = Block(None, frozenset())
         filters = outer.child([Var("ch", f), Var("bk", b)])
         last = filters.child([Var("oy", out[0]), Var("ox", out[1]), lane])
-        self.store_root(replace(self.emitter(lane), of_halves=True), self.place(idx), last)
+        self.store_root(replace(self.emitter(lane), allow_halves=True), self.place(idx), last)
         return outer, filters, last
 
     def print(self) -> Printed:

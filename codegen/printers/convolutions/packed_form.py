@@ -68,7 +68,7 @@ class Packed(Anchored):
         filters = outer.child([ch])
         last = filters.child([px])
         at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
-        self.store_root(replace(self.emitter(ch), of_halves=True), at, last)
+        self.store_root(replace(self.emitter(ch), allow_halves=True), at, last)
         return outer, filters, last
 
     def place(self, idx: Index) -> Index:

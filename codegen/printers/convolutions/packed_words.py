@@ -31,20 +31,20 @@ class Words(Direct):
 
 
 class Interleaved(Words):
-    """Sums over pixels that lie tile by tile, those of a tile beside each other for each word: a depth of any size has
-    constant steps, and pixels of a tile share cache lines."""
+    """Sums over data that is stored [tile][word][pixel]: the pixels of a tile are contiguous for each word, so strides
+    are constant even where the depth is symbolic, and the pixels share cache lines."""
 
     def begin(self) -> None:
-        """The panels, and pixels of a tile at most: those that the data was put in order for."""
+        """The panels, and the most pixels of a tile: as many as in the tiles in which the data is stored."""
         super().begin()
         self.most = self.dot.attrs["interleaved"]
 
     def conflicts(self) -> bool:
-        """Pixels of a tile are neighbours."""
+        """Never: pixels of a tile are contiguous."""
         return False
 
     def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[Stmt]:
-        """The function of a tile: a word of each pixel, then the next one's."""
+        """The function that sums a tile: for each word, the contiguous pixels."""
         numbers = [f"X[q * {columns} + {c}]" for c in range(columns)]
         return self.tile(f"{rows}x{columns}{suffix}", [], self.deep, numbers,
                          [f"px0_ + {c}" for c in range(columns)], partial)

@@ -1,6 +1,6 @@
-"""Weight gradients of convolutions in C: sums over images, lines and pixels of a gradient times the image, moved by
-the place in the kernel. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line, lanes
-beyond the image are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in
+"""Weight gradients of convolutions in C: sums over images, lines and pixels of the result's gradient times the image
+shifted by a tap of the filter. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line,
+lanes beyond the image are masked, and a tile of sums (filters times channels times taps of a filter's row) is kept in
 vectors until all images are done; then the lanes are added up and the kernel's root is computed.
 """
 from __future__ import annotations
@@ -36,7 +36,7 @@ SUMS = 8 << 20                  # bytes of working memory for sums
 
 @dataclass
 class Axis:
-    """A spatial axis: loop over pixels, loop over the kernel, steps of both, size of the image, border before it."""
+    """A spatial axis: loop over pixels, loop over taps, steps of both, size of the image, border before it."""
     pixel: Var | None
     tap: Var | None
     stride: int
@@ -51,19 +51,19 @@ class Axis:
 
     @property
     def taps(self) -> int:
-        """The kernel's size."""
+        """The filter's size along this axis."""
         return self.tap.extent if self.tap else 1
 
     def range(self, tap: int) -> tuple[int, int]:
-        """The pixels whose place in the image lies inside for this place in the kernel."""
-        move = tap * self.dilation - self.border
-        first = max(0, -(move // self.stride))
-        return first, max(first, min(self.pixels, (self.size - 1 - move) // self.stride + 1))
+        """The pixels of the gradient for which this tap of the filter lies inside the image."""
+        offset = tap * self.dilation - self.border
+        first = max(0, -(offset // self.stride))
+        return first, max(first, min(self.pixels, (self.size - 1 - offset) // self.stride + 1))
 
 
 class Correlation(Anchored):
-    """Prints one kernel. behind: the axis of lines, counted from the last."""
-    behind = 1
+    """Prints one kernel. x_axis_from_end: the image's axis along its lines, counted from the last axis."""
+    x_axis_from_end, channels_last = 1, False
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
@@ -84,7 +84,7 @@ class Correlation(Anchored):
             if below is not None and (below.prim != "pad" or below.attrs["value"] or below.args[0] not in self.reads):
                 continue
             stored = self.reads if below is None else {**self.reads, below: "image"}
-            m = matmul(self.dot, stored, swap, merged=self.behind == 1)
+            m = matmul(self.dot, stored, swap, merged=not self.channels_last)
             if (m.a.address is None or m.b.address is None or m.a.base is below or m.b.base is None or m.a.base is None
                 or not m.depth):
                 continue
@@ -104,12 +104,12 @@ class Correlation(Anchored):
         return m.a.stride(m.depth[-1]) == 1 and bool(self.at) and m.depth[-1] in variables(self.at[-1])
 
     def _axes(self) -> None:
-        m, ends = self.m, len(self.at) - self.behind
+        m, ends = self.m, len(self.at) - self.x_axis_from_end
         if any(not isinstance(v, Var) for x in self.at for v, _ in x.terms):
             raise Refused("places that are no sums")
         line = self._axis(ends)
         if line is None:
-            raise Refused("no kernel along the lines")
+            raise Refused("the axis along the lines is not a sum of a loop over pixels and one over taps")
         self.x = line
         self._check_line()
         found = self._axis(ends - 1) if ends else None
@@ -139,14 +139,14 @@ class Correlation(Anchored):
     def _check_line(self) -> None:
         x = self.x
         if x.pixel != self.m.depth[-1] or x.stride not in (1, 2) or x.taps == 1 or -(-x.pixels // self.lanes) > LINE:
-            raise Refused("no kernel along the lines, or long ones")
+            raise Refused("the filter is one tap wide along the lines, or the lines are long")
         if x.stride > 1 and self.lanes < 16:
             raise Refused("every second pixel of vectors without masks for it: gathered windows are faster")
         if x.pixels < x.taps:
-            raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
+            raise Refused("a filter larger than the image: with the roles exchanged it is a convolution")
 
     def _axis(self, a: int) -> Axis | None:
-        """A spatial axis: a sum of a loop over pixels and one over the kernel; None where it is not one."""
+        """A spatial axis: a sum of a loop over pixels and one over taps; None where it is not one."""
         x, depth, columns = self.at[a], set(self.m.depth), set(self.m.columns)
         pixel = [(v, c) for v, c in x.terms if v in depth]
         tap = [(v, c) for v, c in x.terms if v in columns]
@@ -177,7 +177,7 @@ class Correlation(Anchored):
                 if cost < best:
                     best, self.mr, self.cg = cost, mr, cg
         if best == math.inf:
-            raise Refused("a long line of the kernel")
+            raise Refused("a filter with too many taps along the lines for the registers")
         self.vectors = -(-self.x.pixels // self.lanes)
         if self.lines * self.x.pixels < USED * self.vectors * self.lanes:
             raise Refused("lines that leave most of a vector empty")
@@ -238,7 +238,7 @@ class Correlation(Anchored):
         return out
 
     def _pixels(self, at: int, tap: int, x0: int) -> str:
-        """A vector of the image's pixels for one place of the kernel, zero beyond the image and beyond the line."""
+        """A vector of the image's pixels under one tap of the filter, zero beyond the image and beyond the line."""
         x, L = self.x, self.lanes
         if self.lines > 1:
             out, step = "", self._steps(self.place, self.y.pixel)
@@ -250,12 +250,12 @@ class Correlation(Anchored):
         first, last = max(first, 0), min(last, L)
         if first >= last:
             return "(hy_v){}"
-        move = at + x0 * x.stride + tap * x.dilation - x.border
+        begin = at + x0 * x.stride + tap * x.dilation - x.border
         parts = []
         for part in range(x.stride):                            # every second pixel is of two vectors
             low, high = first * x.stride - part * L, (last - 1) * x.stride + 1 - part * L
             low, high = max(low, 0), min(high, L)
-            where = f"b + ({move + part * L})"
+            where = f"b + ({begin + part * L})"
             parts.append("(hy_v){}" if low >= high else f"HYV_LOAD({where})" if (low, high) == (0, L)
                          else f"HYV_LOADM(HYV_RANGE({low}, {high}), {where})")
         return parts[0] if x.stride == 1 else f"HYV_EVEN({parts[0]}, {parts[1]})"

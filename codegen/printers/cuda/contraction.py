@@ -135,8 +135,8 @@ def _place(count: int, size: int, thread: str, i: str) -> str:
 
 
 def _vectors(count: int, size: int, thread: str, shared: str, own: str, T: str) -> list[tuple[str, str]]:
-    """Where a thread's values of a tile's side lie in shared memory and in its own array, as vectors of up to 16
-    bytes: the lanes that go together then meet each bank once."""
+    """Where a thread's values of a tile's side lie in shared memory and in its own array, as vectors of up to 16 bytes:
+    then the lanes of one memory transaction read each bank of shared memory once."""
     step = min(count, 4 if T in ("float", "int", "unsigned") else 2)
     if step == 1:
         return [(f"{shared}[{_place(count, size, thread, str(i))}]", f"{own}[{i}]") for i in range(count)]

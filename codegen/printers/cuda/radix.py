@@ -1,5 +1,6 @@
 """Long rows sorted by many blocks: a radix sort (kernels/cuda/hybrid_sort.cuh) of keys of up to 32 bits with their
-places. Three launches a digit of 8 bits: count, find the places where each tile's digits begin, move."""
+places. One launch counts all digits of 8 bits, one adds the counts up, then one a digit moves all pairs: where its
+digits begin a block finds from the blocks before it (A. Adinets and D. Merrill, "Onesweep", 2022)."""
 from __future__ import annotations
 
 from hybrid.base import dtype as dt
@@ -34,7 +35,7 @@ def _key(k: Kernel, x: str) -> tuple[str, int]:
 
 
 def print_radix(k: Kernel, name: str) -> PrintedCuda:
-    """The launches: keys and their first digits; for each digit where it begins and the move, then the next counts."""
+    """The launches: keys and their digits' counts; totals; for each digit the move."""
     args, names = names_of(k)
     rows, n = geometry(k.root)
     tiles = -(-n // TILE)
@@ -42,29 +43,35 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     row = Var("r", max(rows, 2))
     block = Block(None, frozenset([row]))
     key, bits = _key(k, sort_key(e, k.root, block, row, "u"))
-    where = [f"const int tile = blockIdx.x % {tiles}u;", f"const long long r = blockIdx.x / {tiles}u;",
-             *(f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)),
-             f"unsigned *counts = (unsigned *)(scratch + {2 * rows * n}ll) + r * {256 * tiles};"]
-    fill = [*where, f"for (int i = 0; i < {TILE // THREADS}; i++) {{",
+    digits = bits // 8
+    counts = 256 * digits * tiles                          # of a row, and its totals behind them
+    of_row = [f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)]
+    of_row += [f"unsigned *states = (unsigned *)(scratch + {2 * rows * n}ll) + r * {counts + 256 * digits}ll;",
+               f"unsigned *totals = states + {counts};"]
+    tickets = f"(unsigned *)(scratch + {2 * rows * n}ll) + {rows * (counts + 256 * digits)}ll"
+    fill = [f"const int tile = blockIdx.x % {tiles}u;", f"const long long r = blockIdx.x / {tiles}u;", *of_row,
+            f"__shared__ __align__(16) hy_radix_bins<{digits}> bins;", "hy_radix_clear(bins);",
+            f"for (int i = 0; i < {TILE // THREADS}; i++) {{",
             f"  const long long u = tile * {TILE} + i * {THREADS} + (int)threadIdx.x;", f"  if (u >= {n}) break;",
-            *("  " + s for s in block.lines), f"  pairs0[u] = ({WORK})({key}) << 32 | ({WORK})u;", "}",
-            f"hy_radix_count(pairs0, counts, {n}, tile, {tiles}, 32);"]
+            *("  " + s for s in block.lines), f"  const unsigned key = {key};",
+            f"  pairs0[u] = ({WORK})key << 32 | ({WORK})u;", "  hy_radix_count(bins, key);", "}",
+            f"hy_radix_counted(bins, states, tile, {tiles});"]
+    total = [f"const long long r = blockIdx.x / {8 * digits}u;", *of_row[2:],
+             f"if (blockIdx.x == 0 && threadIdx.x < {digits}) ({tickets})[threadIdx.x] = 0;",
+             f"hy_radix_totals(states, totals, blockIdx.x % {8 * digits}u, {tiles});"]
     texts = [function(f"{name}_keys", args, 0, fill, THREADS, WORK),
-             function(f"{name}_starts", [], 0, [f"hy_radix_scan((unsigned *)(scratch + {2 * rows * n}ll) + "
-                                                f"(long long)blockIdx.x * {256 * tiles}, {256 * tiles});"], 1024, WORK)]
-    launches = [Launch(f"{name}_keys", rows * tiles, THREADS, [*args, SCRATCH])]
-    for digit in range(bits // 8):
-        a, b = digit % 2, 1 - digit % 2
-        last = digit == bits // 8 - 1
-        to = f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else f"hy_radix_pairs{{pairs{b}}}"
+             function(f"{name}_totals", [], 0, total, THREADS, WORK)]
+    launches = [Launch(f"{name}_keys", rows * tiles, THREADS, [*args, SCRATCH]),
+                Launch(f"{name}_totals", rows * 8 * digits, THREADS, [SCRATCH])]
+    for digit in range(digits):
+        last = digit == digits - 1
+        to = (f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else
+              f"hy_radix_pairs{{pairs{1 - digit % 2}}}")
         own = args[:1] if last else []
-        move = [*where, "__shared__ hy_radix_tables tables;",
-                f"hy_radix_scatter(pairs{a}, counts, {n}, tile, {tiles}, {32 + 8 * digit}, tables, {to});"]
+        move = [f"const int ticket = hy_radix_ticket({tickets} + {digit}), tile = ticket % {tiles};",
+                f"const long long r = ticket / {tiles};", *of_row, "__shared__ hy_radix_tables tables;",
+                f"hy_radix_scatter(pairs{digit % 2}, totals + {256 * digit}, states + {256 * tiles * digit}, {n}, "
+                f"tile, {32 + 8 * digit}, tables, {to});"]
         texts.append(function(f"{name}_move{digit}", own, len(own), move, THREADS, WORK))
-        launches += [Launch(f"{name}_starts", rows, 1024, [SCRATCH]),
-                     Launch(f"{name}_move{digit}", rows * tiles, THREADS, [*own, SCRATCH])]
-        if not last:
-            count = [*where, f"hy_radix_count(pairs{b}, counts, {n}, tile, {tiles}, {40 + 8 * digit});"]
-            texts.append(function(f"{name}_count{digit}", [], 0, count, THREADS, WORK))
-            launches.append(Launch(f"{name}_count{digit}", rows * tiles, THREADS, [SCRATCH]))
-    return PrintedCuda("\n".join(texts), launches, 16 * rows * n + 1024 * rows * tiles)
+        launches.append(Launch(f"{name}_move{digit}", rows * tiles, THREADS, [*own, SCRATCH]))
+    return PrintedCuda("\n".join(texts), launches, 16 * rows * n + 4 * (rows * (counts + 256 * digits) + digits))

@@ -19,11 +19,11 @@ from hybrid.codegen.printers.anchored import Anchored
 from .operand import Matmul, root_index
 from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
 from .tiles import Prefetch
-from hybrid.codegen.lanes import F32, Refused, half
+from hybrid.codegen.lanes import F32, HALF_LANES, Refused, half
 from hybrid.codegen.vector import VectorEmitter
 
 Spans = dict[Var, tuple[Int, str]]      # of loops over a part of an axis: how many iterations, and from where
-HALVES = 8                      # elements of vectors from which on half types are converted as vectors
+
 FAR = 128 << 10                 # bytes that an epilogue reads or writes, from which they are fetched beforehand
 
 
@@ -79,14 +79,15 @@ class Epilogue(Anchored):
 
     def _in_vectors(self) -> bool:
         types = self.dot.dtype, self.k.root.dtype
-        return all(d == F32 or is_half(d) for d in types) and self.lanes >= (HALVES if any(map(is_half, types)) else 4)
+        least = HALF_LANES if any(map(is_half, types)) else 4
+        return all(d == F32 or is_half(d) for d in types) and self.lanes >= least
 
     def emitter(self, lane: Var) -> VectorEmitter:
         """As of Anchored; vectors of half types are read and stored, too."""
-        return replace(super().emitter(lane), of_halves=self.lanes >= HALVES)
+        return replace(super().emitter(lane), allow_halves=self.lanes >= HALF_LANES)
 
     def _summed(self, at: str) -> str:
-        """A vector of sums that begins at an address, as the product's values, in C."""
+        """C that loads a vector of float32 sums, rounded to the product's type if that is a half type."""
         sums = f"HYV_LOAD@({at})"
         return f"HYV_NEAR{half(self.dot.dtype)}({sums})" if is_half(self.dot.dtype) else sums
 

@@ -60,9 +60,9 @@ class Matmul:
                      for g in (self.rows, self.columns, self.depth))      # type: ignore[return-value]
 
 
-def operand(node: Node, index: Index, stored: Mapping[Node, str], of: np.dtype | None = None) -> Operand:
-    """Follow movement down to memory, if nothing else is in between but zeros around it. of: the type of what is read
-    straight from memory, if not any: others are converted."""
+def operand(node: Node, index: Index, stored: Mapping[Node, str], direct_dtype: np.dtype | None = None) -> Operand:
+    """Follow movement down to memory, if nothing else is in between but zeros around it. direct_dtype: only arrays of
+    this dtype are read in place, others are converted (None: any are read)."""
     n, idx = node, index
     guards: list[tuple[str, Ix, int]] = []
     while n not in stored:
@@ -72,7 +72,7 @@ def operand(node: Node, index: Index, stored: Mapping[Node, str], of: np.dtype |
         guards += guard
         n = n.args[0]
     at = linear(n.shape, idx)
-    straight = not guards and of in (None, n.dtype)
+    straight = not guards and direct_dtype in (None, n.dtype)
     return Operand(node, index, n if straight else None, at if straight else None, tuple(guards), n, at)
 
 
@@ -88,21 +88,21 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: Sequence[str] = "bmnk",
-           of: np.dtype | None = None, merged: bool = True) -> Matmul:
+           direct_dtype: np.dtype | None = None, merged: bool = True) -> Matmul:
     """The contraction, if ``merged`` with neighbouring axes merged where both operands allow it. swap: b is the row
-    operand; letters: what the names of loops begin with, by group; of: as of ``operand``."""
+    operand; letters: what the names of loops begin with, by group; direct_dtype: as of ``operand``."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
         extents[1], extents[2] = extents[2], extents[1]
     parts = [[[i] for i in range(len(g))] for g in groups]
-    best = _assemble(dot, groups, extents, parts, stored, swap, letters, of)
+    best = _assemble(dot, groups, extents, parts, stored, swap, letters, direct_dtype)
     for g in range(4) if merged else ():
         i = len(parts[g]) - 2
         while i >= 0:
             trial = [list(p) for p in parts]
             trial[g] = parts[g][:i] + [parts[g][i] + parts[g][i + 1]] + parts[g][i + 2:]
-            candidate = _assemble(dot, groups, extents, trial, stored, swap, letters, of)
+            candidate = _assemble(dot, groups, extents, trial, stored, swap, letters, direct_dtype)
             if _no_worse(candidate, best):
                 parts, best = trial, candidate
             i -= 1
@@ -125,7 +125,7 @@ def _divides(x: Ix) -> bool:
 
 
 def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[list[list[int]]],
-              stored: Mapping[Node, str], swap: bool, letters: Sequence[str], of: np.dtype | None) -> Matmul:
+              stored: Mapping[Node, str], swap: bool, letters: Sequence[str], direct_dtype: np.dtype | None) -> Matmul:
     a, b = dot.args
     ia: list[Ix] = [Ix()] * a.ndim
     ib: list[Ix] = [Ix()] * b.ndim
@@ -146,7 +146,7 @@ def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[lis
         loops.append(vs)
         values.append(at)
     free = values[2] + values[1] if swap else values[1] + values[2]
-    left, right = operand(a, tuple(ia), stored, of), operand(b, tuple(ib), stored, of)
+    left, right = operand(a, tuple(ia), stored, direct_dtype), operand(b, tuple(ib), stored, direct_dtype)
     if swap:
         left, right = right, left
     return Matmul(loops[0], loops[1], loops[2], loops[3], left, right, tuple(values[0] + free))

@@ -198,9 +198,7 @@ class Zeros(Panels):
         return found if None not in found and any(same(n, 1) for n in found) else None      # type: ignore[arg-type,return-value]
 
     def _lines(self, m: Matmul) -> tuple[Int, Int] | None:
-        """The same of the other operand: from step to step, and from column to column; (0, 0) where it is converted."""
-        if self._runs(m.b, m.columns[0]) or self._along_depth(m, m.b):
-            return 0, 0
+        """The same of the other operand: from step to step, and from column to column."""
         found = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
         return found if None not in found and any(same(n, 1) for n in found) else None      # type: ignore[arg-type,return-value]
 
@@ -209,14 +207,15 @@ class Zeros(Panels):
         if (m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS
             or not self.lanes <= depth <= _most_depth(m) or columns < self.lanes):
             return None
-        factors, lines = self._factors(m), self._lines(m)
-        if factors is None or lines is None:
+        converted = self._runs(m.b, m.columns[0]) or self._along_depth(m, m.b)
+        factors, lines = self._factors(m), None if converted else self._lines(m)
+        if factors is None or lines is None and not converted:
             return None
         if not self._in_vectors() or not same(coefficient(self._stored_at(m), m.columns[0]), 1):
             return None
         def packs(nv: int) -> bool:
-            return not same(lines[1], 1) or in_one_set(min(depth, STEPS), hint(lines[0]) * 4,
-                                                       min(nv * self.lanes, columns) * 4) > WAYS
+            return lines is None or not same(lines[1], 1) or in_one_set(
+                min(depth, STEPS), hint(lines[0]) * 4, min(nv * self.lanes, columns) * 4) > WAYS
         part, nv = max(((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows,
                               _copies(m, factors), packs(nv), splits_vectors(self.target)), nv)
                         for nv in range(1, max(1, widest(self.target, depth)) + 1) if self._in_panels(m, nv)),

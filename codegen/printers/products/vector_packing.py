@@ -19,15 +19,16 @@ from hybrid.ir.stmt import For, Literal, Name, Stmt, Store, When
 from hybrid.codegen.block import Block, Level, nested, within_levels
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.lanes import F32, Refused, iterations
+from hybrid.codegen.lanes import F32, HALF_LANES, Refused, iterations
 from hybrid.codegen.nest import count
 from hybrid.codegen.program import local
 from hybrid.codegen.schedule.tiling import Tile, decode, flat, inner_name
 from hybrid.codegen.vector import VectorEmitter
-from .epilogue import HALVES, Epilogue
+from .epilogue import Epilogue
 from .operand import Matmul, Operand
 
-ROWS, MOST = 256 << 10, 1 << 20      # bytes of packed rows
+# bytes of packed rows that are in working memory at once: of float32, and of those converted from halves
+ROW_BYTES, HALF_ROW_BYTES = 256 << 10, 1 << 20
 
 
 class VectorPacking(Epilogue):
@@ -50,13 +51,13 @@ class VectorPacking(Epilogue):
         return "kn" if self.blocked else str(self.depth)
 
     # ---- whether
-    def _of_halves(self, o: Operand) -> bool:
-        """Whether an operand is to be converted on the way into a panel, in vectors."""
-        return self.d == F32 and self.lanes >= HALVES and o.address is None and _has_halves(o.node, self.reads)
+    def _converts_halves(self, o: Operand) -> bool:
+        """Whether an operand of a half type is converted in vectors as it is packed."""
+        return self.d == F32 and self.lanes >= HALF_LANES and o.address is None and _has_halves(o.node, self.reads)
 
     def _runs(self, o: Operand, v: Var) -> bool:
         """Whether an operand of halves can be read as vectors along a loop."""
-        if not self._of_halves(o):
+        if not self._converts_halves(o):
             return False
         q = Var("q_", v.extent)
         around = Block(None, frozenset({*(u for i in o.index for u in variables(i)), q}))
@@ -72,18 +73,18 @@ class VectorPacking(Epilogue):
 
     def _lanes_of(self, o: Operand, at: dict[Var, Ix], q: Var, block: Block, to: Ix, pointer: str,
                   e: VectorEmitter | None = None) -> None:
-        """Puts into a block what stores a vector of an operand. at: loops in terms of those around the block, of which
-        ``q`` is the lane variable; pointer, to: where the vector goes."""
+        """Emit into a block the conversion and the store of one vector of an operand. at: the operand's loops in terms
+        of those around the block, of which ``q`` is the lane variable; pointer, to: where the vector is stored."""
         e = e or self._converter(q, 0)
         value = e.value(o.node, tuple(substitute(i, at) for i in o.index), block)
         block.body.append(Store(Name(pointer), to, e.floats(value), "STORE"))
 
     def _converter(self, q: Var, first: int) -> VectorEmitter:
-        return VectorEmitter(C, self.reads, count=first, width=self.lanes, lanes={q}, of_halves=True)
+        return VectorEmitter(C, self.reads, count=first, width=self.lanes, lanes={q}, allow_halves=True)
 
     def _in_lanes(self, known: AbstractSet[Var | Val], levels: Sequence[Level], o: Operand, at: dict[Var, Ix], q: Var,
                   to: Ix, pointer: str) -> list[Stmt]:
-        """Loops around those of the lane variable, which store an operand's vectors."""
+        """The loop nest that packs an operand vector by vector; its innermost loop is over the lane variable."""
         self.vectors = True
         e = self._converter(q, 1000 if o is self.m.a else 2000)
         vectors: Level = [q], lambda body: iterations(q, body, self.lanes, 1)
@@ -91,14 +92,14 @@ class VectorPacking(Epilogue):
 
     # ---- rows
     def _rows_at_once(self, m: Matmul) -> int:
-        """Bytes of packed rows, in working memory at once, for each of which columns are packed: more of halves, if
-        these are fewer."""
-        return MOST if self._of_halves(m.a) and m.sizes[1] <= m.sizes[0] else ROWS
+        """Bytes of packed rows that are in working memory at once. The columns are packed again for each such block of
+        rows: blocks are larger where rows are converted from halves and there are no more columns than rows."""
+        return HALF_ROW_BYTES if self._converts_halves(m.a) and m.sizes[1] <= m.sizes[0] else ROW_BYTES
 
     def _rows_in_lanes(self, batches: Level, near: bool, at: Ix, strides: tuple[Int, Int], shared: str) -> list[Stmt]:
-        """Copies rows r0 to r1 as vectors along the rows, if ``near``, or along the depth; nothing where they are no
-        such operand. at, strides: where the rows of a batch go, from row to row and from step to step; shared: the
-        pragma of the loop around the vectors.
+        """Packs rows r0 to r1 as vectors along the rows, if ``near``, or along the depth; an empty list where that
+        can't be vectorized. at, strides: where the rows of a batch go, from row to row and from step to step; shared:
+        the pragma of the loop around the vectors.
         """
         m = self.m
         if not (len(m.rows) == 1 and self._runs(m.a, m.rows[0]) if near else self._along_depth(m, m.a)):
@@ -119,8 +120,8 @@ class VectorPacking(Epilogue):
 
     # ---- columns
     def _columns_in_lanes(self, steps: Level) -> list[Stmt]:
-        """A panel's columns as vectors along the panel, or along the depth; nothing where they are no such operand.
-        steps: the loops over the depth."""
+        """Packs a panel's columns as vectors along the panel, or along the depth; an empty list where that can't be
+        vectorized. steps: the loops over the depth."""
         m, x, y, t = self.m, self.x, self.y, self.tile
         if not self._runs(m.b, x):
             return self._turned_columns(steps) if y is None and self._along_depth(m, m.b) else []

@@ -40,7 +40,8 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
         raise Refused("short vectors")
     if not (_pays(k) or _streams(k)):
         raise Refused("plain loops do as well")
-    forms = [False] if (k.root.dtype == kind or in_float32(k.root.dtype)) and (k.root.shape or k.hoisted) else []
+    told = k.root.dtype == kind or in_float32(k.root.dtype) or k.root.dtype == np.bool_ and kind == F32
+    forms = [False] if told and (k.root.shape or k.hoisted) else []
     reason = Refused(f"a result of {k.root.dtype}, or a single number")
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
@@ -93,7 +94,7 @@ class _Rows:
                           extra={n: names[n] for n in k.extra}, width=self.width,
                           lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row,
                           one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind,
-                          of_halves=self.kind == F32)
+                          allow_halves=self.kind == F32)
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):

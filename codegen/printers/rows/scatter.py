@@ -11,11 +11,10 @@ from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Stmt, Store
 
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter
-from hybrid.codegen.lanes import Refused, half, iterations
+from hybrid.codegen.lanes import HALF_LANES, Refused, half, iterations
 from hybrid.codegen.loops import Printed, chain, close, function, pointer_names
 from hybrid.codegen.vector import VectorEmitter
 
-LEAST = 8                       # elements of vectors from which on half types are converted as vectors
 
 
 def print_scatter(k: Kernel, name: str, lanes: int) -> Printed:
@@ -24,7 +23,7 @@ def print_scatter(k: Kernel, name: str, lanes: int) -> Printed:
 
 
 class _Scatter:
-    """loops: over the updates; axis, count: which of the result's axes are named, by how many of the updates'."""
+    """loops: over the updates; axis: the result's axis that is indexed; count: number of axes of the index array."""
 
     def __init__(self, k: Kernel, name: str, lanes: int):
         self.k, self.name, self.lanes = k, name, lanes
@@ -60,11 +59,11 @@ class _Scatter:
         return close(blocks, self.loops, lambda depth, body: "")
 
     def _in_vectors(self) -> list[Stmt]:
-        """Rows of a half type as vectors along the last axis; nothing where they are none."""
-        if not is_half(self.root.dtype) or self.lanes < LEAST or self.axis + self.count >= self.updates.ndim:
+        """The loops, with vectors along the last axis of a half type; an empty list where it can't be vectorized."""
+        if not is_half(self.root.dtype) or self.lanes < HALF_LANES or self.axis + self.count >= self.updates.ndim:
             return []
         *outer, lane = self.loops
-        e = VectorEmitter(C, self.reads, width=self.lanes, lanes={lane}, of_halves=True)
+        e = VectorEmitter(C, self.reads, width=self.lanes, lanes={lane}, allow_halves=True)
         blocks = chain(self.loops)
         try:
             value = e.value(self.updates, self.idx, blocks[-1])

@@ -18,7 +18,7 @@ from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scop
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.lanes import F32, Refused, copies, half, masked
+from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
 from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes,
                                   pointer_names, rename, work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
@@ -28,7 +28,7 @@ LINE = 16                      # floats of a cache line: the least side of a til
 # sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
 BLOCK = 64
 FEW = 1 << 12                  # bytes of halves from which on it pays: plain loops convert them one by one
-LEAST = 8                      # elements of vectors from which on half types are converted as vectors
+
 
 
 @dataclass
@@ -53,14 +53,15 @@ class TileEmitter(VectorEmitter):
 def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
     """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so. team: for
     threads that are all in the function already."""
-    if k.kind != "elementwise" or not _stored(k.root) or k.sides or width not in (4, 8, 16) or len(k.root.shape) < 2:
-        raise Refused("not an elementwise result of float32 or a half type with two axes or more")
+    if (k.kind != "elementwise" or not _in_float32(k.root) or k.sides or width not in (4, 8, 16)
+            or len(k.root.shape) < 2):
+        raise Refused("not an elementwise kernel with a result of float32 or a half type and two axes or more")
     if k.extra and not any(is_half(n.dtype) for n in k.reads):
-        raise Refused("several results of float32, as which plain loops are as fast")
-    if width < LEAST and any(is_half(n.dtype) for n in (*k.reads, *k.stores)):
-        raise Refused("short vectors")
+        raise Refused("several results and no operand of a half type: plain loops are as fast")
+    if width < HALF_LANES and any(is_half(n.dtype) for n in (*k.reads, *k.stores)):
+        raise Refused(f"half types take vectors of {HALF_LANES} lanes or more")
     if not any(hint(n.nbytes) >= (FEW if is_half(n.dtype) else NEAR) for n in k.reads):
-        raise Refused(f"reads no array of {NEAR} bytes or more, or {FEW} of halves")
+        raise Refused(f"reads no large array ({NEAR} bytes, or {FEW} of a half type)")
     return _Across(k, name, width).print(team)
 
 
@@ -76,7 +77,7 @@ class _Across:
         self.v = self.loops[-1]
         self.w = self._other()
         if not (fixed(self.v.extent) and fixed(self.w.extent)):
-            raise Refused("an axis of any size")
+            raise Refused("an axis of symbolic size")
         self.rest = [u for u in self.loops[:-1] if u is not self.w and not same(u.extent, 1)]
         self.blocked = hint(k.root.nbytes) >= FAR
         if min(self.v.extent, self.w.extent) < LINE or self.v.extent < 2 * LINE and self.v.extent % LINE:
@@ -95,14 +96,14 @@ class _Across:
                 if not any(same(coefficient(at, self.v), c) for c in (0, 1, None)):
                     found |= {u for u in self.loops[:-1] if not same(u.extent, 1) and same(coefficient(at, u), 1)}
         if len(found) != 1:
-            raise Refused("nothing is read across, or several ways")
+            raise Refused("no array is read across, or arrays along different loops")
         return found.pop()
 
     def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, v, w = self.k, self.v, self.w
         e = TileEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={v},
-                        other=w, side=self.side, of_halves=True, extra={n: self.names[n] for n in k.extra})
+                        other=w, side=self.side, allow_halves=True, extra={n: self.names[n] for n in k.extra})
         outer = Block(None, frozenset(self.rest))
         line = outer.child([w])
         block = line.child([v])
@@ -177,8 +178,8 @@ class _Across:
                 For(w.name, Name(f"{w.name}_t"), _end(Name(f"{w.name}_t"), side, w.extent), tuple(inner))]
 
 
-def _stored(n: Node) -> bool:
-    """Whether a result is stored as vectors of float32."""
+def _in_float32(n: Node) -> bool:
+    """Whether a value is float32, or of a half type, which is computed in float32."""
     return n.dtype == F32 or is_half(n.dtype)
 
 

@@ -87,7 +87,7 @@ class Plan:
     """One program: a hybridized function of the arrays from outside that does some events."""
 
     def __init__(self, path: Sequence[Node], alive: Sequence[int], name: str):
-        # of products with parameters: one program has one
+        # the ``precision`` option of the networks that have products: a program can have only one
         precisions = {n.entry.precision for n in path if n.entry is not None and any(
             m.prim == "dot" for m in n.entry.program.order())}
         # why there is none
