@@ -71,7 +71,7 @@ def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.Monkey
 
 
 @WIDTHS
-@pytest.mark.parametrize(("n", "k"), [(150, 1100), (170, 900), (64, 2048)], ids=str)
+@pytest.mark.parametrize(("n", "k"), [(310, 1100), (270, 900), (264, 2048)], ids=str)
 def test_panels_in_groups(n: int, k: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Panels of short vectors go by in groups, the last of which has fewer: with a whole depth and one in blocks; one
     thread and three."""

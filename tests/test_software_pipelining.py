@@ -90,4 +90,4 @@ def test_exponentials_far_below_the_largest_element() -> None:
     wide = np.exp(x.astype(np.float64))
     want = wide / wide.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(got[[0, 5]], want[[0, 5]], rtol=3e-6, atol=3e-45)
-    assert got[0, 85] > 0 and got[0, 95] == 0 and got[5, 3] == 0 and np.isnan(got[4]).all()
+    assert got[0, 81] > 0 and got[0, 95] == 0 and got[5, 3] == 0 and np.isnan(got[4]).all()
