@@ -70,6 +70,20 @@ def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.Monkey
             _close(found, expected)
 
 
+@WIDTHS
+@pytest.mark.parametrize(("n", "k"), [(310, 1100), (270, 900), (264, 2048)], ids=str)
+def test_panels_in_groups(n: int, k: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Panels of short vectors go by in groups, the last of which has fewer: with a whole depth and one in blocks; one
+    thread and three."""
+    a, b, bias = _matrix(201, k), _matrix(k, n), _matrix(n)
+    exe = _compiled(_each((1, 0)), [a, b, bias], width, monkeypatch, "Bg" if width < 64 else "Bp")
+    for count in ("1", "3"):
+        monkeypatch.setenv("HYBRID_NUM_THREADS", count)
+        threads.share(exe._lib)
+        for found, expected in zip(exe([a, b, bias]), _exact(a.astype(np.float64), b.astype(np.float64), bias)):
+            _close(found, expected)
+
+
 def test_rows_a_page_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that begin in one set of the first cache: fewer in a tile."""
     a, b = _matrix(65, 1024), _matrix(1024, 128)

@@ -79,3 +79,15 @@ def _loop(first: list[Stmt]) -> Any:
     begin = len(first) + 1
     return (row, body, [(begin, begin + 1, LaneLoop(lane, [add], 1))], LaneLoop(last, [power], 1), 16, None, "", 4,
             False, False)
+
+
+def test_exponentials_far_below_the_largest_element() -> None:
+    """Down to the least subnormal number and to zero; a NaN beside them stays one."""
+    x = np.zeros((6, 96), np.float32)
+    x[:, 1:] = -np.linspace(0, 120, 95)
+    x[4, 7], x[5, 3] = np.nan, -np.inf
+    (got,), _ = hybridized(nd.array(x), "softmax")
+    wide = np.exp(x.astype(np.float64))
+    want = wide / wide.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(got[[0, 5]], want[[0, 5]], rtol=3e-6, atol=3e-45)
+    assert got[0, 81] > 0 and got[0, 95] == 0 and got[5, 3] == 0 and np.isnan(got[4]).all()

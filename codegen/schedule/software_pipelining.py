@@ -168,15 +168,22 @@ class _Stages:
         if self.whole:
             body = []
             if self.fetch is not None:
-                body += [self._at(len(self.stages) - 2, self.stages[-1], [self.fetch], q) for q in range(self.most)]
+                body += [self._at(len(self.stages) - 2, self.stages[-1], [self.fetch], q) for q in range(self.most)
+                         if self._begins_line(q)]
             for u, stage in enumerate(self.stages):
-                body += [self._at(u, stage, copies(stage.body, q % stage.unroll), q) for q in range(self.most)]
+                body += [self._at(u, stage, [s for s in copies(stage.body, q % stage.unroll)
+                                             if self._begins_line(q) or not isinstance(s, Prefetch)], q)
+                         for q in range(self.most)]
             out.append(For(BASE, Ix(), Ix(self.whole), tuple(body), self.most * self.width))
         for u, stage in enumerate(self.stages):
             if self.whole < stage.lane.extent:
                 out.append(self._of_row(u, iterations(stage.lane, stage.body, self.width, stage.unroll,
                                                       start=self.whole)))
         return out
+
+    def _begins_line(self, q: int) -> bool:
+        """Whether a vector of an iteration is the first of a cache line: one prefetch is enough for a line."""
+        return q * self.width * 4 % 64 == 0
 
     def _at(self, u: int, stage: LaneLoop, body: Sequence[Stmt], q: int) -> Scope:
         lane = Let("long", Name(stage.lane.name), Op(f"{{0}} + {q * self.width}", (BASE,)), True)

@@ -89,7 +89,14 @@ HY_FN hy_v hyv_two_to(hy_v x) {
 }
 #endif
 // exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, from 2.2 ulp to 1.3e-6 of results near the smallest.
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#if (defined(__FMA__) || defined(__ARM_FEATURE_FMA)) && !defined(HYV_CMP)
+HY_FN hy_v hyv_exp_below(hy_v x) {           // the polynomial's results are 2^-32 of themselves, so that one factor, 2^(n + 32), gives subnormal ones too
+    hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12583071.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12583071.0f));
+    hy_v p = r * HYV_B(0.00132746334f * 0x1p-32f) + HYV_B(0.00967196168f * 0x1p-32f);         // degree 5: 8e-8 of the result
+    p = p * r + HYV_B(0.0555067837f * 0x1p-32f); p = p * r + HYV_B(0.240222353f * 0x1p-32f); p = p * r + HYV_B(0.693147062f * 0x1p-32f);
+    return (p * r + HYV_B(0x1p-32f)) * HYV_FLOAT((HYV_BITS(t) - 0x4B400000) << 23);
+}
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 HY_FN hy_v hyv_exp_below(hy_v x) {
     hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
     hy_v p = r * HYV_B(0.00132746334f) + HYV_B(0.00967196168f);         // degree 5: 8e-8 of the result

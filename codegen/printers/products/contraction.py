@@ -215,16 +215,17 @@ class Contraction(Zeros):
         self.direct = None if self.any else dots or (
             self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
         if not self.direct:
-            self.lay(m, tile, min(most, (WHOLE if fixed(depth) and depth * step <= WHOLE else BLOCK) // step))
+            whole = fixed(depth) and depth * step <= WHOLE or not self.any and self.lanes * self.d.itemsize < 64
+            self.lay(m, tile, min(most, (WHOLE if whole else BLOCK) // step))
         self.dots = dots or self._along_depth_too(m)
         self.cut = Cut("rows_", "(each_ - 1)", "tiles_", "full_") if self.any else Cut.even(rows, self.most)  # type: ignore[arg-type]
         own: Int = self.cut.size if not self.any and not self.cut.longer else 1 if same(rows, 1) else size(
             Dim("m_rows", 2, self.most, self.most))
         self.tile = replace(self.tile, mr=own)
-        self.plain = self._plain()
-        self.functions: list[Stmt] = []
+        self.plain, self.functions = self._plain(), []
+        self.group()
         outer = math.prod(v.extent for v in self._outer(m, self.y))
-        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.pieces, outer)};"]
+        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.groups, outer)};"]
         if self.any:
             head += ["if (!rows_ || !count_) return;", *self._height(),
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
@@ -279,9 +280,9 @@ class Contraction(Zeros):
         m, (rows, columns, depth) = self.m, self.m.sizes
         batch = math.prod(v.extent for v in m.batch)
         share = threads(product(product(rows, columns), product(depth, batch)))
-        kept = self.blocked and not (self.plain and self.whole)            # sums, between blocks of the depth
+        kept = self.kept
         near, parts = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1", "parts_" if share else "near_"
-        if not self.any and not kept:
+        if not self.any and not kept and self.grouped == 1:
             near = str(max(1, min(self.cut.count // 2, -(-rows * self.block * self.d.itemsize // NEAR))))
         out: list[Stmt] = [f"const long near_ = {near};"]
         if share:
@@ -291,12 +292,12 @@ class Contraction(Zeros):
         body: list[Stmt] = ["long u = t % count_; const long part = t / count_;", *self._place(),
                             *(f"const long {t} = {begin} + {part} * ({end} - {begin}) / {parts};"
                               for t, part in (("t0", "part"), ("t1", "(part + 1)")))]
-        if not self.direct:
-            body.append(local.array(self.T, "Bp", self.block * self.width, self.d.itemsize))
+        body += self._room()
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,
                                     self.d.itemsize))
-        body += self._depth_blocks([*self._panel_columns(), self._tiles_loop(start, strides, kept)])
+        body += self._depth_blocks([*self._in_group(self._panel_columns(), f"{self.T} *Bp"),
+                                    self._tiles_loop(start, strides, kept)])
         return [*out, For("t", Literal("0"), Literal(f"count_ * {parts}"), tuple(body), 1, share)]
 
     def _panel_columns(self) -> list[Stmt]:
@@ -331,7 +332,7 @@ class Contraction(Zeros):
         if not (self.plain and self.whole):
             stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
             body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
-        return count("rt", "t1", body, first="t0")
+        return count("rt", "t1", self._in_group(body, f"const {self.T} *B"), first="t0")
 
     def _ldb(self) -> Int | str:
         """From step to step of the columns."""

@@ -13,12 +13,15 @@ from hybrid.codegen.block import Level, nested, within_levels
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.nest import count
+from hybrid.codegen.program import local
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat
 from .operand import Matmul, Operand
 from .vector_packing import VectorPacking
 
 COPY = 50                       # multiplications that take as long as to put an element elsewhere
 NEAR = 2                        # tiles up to which columns are read in place
+GROUP = 128 << 10               # bytes of panels that are packed at once
+REACH = 256 << 10               # bytes of rows that stay in a second cache beside these
 
 
 def up(n: Int, to: int) -> Int:
@@ -41,6 +44,10 @@ class Panels(VectorPacking):
     U: str
     most: int                                              # rows of a tile, at most
     step: int                                              # columns, or lines of columns, of a panel
+    grouped: int                                           # panels for which rows go by at once
+    direct: bool | None                                    # whether columns are read where they are
+    plain: tuple[str, Int] | None                          # where sums are stored, where nothing follows them
+    functions: list[Stmt]                                  # of tiles
 
     def lay(self, m: Matmul, tile: Tile, block: int) -> None:
         """Cuts a product into panels and blocks. tile: rows, and columns of a panel, at most; block: steps of the depth
@@ -66,13 +73,53 @@ class Panels(VectorPacking):
         self.whole = fixed(v.extent) and not self.y and v.extent >= self.lanes and (
             self.nv > 1 or v.extent % self.lanes == 0)
         self.last = "last" if self.ragged else str(max(self.columns - self.lanes, 0))
+        self.grouped = 1
+
+    def group(self) -> None:
+        """Puts several panels of short vectors together, for which a tile's rows are read from the first cache, where
+        all rows do not stay in the second one: they have few columns for each time that rows come from farther away."""
+        rows, panel = self.m.sizes[0], self.block * self.width * self.d.itemsize
+        if (not self.any and self.direct is False and self.lanes * self.d.itemsize < 64 and fixed(self.pieces)
+                and not self.kept and self._row_stride(self.m) is not None
+                and rows * self.block * self.d.itemsize > REACH):
+            self.grouped = max(1, min(GROUP // panel, self.pieces))
+
+    @property
+    def kept(self) -> bool:
+        """Whether sums are kept in memory of their own between blocks of the depth."""
+        return self.blocked and not (self.plain and self.whole)
+
+    @property
+    def groups(self) -> Int:
+        """Groups of panels."""
+        return up(self.pieces, self.grouped) if self.grouped > 1 else self.pieces
+
+    def _room(self) -> list[Stmt]:
+        """The declaration of memory for packed panels."""
+        if self.direct:
+            return []
+        return [local.array(self.T, "Bp" if self.grouped == 1 else "Bg", self.grouped * self.block * self.width,
+                            self.d.itemsize)]
+
+    def _in_group(self, body: list[Stmt], name: str) -> list[Stmt]:
+        """Statements for each panel of a group, whose columns are at ``name``."""
+        if self.grouped == 1:
+            return body
+        first, size = f"xg * {self.grouped}", self.block * self.width
+        last = f"(xg + 1) * {self.grouped}"
+        return [For("xt", Literal(first), Literal(f"({last} < {self.pieces} ? {last} : {self.pieces})"), (
+            *self._position(), f"{name} = Bg + (xt - {first}) * {size};", *body))]
 
     def _place(self) -> list[str]:
-        """Where panel ``u`` begins, how many columns it has. Where few are left for the last one, it takes a vector of
+        """Which panel ``u`` is, or which group of them, and where a panel begins."""
+        number = "xt" if self.grouped == 1 else "xg"
+        return [f"const long {number} = u % {self.groups}; u /= {self.groups};",
+                *decode("u", self._outer(self.m, self.y)), *(self._position() if self.grouped == 1 else [])]
+
+    def _position(self) -> list[str]:
+        """Where panel ``xt`` begins, how many columns it has. Where few are left for the last one, it takes a vector of
         those of the one before."""
-        number, others = ("x0" if self.y is None else "y0"), [] if self.y is None else ["const long x0 = 0;"]
-        out = [f"const long xt = u % {self.pieces}; u /= {self.pieces};", *decode("u", self._outer(self.m, self.y)),
-               *others]
+        number, out = ("x0" if self.y is None else "y0"), [] if self.y is None else ["const long x0 = 0;"]
         if not self.ragged:
             return [*out, f"const long {number} = xt * {self.step};"]
         v, W = self.y or self.x, self.step

@@ -206,8 +206,10 @@ class TileFunction:
         if parts > 1:
             body += within([f"for (; k + {parts} <= n; k += {parts}) {{"],
                            [Scope(tuple(self._step(b, pointers))) for b in blocks])
-        asked = self._asked() if parts == 1 else []
-        body += within(["for (; k < n; k++) {"], [*asked, *self._step(blocks[0], pointers)])
+        step = [*(self._asked() if parts == 1 else []), *self._step(blocks[0], pointers)]
+        if parts == 1 and self._apart:
+            body += self._steps_between_prefetches(step)
+        body += within(["for (; k < n; k++) {"], step)
         body += [Assign(s, Op(" + ".join(f"{{{p}}}" for p in range(parts - 1)),
                               tuple(b.name(i, j) for b in blocks[1:])), "+=")
                  for i, j, s in blocks[0].all() if parts > 1]
@@ -246,18 +248,42 @@ class TileFunction:
             return [Let(C.storage(self.d), Name("x"), f"a{self._pointer(i)}[{at}]", True)]
         return [*sums.step(before=row), f"B += ldb; {' '.join(f'a{q} += sk;' for q in range(pointers))}"]
 
+    @property
+    def _apart(self) -> bool:
+        """Whether prefetches of a row's lines stand outside of the steps: beside the few products of a step of short
+        vectors, a condition in each takes a noticeable part of the instructions that a core can begin."""
+        return bool(self.prefetches) and self.lanes * self.d.itemsize < 64
+
+    @property
+    def _steps_of_row(self) -> int:
+        """Steps of the depth for which the prefetches of one row's lines are enough."""
+        return 1 << max(0, (self.constants.get("n", STEPS) * 3 // 4 // self.rows).bit_length() - 1)
+
+    def _row_lines(self, row: str) -> str:
+        """Statements that fetch what the epilogue touches of a row."""
+        return " ".join(p.line(f"E{i} + {row} * {p.step}l + {v}") for i, p in enumerate(self.prefetches)
+                        for v in range(0, self.vectors * self.lanes, 64 // self.d.itemsize))
+
+    def _steps_between_prefetches(self, step: Sequence[Stmt]) -> list[Stmt]:
+        """Steps of the depth, as many after the prefetches of each row as those need; all prefetches before the steps
+        where these are few or only the call tells how many."""
+        each, rows = self._steps_of_row, f"for (long r = 0; r < {self.rows}; r++) {{"
+        if each < AHEAD or "n" not in self.constants:
+            return within([rows], [self._row_lines("r")])
+        return within([rows], [self._row_lines("r"), f"const long stop = k + {each};",
+                               *within(["for (; k < stop; k++) {"], step)])
+
     def _asked(self) -> list[str]:
         """What is asked for ahead: columns of a panel that does not stay in a first cache, rows with steps far apart,
         rows of the next tile, and what the epilogue touches."""
         known, item, out = self.constants, self.d.itemsize, []
         if known.get("ldb") == self.vectors * self.lanes and known.get("n", STEPS) * known["ldb"] * item > FIRST:
-            out.append(" ".join(f"__builtin_prefetch(B + {AHEAD} * ldb + {self._at(j)});" for j in range(self.vectors)))
-        if self.prefetches:
-            each = 1 << max(0, (known.get("n", STEPS) * 3 // 4 // self.rows).bit_length() - 1)       # steps for a row
-            asks = [p.line(f"E{i} + k / {each} * {p.step}l + {v}") for i, p in enumerate(self.prefetches)
-                    for v in range(0, self.vectors * self.lanes, 64 // item)]
+            lines = range(0, known["ldb"], 64 // item) if self.lanes * item < 64 else map(self._at, range(self.vectors))
+            out.append(" ".join(f"__builtin_prefetch(B + {AHEAD} * ldb + {j});" for j in lines))
+        if self.prefetches and not self._apart:
+            each = self._steps_of_row
             some = f" && k % {each} == 0" if each > 1 else ""
-            out.append(f"if (k < {self.rows * each}{some}) {{ {' '.join(asks)} }}")
+            out.append(f"if (k < {self.rows * each}{some}) {{ {self._row_lines(f'k / {each}')} }}")
         if known.get("sk", 0) * item >= APART:
             out.append(f"__builtin_prefetch(a0 + {AHEAD} * sk);")
         if self.fetched:

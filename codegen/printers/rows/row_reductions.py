@@ -8,6 +8,7 @@ from hybrid.ir.size import hint, fixed, may_exceed
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix
+from hybrid.ir.rewriting import calls
 from hybrid.ir.stmt import Assign, Do, Expr, Keep, Let, Literal, Name, Op, Scope, Stmt
 
 from hybrid.codegen import partial_sums
@@ -56,7 +57,9 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
         e.remember(m, key[1], inner.memo[key], inner, block)
     name = e.name("a")
     size = hint(lane.extent)
-    unroll = 1 if size < 2 * e.width else 4 if len(inner.lines) < 8 and size >= 4 * e.width else 2
+    # a function keeps the multipliers busy by itself, and few registers hold its constants and few accumulators
+    busy = len(inner.lines) >= 8 or e.width < 16 and calls(inner.body, "hyv_")
+    unroll = 1 if size < 2 * e.width else 4 if not busy and size >= 4 * e.width else 2
     inner.body += _accumulate(e, r, name, value)
     accumulators = [Name(f"{name}_{q}") for q in range(unroll)]
     out: list[Stmt] = [Let("hy_v", a, Op("HYV_B({0})", (identity(e, r.op, r.dtype),))) for a in accumulators]
