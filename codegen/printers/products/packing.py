@@ -82,7 +82,7 @@ class Panels(VectorPacking):
         if (not self.any and self.direct is False and self.lanes * self.d.itemsize < 64 and fixed(self.pieces)
                 and not self.kept and self._row_stride(self.m) is not None
                 and rows * self.block * self.d.itemsize > REACH):
-            self.grouped = max(1, min(GROUP // panel, self.pieces))
+            self.grouped = max(1, min(GROUP // panel, int(self.pieces)))
 
     @property
     def kept(self) -> bool:
