@@ -215,8 +215,8 @@ def test_large_decompositions_are_numpys_in_compiled_code(monkeypatch: pytest.Mo
     x = np.array(m + m.T)
     ran: list[str] = []
     real = host_rows.run_rows
-    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given: (ran.append(n.attrs["name"]),
-                                                                      real(xp, n, *given))[1])
+    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given, **more: (ran.append(n.attrs["name"]),
+                                                                              real(xp, n, *given, **more))[1])
     values = mx.hybridize(lambda a: np.linalg.eigh(a)[0] * 2)
     onp.testing.assert_allclose(values(x).asnumpy(), np.linalg.eigh(x)[0].asnumpy() * 2, rtol=1e-4, atol=1e-4)
     assert ran == ["syevd"]
@@ -230,12 +230,29 @@ def test_many_decompositions_are_numpys_from_smaller_sizes_on(monkeypatch: pytes
     x = np.array(m + m.swapaxes(1, 2))
     ran: list[tuple[int, ...]] = []
     real = host_rows.run_rows
-    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given: (ran.append(given[0].shape),
-                                                                      real(xp, n, *given))[1])
+    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given, **more: (ran.append(given[0].shape),
+                                                                              real(xp, n, *given, **more))[1])
     values = mx.hybridize(lambda a: np.linalg.eigh(a)[0], dynamic=False)
     onp.testing.assert_allclose(values(x).asnumpy(), np.linalg.eigh(x)[0].asnumpy(), rtol=1e-4, atol=1e-4)
     values(x[0].copy())
     assert ran == [(10, 16, 16)]
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_eigenvalues_alone_are_computed_without_vectors(lead: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    m = onp.random.default_rng(0).normal(size=(*lead, 40, 40)).astype("float32")
+    x, whole, vectors = np.array(m), [], onp.linalg.eigh
+    x.attach_grad()
+    monkeypatch.setattr(onp.linalg, "eigh", lambda *given: whole.append(1) or vectors(*given))
+    values = mx.hybridize(lambda a: np.linalg.eigvalsh(a))
+    onp.testing.assert_allclose(values(x).asnumpy(), onp.linalg.eigvalsh(m), rtol=1e-4, atol=1e-4)
+    assert not whole
+    with mx.autograd.record():
+        total = (values(x) ** 2).sum()
+    total.backward()                                       # the gradient reads vectors
+    lower = onp.tril(m, -1)
+    onp.testing.assert_allclose(x.grad.asnumpy(), 4 * lower + 2 * onp.tril(m) - 2 * lower, rtol=1e-3, atol=1e-3)
+    assert whole
 
 
 @pytest.mark.parametrize("n", [5, 70])

@@ -24,7 +24,9 @@ class RowKernel:
     those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
     params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
     eager_from: pairs (count, size): for at least ``count`` rows (matrices, vectors) whose last axis has at least
-    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel.
+    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel. eager_part: where, in the first axis of
+    a row's result, a part begins and ends that is quicker to compute alone, from the arguments' shapes; as ``eager``,
+    that part.
     """
     name: str
     header: str
@@ -34,6 +36,7 @@ class RowKernel:
     eager: Callable[[Any, Sequence[Any], tuple[Any, ...]], Any]
     vjp: Callable[..., tuple[Any, ...]] | None = None
     eager_from: tuple[tuple[int, int], ...] = ()
+    eager_part: tuple[Callable[[Sequence[tuple[int, ...]]], tuple[int, int]], Callable[..., Any]] | None = None
 
 
 ROW_KERNELS: dict[str, RowKernel] = {}
@@ -73,11 +76,26 @@ def faster_eagerly(n: Node) -> bool:
     return any(rows >= count and first.shape[-1] >= size for count, size in kernel.eager_from)
 
 
-def run_rows(xp: Any, n: Node, *arrays: Any) -> Any:
-    """A row kernel by NumPy or CuPy."""
+def part_of_rows(n: Node, readers: Sequence[Node]) -> tuple[int, int] | None:
+    """Where the part of a row kernel's result begins and ends that is all that readers read, where there is one."""
+    kernel, axis = ROW_KERNELS[n.attrs["name"]], n.args[0].ndim - ROW_KERNELS[n.attrs["name"]].ranks[0]
+    if kernel.eager_part is None or not readers or any(u.prim != "slice" for u in readers):
+        return None
+    begin, end = kernel.eager_part[0](own_shapes(kernel, [a.shape for a in n.args]))
+    inside = all(begin <= u.attrs["begin"][axis] and u.attrs["begin"][axis] + u.attrs["size"][axis] <= end
+                 and u.attrs["step"][axis] == 1 for u in readers)
+    return (begin, end) if inside else None
+
+
+def run_rows(xp: Any, n: Node, *arrays: Any, part: tuple[int, int] | None = None) -> Any:
+    """A row kernel by NumPy or CuPy. part: what alone is wanted of each row's result; the rest is zeros."""
     kernel = ROW_KERNELS[n.attrs["name"]]
     own = own_shapes(kernel, [a.shape for a in arrays])
     rows = math.prod(arrays[0].shape[:arrays[0].ndim - len(own[0])])
-    out = kernel.eager(xp, [xp.ascontiguousarray(a).reshape((rows, *s)) for a, s in zip(arrays, own)],
-                       n.attrs["params"])
-    return xp.asarray(out, dtype=n.dtype).reshape(n.shape)
+    given = [xp.ascontiguousarray(a).reshape((rows, *s)) for a, s in zip(arrays, own)]
+    if part is None or kernel.eager_part is None:
+        return xp.asarray(kernel.eager(xp, given, n.attrs["params"]), dtype=n.dtype).reshape(n.shape)
+    out = xp.zeros(n.shape, n.dtype)
+    whole = out.reshape((rows, *n.shape[arrays[0].ndim - len(own[0]):]))
+    whole[:, part[0]:part[1]] = kernel.eager_part[1](xp, given, n.attrs["params"])
+    return out

@@ -310,8 +310,13 @@ def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
     return xp.concatenate([u, w[:, None], w[:, None] * xp.eye(size, dtype=a.dtype)], 1)
 
 
+def _eigenvalues_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    return xp.linalg.eigvalsh(arrays[0], "L")[:, None]
+
+
 ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
-                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 24), (8, 12), (32, 9))))
+                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 24), (8, 12), (32, 9)),
+                           (lambda s: (s[0][0], s[0][0] + 1), _eigenvalues_eager)))
 
 
 @op("_linalg_syevd", "A", mx=("linalg.syevd", "linalg_syevd"), json=("linalg_syevd",), outputs=lambda a: 2)
