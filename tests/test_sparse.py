@@ -121,7 +121,7 @@ def test_errors_name_what_was_given() -> None:
         (lambda: nd.sparse.dot(c, nd.ones((4, 2))), ShapeError, "do not fit"),
         (lambda: nd.sparse.dot(c, nd.ones((3, 2), dtype="float64")), TypeError, "dtypes differ"),
         (lambda: nd.sparse.row_sparse_array(([[1.]], [3]), shape=(2**50, 1)) + 1, ShapeError, "no room in memory"),
-        (lambda: nd.sparse.CSRNDArray(None), TypeError, "csr_matrix"),
+        (lambda: nd.sparse.CSRNDArray(3), TypeError, "csr_matrix"),
         (lambda: nd.sparse.no_such, AttributeError, "no_such"),
     ]
     for number, (call, kind, said) in enumerate(cases):

@@ -116,8 +116,8 @@ def _slopes(gamma: Node, x: Node) -> Node:
     if gamma.ndim not in (1, 2) or x.ndim <= gamma.ndim and gamma.ndim == 2 or x.ndim == 1:
         return gamma
     if gamma.shape[-1] not in (1, x.shape[1]) or gamma.ndim == 2 and gamma.shape[0] not in (1, x.shape[0]):
-        raise ShapeError(f"prelu needs one gamma, one for each of the {x.shape[1]} channels of data {x.shape}, or one "
-                         f"for each image and channel, got {gamma.shape}")
+        raise ShapeError(f"prelu needs one gamma, one for each image and channel, or one for each of the {x.shape[1]} "
+                         f"channels of data {x.shape}, got {gamma.shape}")
     return ir.reshape(gamma, (1,) * (2 - gamma.ndim) + gamma.shape + (1,) * (x.ndim - 2))
 
 

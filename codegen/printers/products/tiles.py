@@ -96,20 +96,21 @@ class DotFunction:
             body.append(f"const long q = {L} - (n - whole); const {M} some = ({M}){{{lanes}}} >= ({M}){{{same}}};")
         body += within([f"for (; j + {most} <= columns; j += {most}) {{"], self._columns(most))
         if columns is None:
-            body += within(["for (; j < columns; j++) {"], self._columns(1))
+            # as many at once as before: compilers round chains of other numbers of sums in other ways
+            body += within(["if (j < columns) {"], self._columns(most, some=True))
         elif columns % most:
             body += self._columns(columns % most)
         return text_of([function(called, ", ".join(self.parameters()), body)])
 
-    def _columns(self, columns: int) -> list[Stmt]:
-        """The sums of some columns."""
+    def _columns(self, columns: int, some: bool = False) -> list[Stmt]:
+        """The sums of some columns. some: where they may be fewer, the last one stands for those that are not there."""
         L, V, n = self.lanes, f"v{C.storage(self.d)}{self.lanes}", self.constants.get("n")
         cells = [(i, j) for i in range(self.rows) for j in range(columns)]
         ahead = " ".join(f"__builtin_prefetch(B + (j + {j}) * sn + k + {self.ahead});" for j in range(columns))
         out: list[Stmt] = [" ".join(f"{V} s{i}_{j} = {{0}};" for i, j in cells), For("k", Literal("0"), Literal(
-            "whole"), (*([ahead] if self.ahead else []), *self._step(columns, False)), L)]
+            "whole"), (*([ahead] if self.ahead else []), *self._step(columns, False, some)), L)]
         if n is None or n % L:
-            out.append(When("whole < n", (f"const long k = n - {L};", *self._step(columns, True))))
+            out.append(When("whole < n", (f"const long k = n - {L};", *self._step(columns, True, some))))
         for at in range(0, len(cells), L):
             group = cells[at:at + L]
             sums = [f"s{i}_{j}" if L == 1 else f"hsum_{V}(s{i}_{j})" for i, j in group]
@@ -117,18 +118,21 @@ class DotFunction:
                 names = [*(f"s{i}_{j}" for i, j in group), *[f"({V}){{0}}"] * (L - len(group))]
                 out.append(f"const {V} t{at} = sums_{V}({', '.join(names)});")
                 sums = [f"t{at}[{c}]" for c in range(len(group))]
-            out += [f"C[{i} * apart + j + {j}] = {s} + (more ? C[{i} * apart + j + {j}] : 0);"
+            out += [f"{f'if (j + {j} < columns) ' if some and j else ''}"
+                    f"C[{i} * apart + j + {j}] = {s} + (more ? C[{i} * apart + j + {j}] : 0);"
                     for (i, j), s in zip(group, sums)]
         return out
 
-    def _step(self, columns: int, masked: bool) -> list[Stmt]:
-        """The products of a vector of steps of each row and column. masked: of the last steps."""
+    def _step(self, columns: int, masked: bool, some: bool) -> list[Stmt]:
+        """The products of a vector of steps of each row and column. masked: of the last steps; some: as of
+        ``_columns``."""
         V, U, M = (f"{x}{C.storage(self.d)}{self.lanes}" for x in "vum")
 
         def load(at: str) -> str:
             return f"({V})(({M})(*(const {U} *)({at})) & some)" if masked else f"*(const {U} *)({at})"
         loads = " ".join(f"const {V} x{i} = {load(f'A + {i} * sm + k')};" for i in range(self.rows))
-        return [loads, *(f"{{ const {V} w = {load(f'B + (j + {j}) * sn + k')}; "
+        at = [f"(j + {j} < columns ? j + {j} : columns - 1)" if some and j else f"(j + {j})" for j in range(columns)]
+        return [loads, *(f"{{ const {V} w = {load(f'B + {at[j]} * sn + k')}; "
                          f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(self.rows))} }}" for j in range(columns))]
 
 
