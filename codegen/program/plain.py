@@ -55,7 +55,7 @@ def _standard(line: Words) -> Words:
     """A line without attributes, statements in assembly and GCC's names. A macro that makes a variable of its argument
     (HY_ROUNDED) is the argument: compilers of one lane that contract are told not to by their own options."""
     if "__auto_type" in line:
-        return (*line[:line.index("{") - 1], "(x)")
+        return (*line[:line.index(")") + 1], " ", "(x)")
     out: list[str] = []
     at = 0
     while at < len(line):

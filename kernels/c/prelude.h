@@ -7,10 +7,10 @@ union hy_bits { float f; unsigned u; int i; };
 HY_FN void hy_copy(void *to, const void *from, unsigned long n) { __asm__("" : "+r"(n)); __builtin_memcpy(to, from, n); }
 
 // x as a number of its type: compilers do not compute a product and what is subtracted from it in one rounding
-#if defined(__clang__) && defined(__x86_64__)
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(__AVX512F__)         // in memory where vectors are longer than registers
+#define HY_ROUNDED(x) __builtin_choose_expr(sizeof(x) > 32, ({ __auto_type hy_x = (x); __asm__("" : "+m"(hy_x)); hy_x; }), ({ __auto_type hy_x = (x); __asm__("" : "+x"(hy_x)); hy_x; }))
+#elif defined(__GNUC__) && defined(__x86_64__)
 #define HY_ROUNDED(x) ({ __auto_type hy_x = (x); __asm__("" : "+v"(hy_x)); hy_x; })
-#elif defined(__GNUC__) && defined(__x86_64__)          // in memory where vectors are longer than registers
-#define HY_ROUNDED(x) ({ __auto_type hy_x = (x); __asm__("" : "+vm"(hy_x)); hy_x; })
 #elif defined(__GNUC__) && defined(__aarch64__)
 #define HY_ROUNDED(x) ({ __auto_type hy_x = (x); __asm__("" : "+w"(hy_x)); hy_x; })
 #else
