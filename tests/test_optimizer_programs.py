@@ -23,7 +23,7 @@ IN_PLACE = {
     "elementwise": (lambda x, y: ((), ((0, x * 2.0 + y),)), 1),
     "both": (lambda x, y: ((), ((0, x + y), (1, y * 0.5 + x))), None),
     "swap": (lambda x, y: ((), ((0, ir.map("neg", y)), (1, ir.map("neg", x)))), None),
-    "transposed": (lambda x, y: ((), ((0, ir.reshape(ir.permute(x, (1, 0)), (3, 4)) + y),)), None),
+    "transposed": (lambda x, y: ((), ((0, ir.reshape(ir.permute(x, (1, 0)), (3, 4)) + y),)), 1),     # of a copy
     "mirrored": (lambda x, y: ((), ((0, ir.slice(x, (0, 3), (3, 4), (1, -1)) + y),)), 0),
     "row-sums": (lambda x, y: ((), ((0, x - ir.reduce("sum", x, (1,), keepdims=True)),)), 0),
     "old-value-is-a-result": (lambda x, y: ((x,), ((0, x + y),)), 0),

@@ -53,7 +53,7 @@ def _sized(line: Sequence[str], wide: bool) -> Words:
 
 def _standard(line: Words) -> Words:
     """A line without attributes, statements in assembly and GCC's names. A macro that makes a variable of its argument
-    (HY_ROUNDED) is the argument: compilers of one lane that contract are told not to by their own options."""
+    (HY_ROUNDED) is the argument itself."""
     if "__auto_type" in line:
         return (*line[:line.index(")") + 1], " ", "(x)")
     out: list[str] = []

@@ -78,7 +78,8 @@ def faster_eagerly(n: Node) -> bool:
 
 def part_of_rows(n: Node, readers: Sequence[Node]) -> tuple[int, int] | None:
     """Where the part of a row kernel's result begins and ends that is all that readers read, where there is one."""
-    kernel, axis = ROW_KERNELS[n.attrs["name"]], n.args[0].ndim - ROW_KERNELS[n.attrs["name"]].ranks[0]
+    kernel = ROW_KERNELS[n.attrs["name"]]
+    axis = n.args[0].ndim - kernel.ranks[0]
     if kernel.eager_part is None or not readers or any(u.prim != "slice" for u in readers):
         return None
     begin, end = kernel.eager_part[0](own_shapes(kernel, [a.shape for a in n.args]))
