@@ -34,9 +34,10 @@ test: $(VENV)/.dev
 
 # A first look after a change: what is quick and touches every room.
 test-fast: $(VENV)/.dev
-	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile tests/test_layers.py tests/test_packaging.py tests/test_readme.py \
-	  tests/test_hybridize.py tests/test_guards.py tests/test_gluon.py tests/test_training_step.py tests/test_transforms.py \
-	  tests/test_number_contracts.py tests/test_arrays.py tests/test_trainer.py
+	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile tests/project/test_layers.py tests/project/test_packaging.py \
+	  tests/project/test_readme.py tests/jit/test_hybridize.py tests/jit/test_guards.py tests/gluon/test_gluon.py \
+	  tests/jit/test_training_step.py tests/transforms tests/jit/test_number_contracts.py tests/buffers/test_arrays.py \
+	  tests/gluon/test_trainer.py
 
 # Random programs, eager against hybridized, from a fresh seed (or SEED); a failure is cut down and printed as a program.
 # make fuzz N=5000 tries so many.
@@ -63,7 +64,7 @@ bench-gpu: links
 # The two above where there is no GPU: CuPy's own wheel on our stand-in for the driver, in an environment that is made in
 # STAND_IN. Tests are those that need none of CuPy's own kernels, which do not run there; figures are no measurements.
 STAND_IN ?= build/stand-in
-REHEARSED ?= $(wildcard tests/test_cuda_*.py tests/test_hybridize_cuda.py)
+REHEARSED ?= $(wildcard tests/cuda/test_*.py)
 rehearse-gpu: $(VENV)/.dev
 	$(PY) tests/stand_in/cuda/build.py $(STAND_IN)
 	$(MAKE) bench-gpu PYTHON=$(STAND_IN)/python GPU_RUN="-m tests.stand_in.cuda.rehearse" BENCH_ARGS=--quick
@@ -73,20 +74,20 @@ rehearse-gpu: $(VENV)/.dev
 # Every kernel that tests launch, once, in the emulator: races, accesses outside of arrays, banks, sectors, three orders
 # of threads with blocks interleaved, and beside it the interpreter of PTX. What was found right is noted in
 # build/watched.txt and left out next time while its text is the same; NEW=1 begins again.
-RUN_KERNELS ?= $(shell grep -lE "cuda_device|HYBRID_CUDA|run_cuda|EmulatorDriver|fake_cupy" tests/test_*.py)
+RUN_KERNELS ?= $(shell grep -lE "cuda_device|HYBRID_CUDA|run_cuda|EmulatorDriver|fake_cupy" tests/*/test_*.py)
 NOTED := HYBRID_TEST_ARCHS=none HYBRID_WATCHED=$(CURDIR)/build/watched.txt
 watch-gpu: $(VENV)/.dev
 	@mkdir -p build && $(if $(NEW),rm -f build/watched.txt,true)
-	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic $(NOTED) $(PY) -m pytest -q -p tests.watch_summary -p tests.ptx_beside \
-	  -p tests.watch_each -p tests.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
+	HYBRID_VERIFY=1 HYBRID_EMU_WATCH=traffic $(NOTED) $(PY) -m pytest -q -p tests.cuda.watch_summary -p tests.cuda.ptx_beside \
+	  -p tests.cuda.watch_each -p tests.cuda.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
 
 # Every kernel of these tests, printed for each kind of GPU and compiled for each architecture; programs are computed by
 # the reference meanwhile, nothing is run in the emulator. Whether the tests pass so is not asked. Noted as above.
 compile-gpu: $(VENV)/.dev
 	@mkdir -p build && rm -f build/kernels.jsonl
-	-HYBRID_KERNELS=$(CURDIR)/build/kernels.jsonl $(NOTED) $(PY) -m pytest -q --tb=no -p tests.kernels_everywhere \
-	  -p tests.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
-	$(NOTED) $(PY) -m tests.kernels_everywhere build/kernels.jsonl
+	-HYBRID_KERNELS=$(CURDIR)/build/kernels.jsonl $(NOTED) $(PY) -m pytest -q --tb=no -p tests.cuda.kernels_everywhere \
+	  -p tests.cuda.cuda_alone -m "not thorough" $(RUN_KERNELS) $(TEST_ARGS)
+	$(NOTED) $(PY) -m tests.cuda.kernels_everywhere build/kernels.jsonl
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
@@ -108,7 +109,7 @@ check-all: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks
 
-# The stub files for type checkers, from the registry of operators; tests/test_typing.py tells stale ones.
+# The stub files for type checkers, from the registry of operators; tests/project/test_typing.py tells stale ones.
 stubs: $(VENV)/.dev links
 	PYTHONPATH=build/tree $(PY) -m hybrid.stubs
 

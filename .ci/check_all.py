@@ -60,14 +60,14 @@ def summary(steps: list[tuple[str, int, float, list[tuple[str, str, str, str]]]]
 def steps(more: list[str]) -> list[tuple[str, list[str], bool]]:
     """Titles, commands, and whether a command is pytest."""
     python, pytest = sys.executable, [sys.executable, "-m", "pytest", "-q"]
-    files = ["-m", "not thorough", *sorted(glob.glob("tests/test*_cuda*.py"))]
+    files = ["-m", "not thorough", *sorted(glob.glob("tests/cuda/test_*.py"))]
     cuda = ["-n", "2", "--dist", "loadfile", *files]
     return [("documentation with the tutorials run", ["make", "docs", "NOTEBOOKS=1"], False),
-            ("the site in a browser", [*pytest, "tests/test_site.py"], True),
+            ("the site in a browser", [*pytest, "tests/project/test_site.py"], True),
             ("the compiler that pip brings is installed", [python, "-m", "pip", "install", "-q", "-e", ".[compiler]"],
              False),
             ("packaged compiler, examples of operators",
-             [*pytest, "tests/test_packaged_compiler.py", "tests/test_operator_examples.py"], True),
+             [*pytest, "tests/runtime/test_packaged_compiler.py", "tests/project/test_operator_examples.py"], True),
             ("CUDA tests with each kernel watched, in three orders of threads and as PTX",
              ["make", "watch-gpu", "NEW=1", "TEST_ARGS=-n 2 --dist loadfile"], False),
             ("CUDA tests with blocks interleaved, sums cut off", ["env", *EVERYWHERE, *pytest, *cuda], True),

@@ -22,7 +22,7 @@ os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels i
 # every call of a loop over shapes is compiled; test_compile_policy.py sets its own
 os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
-from .cuda_tools import check_new_kernels, spilled, cuda_device  # noqa: E402, F401  after the settings
+from .cuda.cuda_tools import check_new_kernels, spilled, cuda_device  # noqa: E402, F401  after the settings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,7 +41,7 @@ def watched(item: Any) -> bool:
     all of them, other runs in those whose names say so by chance."""
     left = item.get_closest_marker("unwatched") or any(
         v in os.environ for v in ("HYBRID_EMU_WATCH", "HYBRID_CHECK_ALL", "HYBRID_STAND_IN"))
-    return bool("cuda" in item.path.stem and not left and zlib.crc32(item.nodeid.encode()) % EACH == 0
+    return bool("cuda" in item.path.parts and not left and zlib.crc32(item.nodeid.encode()) % EACH == 0
                 and shutil.which("g++") and shutil.which("addr2line"))
 
 

@@ -1,7 +1,7 @@
 """The functions of compiled programs and of their threads, as cffi knows them once their declarations are parsed.
 
-Written by cffi's ``emit_python_code`` (tests/test_runtime.py does it again and compares): parsing them at each start
-would cost more than everything else between a cached program and its first result.
+Written by cffi's ``emit_python_code`` (tests/runtime/test_runtime.py does it again and compares): parsing them at each
+start would cost more than everything else between a cached program and its first result.
 """
 from typing import Any
 

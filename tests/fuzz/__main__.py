@@ -12,7 +12,7 @@ import time
 os.environ.setdefault("HYBRID_TUNE", "0")
 os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
-from . import generate  # noqa: E402  after the settings
+from ..fuzz import generate  # noqa: E402  after the settings
 from .minimise import smaller  # noqa: E402
 from .oracle import fault  # noqa: E402
 

@@ -13,7 +13,7 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from ..onnx_nodes import _given, _proto, cases
+from ..contrib.onnx_nodes import _given, _proto, cases
 
 TESTS = Path(__file__).resolve().parent.parent
 LARGEST = 1 << 19                # bytes of a file that is worth damaging: in larger ones most bytes are parameters

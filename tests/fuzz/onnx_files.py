@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from . import onnx_changes
+from ..fuzz import onnx_changes
 from .onnx_corpus import Sample, networks, nodes
 
 SECONDS = 20                     # that a file may take

@@ -1,7 +1,7 @@
 """Models of many kinds that both libraries build, export and load. Every case gets the package (``mx``) and gives a
 block and its inputs.
 
-record_exported_models.py runs them with MXNet 1.9.1; tests/test_exported_models.py reads the results.
+record_exported_models.py runs them with MXNet 1.9.1; tests/gluon/test_exported_models.py reads the results.
 """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Iterators over files, run by record_file_iterators.py with MXNet and by tests/test_file_iterators.py with this
+"""Iterators over files, run by record_file_iterators.py with MXNet and by tests/io/test_file_iterators.py with this
 library.
 
 ``write(folder, encode)`` makes the files; every case gets the package and the folder and gives an iterator.

@@ -1,4 +1,5 @@
-"""Small trainings through mod.Module, run with MXNet by record_module.py and with this library by tests/test_module.py.
+"""Small trainings through mod.Module, run with MXNet by record_module.py and with this library by
+tests/module/test_module.py.
 
 Every case gets the package (``mx``) and gives numbers: a dict of lists.
 """

@@ -1,4 +1,4 @@
-"""Record the public names of CuPy and the parameters of its functions, for the stand-in of tests/fake_cupy.py.
+"""Record the public names of CuPy and the parameters of its functions, for the stand-in of tests/cuda/fake_cupy.py.
 
     python tests/oracle/record_cupy.py tests/data/cupy_names.json       # with CuPy installed; no GPU is needed
 """

@@ -1,7 +1,7 @@
 """Records what MXNet 1.9.1's np answers to the calls of tests/data/np_calls.txt, one a line: a call and its answer.
 
 Run with a Python that has mxnet 1.9.1: ``python tests/oracle/record_np_calls.py ANSWERS.jsonl``; where MXNet ended the
-process, run it again: it goes on behind that call, whose answer is then a crash. ``python -m tests.np_differences
+process, run it again: it goes on behind that call, whose answer is then a crash. ``python -m tests.numpy.np_differences
 --write ANSWERS.jsonl`` makes the table of them.
 """
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 os.environ["MXNET_MKLDNN_ENABLED"] = "0"
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.np_answers import answer  # noqa: E402  beside MXNet
-from tests.np_calls import calls  # noqa: E402
+from tests.numpy.np_answers import answer  # noqa: E402  beside MXNet
+from tests.numpy.np_calls import calls  # noqa: E402
 
 CRASH = ["error", "ended the process", []]
 

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE.parent))                            # behind installed packages: its folders have their names
 
 import numpy as np  # noqa: E402
 import operator_lines  # noqa: E402

@@ -17,7 +17,8 @@ NEEDS_ONEDNN = {"RNN"}
 PART = sys.argv[1] if len(sys.argv) > 1 else ""          # folder to put the rows that need oneDNN into
 os.environ.update(MXNET_MKLDNN_ENABLED="1" if PART else "0", MXNET_STORAGE_FALLBACK_LOG_VERBOSE="0")
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE.parent))                            # behind installed packages: its folders have their names
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402

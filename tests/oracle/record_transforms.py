@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "transforms"))
 from transform_cases import CASES, function, point  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)

@@ -1,5 +1,5 @@
 """Symbols whose tables and drawings are recorded from MXNet by record_viz.py and made by this library in
-tests/test_viz.py."""
+tests/mxnet/test_viz.py."""
 import contextlib
 import io
 import sys

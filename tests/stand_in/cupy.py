@@ -1,11 +1,12 @@
-"""``import cupy`` gives the stand-in of tests/fake_cupy.py: for trying the whole test suite as on a GPU, without one.
+"""``import cupy`` gives the stand-in of tests/cuda/fake_cupy.py: for trying the whole test suite as on a GPU,
+without one.
 
     HYBRID_DEVICE=gpu PYTHONPATH=tests/stand_in:. python -m pytest tests
 """
 import sys
 
 from hybrid.runtime.cuda import cupy_driver, driver_api
-from tests import fake_cupy
+from tests.cuda import fake_cupy
 
 
 class _Compiler:

@@ -1,0 +1,396 @@
+"""A stand-in for CuPy where there is no GPU: its arrays, functions, streams, graphs and launches, over NumPy and the
+emulator.
+
+It is as strict as CuPy: only names and parameters that CuPy has (recorded in tests/data/cupy_names.json by
+tests/oracle/record_cupy.py), no NumPy array where CuPy takes none, no conversion to NumPy but by ``get``, results of
+reductions are arrays, ``empty`` holds garbage, and what is captured for a graph is not run.
+"""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import inspect
+import json
+import re
+import subprocess
+import tempfile
+import types
+from types import SimpleNamespace
+from typing import Any
+
+import cffi
+import numpy as np
+
+from hybrid.runtime.cuda import driver_api, emulator, nvrtc
+
+from .fake_cupy_launches import CUDADriverError, Place, launch
+from ..paths import DATA, TESTS
+
+NAMES = json.loads((DATA / "cupy_names.json").read_text())
+CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
+PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
+
+
+def _in(x: Any, convert: bool = False) -> Any:
+    """NumPy's view of an argument; TypeError as CuPy gives it."""
+    if isinstance(x, ndarray):
+        return x._a
+    if isinstance(x, (list, tuple)):
+        return type(x)(_in(v, convert) for v in x)
+    if isinstance(x, np.ndarray) and x.ndim and not convert:
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    return x
+
+
+def _out(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ndarray(np.asarray(x))
+    return (tuple if isinstance(x, tuple) else list)(_out(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+
+def _bound(name: str, fn: Any, parameters: str | None) -> Any:
+    """NumPy's function with CuPy's parameters and CuPy's refusals."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if parameters is not None:
+            known = parameters.split(",")
+            stars = [k for k in known if k.startswith("*") and len(k) > 1]
+            unknown = [k for k in kwargs if k not in known and not any(k.startswith("**") for k in stars)]
+            if unknown or len(args) > len(known) and not any(k[1] != "*" for k in stars):
+                raise TypeError(f"cupy.{name}() takes ({parameters}), got {len(args)} arguments and {sorted(kwargs)}")
+        convert = name in CONVERT
+        if name == "take" and len(args) > 1 and isinstance(args[1], np.ndarray):      # CuPy takes these indices along
+            args = (args[0], ndarray(args[1]), *args[2:])
+        given = {k: _in(v, convert) for k, v in kwargs.items()}
+        result = fn(*(_in(a, convert) for a in args), **given)
+        if name in ("empty", "empty_like"):
+            result.view(np.uint8 if result.flags.c_contiguous and result.ndim
+                        else result.dtype)[...] = 0xFF if result.dtype != bool else 1
+        return _out(result)
+    call.__name__ = name
+    return call
+
+
+# what CuPy adds at places
+ADDED = ("float32", "float64", "int32", "uint32", "uint64", "complex64", "complex128", "float16")
+
+
+class Ufunc:
+    """An elementwise function with the methods that CuPy's have."""
+
+    def __init__(self, fn: np.ufunc):
+        self._fn, self.__name__, self.nin, self.nout = fn, fn.__name__, fn.nin, fn.nout
+        self.reduce, self.accumulate, self.outer = (_bound(fn.__name__, getattr(fn, m), None)
+                                                    for m in ("reduce", "accumulate", "outer"))
+        self._call = _bound(fn.__name__, fn, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def at(self, a: Any, indices: Any, b: Any = None) -> None:
+        if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or",
+                                 "bitwise_xor") or a.dtype.name not in ADDED:
+            raise TypeError(f"cupy.{self.__name__}.at does not take {a.dtype}")
+        self._fn.at(_in(a), _in(indices), _in(b))
+
+
+def _on_device(capsule: Any, kind: int) -> Any:
+    """A DLPack capsule that says its memory is of another kind of device (1 the CPU, 2 CUDA)."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    ctypes.c_int32.from_address(get(capsule, b"dltensor") + 8).value = kind         # behind the data's address
+    return capsule
+
+
+def _from_dlpack(source: Any) -> Any:
+    assert source.__dlpack_device__()[0] == 2, "not on a GPU"
+    shared = np.from_dlpack(HostView(_on_device(source.__dlpack__(), 1)))
+    # NumPy takes such capsules for read-only
+    interface = {**shared.__array_interface__, "data": (shared.ctypes.data, False)}
+    return ndarray(np.asarray(SimpleNamespace(__array_interface__=interface, keep=shared)))
+
+
+class HostView:
+    """NumPy's view of a capsule."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array "on the GPU"."""
+
+    def __init__(self, a: np.ndarray):
+        root = a
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        object.__setattr__(self, "_a", a)
+        # the memory that views share, as CuPy's pointers share a block of the pool
+        object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
+        object.__setattr__(self, "_home", STATE.device)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in NAMES["ndarray"]:
+            raise AttributeError(f"cupy.ndarray has no attribute {name!r}")
+        value = getattr(self._a, name)
+        if callable(value):
+            return lambda *args, **kwargs: _out(value(*(_in(v) for v in args),
+                                                      **{k: _in(v) for k, v in kwargs.items()}))
+        return value if name in ("shape", "strides", "dtype", "size", "ndim", "itemsize", "nbytes") else _out(value)
+
+    @property
+    def flags(self) -> Any:
+        f = self._a.flags
+        return SimpleNamespace(c_contiguous=f.c_contiguous, f_contiguous=f.f_contiguous, owndata=f.owndata)
+
+    @property
+    def data(self) -> Any:
+        return self._place
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=self._home)
+
+    @property
+    def base(self) -> Any:
+        return None if self._a.base is None or not isinstance(self._a.base, np.ndarray) else ndarray(self._a.base)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._a.__array_interface__, "data": (self._a.ctypes.data, False), "stream": 1}
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
+        return np.array(self._a, order="C")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _on_device(self._a.__dlpack__(), 2)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._home
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a "
+                        "NumPy array explicitly.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if ufunc.__name__ not in NAMES["cupy"]:
+            raise TypeError(f"cupy has no ufunc {ufunc.__name__}")
+        out = kwargs.pop("out", None)
+        if out is not None:
+            kwargs["out"] = tuple(_in(o) for o in out)
+        result = getattr(ufunc, method)(*(_in(x) for x in inputs),
+                                        **{k: _in(v) if k != "out" else v for k, v in kwargs.items()})
+        return out[0] if out is not None and len(out) == 1 else _out(result)
+
+    def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        return getattr(CUPY, fn.__name__)(*args, **kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _out(self._a[_in(key, True)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, (list, tuple)):
+            raise TypeError(f"Unsupported type {type(value)}")
+        self._a[_in(key, True)] = _in(value)
+
+    def __len__(self) -> int:
+        return len(self._a)
+
+    def __iter__(self) -> Any:
+        return iter([self[i] for i in range(len(self._a))])
+
+    def __bool__(self) -> bool:
+        return bool(self._a)
+
+    def __int__(self) -> int:
+        return int(self._a)
+
+    def __float__(self) -> float:
+        return float(self._a)
+
+    def __index__(self) -> int:
+        return self._a.__index__()
+
+    def __repr__(self) -> str:
+        return repr(self._a)
+
+
+# ---- devices, streams, launches: functions of a stand-in for NVIDIA's libraries
+class State:
+    """What the stand-in counted, and the device and stream that are current."""
+    devices = 1
+    stream: Any = None
+    contexts: set[int] = set()
+
+    @property
+    def device(self) -> int:
+        return int(library().stand_in_device)
+
+    @device.setter
+    def device(self, number: int) -> None:
+        library().stand_in_device = number
+
+    def __getattr__(self, name: str) -> int:
+        return int(getattr(library().stand_in_counts, name))
+
+
+FOLDER = TESTS / "stand_in" / "cuda"
+ffi = cffi.FFI()
+ffi.cdef(driver_api.DECLARATIONS + """
+struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets; };
+extern struct counts stand_in_counts;
+extern char stand_in_fails[64];
+extern int stand_in_version, stand_in_device, stand_in_resident;
+extern long stand_in_memory;
+int cuModuleLoadData(void **, const char *);
+int cuModuleGetFunction(void **, void *, const char *);
+int cudaStreamCreate(void **);
+int cudaStreamBeginCapture(void *, int);
+int cudaStreamEndCapture(void *, void **);
+""")
+
+
+@functools.cache
+def library() -> Any:
+    """tests/stand_in/cuda, compiled."""
+    folder = tempfile.TemporaryDirectory(prefix="stand-in-")
+    atexit.register(folder.cleanup)
+    so = f"{folder.name}/libcuda.so"
+    subprocess.run(["gcc", "-w", "-O1", "-shared", "-fPIC", str(FOLDER / "driver.c"),
+                    str(FOLDER / "runtime.c"), "-o", so, "-ldl", "-lpthread"], check=True)
+    return ffi.dlopen(so)
+
+
+def _handle(make: Any, *args: Any) -> int:
+    out = ffi.new("void **")
+    assert make(out, *args) == 0
+    return int(ffi.cast("uintptr_t", out[0]))
+
+
+def _pointer(number: int) -> Any:
+    return ffi.cast("void *", number)
+
+
+STATE = State()
+
+
+class Device:
+    compute_capability = "90"
+    attributes = {"MultiProcessorCount": 132}
+
+    def __init__(self, number: int | None = None):
+        self.id = STATE.device if number is None else number
+        self._before: list[int] = []
+
+    def __enter__(self) -> Device:
+        self._before.append(STATE.device)
+        STATE.device = self.id
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        STATE.device = self._before.pop()
+
+    def synchronize(self) -> None: ...
+
+
+class Graph:
+    def __init__(self, graph: int):
+        self._graph = graph
+
+    def launch(self, stream: Any = None) -> None:
+        assert library().cuGraphLaunch(_pointer(self._graph), _pointer((stream or STATE.stream).ptr)) == 0
+
+
+class Stream:
+    def __init__(self, null: bool = False, non_blocking: bool = False):
+        self.ptr = 0 if null else _handle(library().cudaStreamCreate)
+        self._before: list[Any] = []
+
+    def __enter__(self) -> Stream:
+        self._before.append(STATE.stream)
+        STATE.stream = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        STATE.stream = self._before.pop()
+
+    def synchronize(self) -> None:
+        code = library().cuStreamSynchronize(_pointer(self.ptr))
+        if code:
+            raise CUDADriverError(f"error {code}")
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        assert self.ptr, "the null stream cannot be captured"
+        assert library().cudaStreamBeginCapture(_pointer(self.ptr), 0) == 0
+
+    def is_capturing(self) -> bool:
+        out = ffi.new("int *")
+        library().cuStreamIsCapturing(_pointer(self.ptr), out)
+        return bool(out[0])
+
+    def end_capture(self) -> Graph:
+        return Graph(_handle(lambda out: library().cudaStreamEndCapture(_pointer(self.ptr), out)))
+
+
+class Module:
+    """A loaded image: a library of the emulator."""
+
+    def load(self, cubin: bytes) -> None:
+        assert STATE.device in STATE.contexts, "no context on this thread"
+        self._module = _handle(library().cuModuleLoadData, ffi.new("char[]", cubin))
+
+    def get_function(self, name: str) -> Any:
+        return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
+
+
+def _launch(*sizes: int) -> None:
+    launch(library(), ffi, *sizes)
+
+
+def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
+    """In place of nvrtc.compile: an image that names the emulator's library and its kernels."""
+    kernels = list(dict.fromkeys(re.findall(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", source)))
+    path = emulator.compile_module(source, kernels)
+    lines = "\n".join([str(path), *kernels])
+    return nvrtc.Compiled(b"\x7fELF-EMU:" + lines.encode() + b"\0", "source.cu", "", {})
+
+
+class FakeCuPy(types.ModuleType):
+    """The module."""
+    ndarray = ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in NAMES["cupy"]:
+            raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+        value = getattr(np, name)
+        if inspect.isclass(value) or not callable(value):
+            return value
+        ufunc = name in NAMES["ufuncs"] and isinstance(value, np.ufunc)
+        return Ufunc(value) if ufunc else _bound(name, value, NAMES["cupy"][name])
+
+
+CUPY = FakeCuPy("cupy")
+CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
+CUPY.from_dlpack = _from_dlpack
+CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
+                                 p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
+    n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
+    p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
+CUPY.cuda = SimpleNamespace(
+    Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
+                           CUDADriverError=CUDADriverError,
+                           occupancyMaxActiveBlocksPerMultiprocessor=lambda *a: library().stand_in_resident),
+    runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
+                            free=lambda p: STATE.contexts.add(STATE.device),
+                            memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))
+STATE.stream = Stream(null=True)
+__name__ = "cupy.stand_in"          # its frames are CuPy's to whoever tells them from the user's (hybrid/jit/reads.py)

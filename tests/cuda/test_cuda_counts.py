@@ -1,0 +1,71 @@
+"""Budgets of kernels, counted in their machine code: launches, spills, instructions for a product, modelled time."""
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from hybrid.runtime.cuda import nvrtc
+from ..paths import DATA, ROOT
+
+BUDGETS = json.loads((DATA / "gpu_budgets.json").read_text())
+QUICK = ("MLP, batch 256", "softmax", "LayerNorm", "GEMM 4096")
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import gpu_sass  # noqa: E402  it lies with the benchmarks
+
+pytestmark = pytest.mark.skipif(not nvrtc.available() or not gpu_sass.available(),
+                                reason="no NVRTC, cuobjdump or nvdisasm (pip install nvidia-cuda-nvrtc "
+                                       "nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm)")
+
+
+def counted(only: str) -> dict[str, Any]:
+    """By program and GPU, from a process of its own, which replaces the driver."""
+    done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "gpu_counts.py"), "--json", "--only", only],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def check(only: str) -> None:
+    found = counted(only)
+    assert found
+    for name, gpus in found.items():
+        assert name in BUDGETS, f"{name} has no budget"
+        for gpu, figures in gpus.items():
+            for what, most in BUDGETS[name][gpu].items():
+                assert figures[what] <= most * 1.02, (f"{name} on {gpu}: {what} is {figures[what]}, its budget {most}; "
+                                                      f"python benchmarks/gpu_counts.py --kernels shows more")
+
+
+@pytest.mark.parametrize("only", QUICK)
+def test_budgets(only: str) -> None:
+    check(only)
+
+
+@pytest.mark.thorough
+def test_budgets_of_all_programs() -> None:
+    for name in BUDGETS:
+        check(name)
+
+
+def test_kinds_of_instructions() -> None:
+    """Counts of a kernel whose instructions are known: a 16-byte load and store, a loop with one FFMA a turn."""
+    text = ('extern "C" __global__ void k(float4 *x, const float *y, int) {\n  float4 v = x[threadIdx.x];\n'
+            '  #pragma unroll 1\n  for (int i = 0; i < 100; i++) v.x = v.x * 3.f + y[i];\n  x[threadIdx.x] = v;\n}\n')
+    code = gpu_sass.sass(nvrtc.compile(text, "sm_80").cubin)["k"]
+    counts = gpu_sass.counts(code)
+    assert counts["LDG.128"] == counts["STG.128"] == 1 and counts["FFMA"] == 1
+    (_, _, body), = gpu_sass.loops(code)
+    assert gpu_sass.counts(body)["FFMA"] == 1 == gpu_sass.counts(body)["LDG"]
+
+
+def test_the_model_knows_its_rules() -> None:
+    """The review's constants for an H100, and that a launch never takes less than its bytes and products do."""
+    import gpu_model  # noqa: PLC0415  beside gpu_sass
+    h = gpu_model.H100
+    assert (h.clock, h.sms, h.dram, h.l2, h.mma, gpu_model.LATENCY) == (1.755e9, 132, 3.35e12 * 0.90, 5.5e12, 1.6, 420)
+    for gpus in counted("GELU").values():
+        assert all(f["us"] >= f["roofline"] > 0 for f in gpus.values())

@@ -1,0 +1,71 @@
+"""Rounds of a training loop whose program is compiled in the background: as they are until it is there, then joined."""
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybrid import autograd
+from hybrid.base import pending
+from hybrid.runtime import toolchain
+
+from ..runtime.test_background import hold, in_background  # noqa: F401  a fixture
+from .test_deferred_loop import BATCHES, Loop
+
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
+
+
+def look_before(loop: Loop, i: int) -> None:
+    """A round whose loss is looked at before the step: forward and backward pass are one program."""
+    x, y = BATCHES[i % 5]
+    with autograd.record():
+        loss = loop.loss(loop.net(x), y)
+    loss.backward()
+    loop.seen.append(loss.asnumpy())
+    loop.trainer.step(8)
+
+
+@pytest.mark.parametrize("body", [Loop.step, look_before])
+def test_rounds_are_joined_once_their_program_is_there(in_background: None, body: Any,     # noqa: F811
+                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a loop sees is what it sees with nothing put off and nothing compiled; random draws, running statistics and
+    momentum included."""
+    loop, steps, stop = Loop(momentum=0.9), 0, time.monotonic() + 90
+    while loop.root is None or loop.root.joined < 4:
+        body(loop, steps)
+        steps += 1
+        time.sleep(0.02)
+        assert time.monotonic() < stop, str(loop.root)
+    assert loop.root.settled_times <= 1 and not loop.root.refused
+    monkeypatch.setenv("HYBRID_DEFER", "0")
+    monkeypatch.setenv("HYBRID_COMPILE", "never")
+    other = Loop(momentum=0.9)
+    for i in range(steps):
+        body(other, i)
+    for a, b in zip([*loop.seen, *loop.state()], [*other.seen, *other.state()]):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_rounds_run_as_they_are_while_it_compiles(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Nothing is put off meanwhile, the report says so, and the program of the whole round is the next to compile."""
+    jobs = hold(monkeypatch)
+    loop = Loop()
+    for i in range(5):
+        loop.step(i)
+    with autograd.record():
+        out = loop.net(BATCHES[0][0])
+        assert not pending.PUT_OFF[0] and out._away is None
+    assert not loop.root.joined and not loop.root.settled_times
+    assert "compiled in the background" in str(loop.root)
+    assert max(jobs, key=lambda job: job.wanted()) is jobs[-1]       # which the third round asked for
+    assert jobs[-1].calls >= 8
+
+
+def test_nothing_is_joined_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_COMPILE", "never")
+    loop = Loop()
+    for i in range(5):
+        loop.step(i)
+    assert not loop.root.joined and "no programs are compiled" in str(loop.root)

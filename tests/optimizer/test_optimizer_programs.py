@@ -1,0 +1,119 @@
+"""Programs of optimizers: new values written straight into the arrays they replace, and on CUDA."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybrid import ir, nd, optimizer, random, runtime
+from hybrid.base.device import cpu
+from hybrid.runtime import reference
+
+from ..cuda.cuda_tools import orders
+
+
+def program_of(update: Any) -> tuple[ir.Program, Any]:
+    x, y = ir.input(0, (3, 4), "float32"), ir.input(1, (3, 4), "float32")
+    program = ir.Program((x, y), *update(x, y))
+    return program, runtime.compile(program, cpu())
+
+
+IN_PLACE = {
+    "elementwise": (lambda x, y: ((), ((0, x * 2.0 + y),)), 1),
+    "both": (lambda x, y: ((), ((0, x + y), (1, y * 0.5 + x))), None),
+    "swap": (lambda x, y: ((), ((0, ir.map("neg", y)), (1, ir.map("neg", x)))), None),
+    "transposed": (lambda x, y: ((), ((0, ir.reshape(ir.permute(x, (1, 0)), (3, 4)) + y),)), 1),     # of a copy
+    "mirrored": (lambda x, y: ((), ((0, ir.slice(x, (0, 3), (3, 4), (1, -1)) + y),)), 0),
+    "row-sums": (lambda x, y: ((), ((0, x - ir.reduce("sum", x, (1,), keepdims=True)),)), 0),
+    "old-value-is-a-result": (lambda x, y: ((x,), ((0, x + y),)), 0),
+    "new-value-is-a-result": (lambda x, y: ((x + y,), ((0, x + y),)), 0),
+    "read-afterwards": (lambda x, y: ((ir.reduce("sum", x * y, (0,)),), ((0, x * 3.0),)), None),
+    "not-read": (lambda x, y: ((), ((0, y * 3.0),)), 1),
+    "state-that-forgets": (lambda x, y: ((), ((0, ir.map("exp", x - ir.map("tanh", y) * 0.5)),
+                                              (1, ir.map("tanh", y) * 2.0))), None),
+}
+
+
+@pytest.mark.parametrize("kind", ["called", "bound"])
+@pytest.mark.parametrize("case", sorted(IN_PLACE))
+def test_in_place_updates(case: str, kind: str) -> None:
+    update, count = IN_PLACE[case]
+    program, exe = program_of(update)
+    rng = np.random.RandomState(0)
+    arrays = [rng.randn(3, 4).astype("float32") for _ in range(2)]
+    outputs, updates = reference.run(program, [a.copy() for a in arrays], np)
+    want = [a.copy() for a in arrays]
+    for (slot, _), value in zip(program.updates, updates):
+        want[slot] = np.array(value)
+    if kind == "bound":
+        bound = exe.bind((0, 1), arrays)
+        assert bound is not None
+        got = bound()
+    else:
+        got = exe(arrays)
+    for a, b in zip([*got, *arrays], [*outputs, *want]):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    if count is not None:
+        assert len(exe._written) == count
+
+
+def test_in_place_update_of_an_argument_that_is_strided_or_read_only() -> None:
+    program, exe = program_of(lambda x, y: ((), ((0, x + y),)))
+    base, y = np.zeros((3, 8), "float32"), np.ones((3, 4), "float32")
+    exe([base[:, ::2], y])
+    np.testing.assert_array_equal(base[0], [1, 0] * 4)
+    frozen = np.zeros((3, 4), "float32")
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        exe([frozen, y])
+    bound = exe.bind((1,), [y])
+    assert exe.bind((0, 1), [frozen, y]) is None and bound is not None
+    assert bound(frozen) is None and not frozen.any()
+
+
+# ---- CUDA
+ON_CUDA = {
+    "sgd": {"momentum": 0.9, "wd": 0.1}, "adam": {"clip_gradient": 0.1}, "half": {"multi_precision": True}, "lamb": {},
+    "lars": {"momentum": 0.9},
+    "ftml": {}, "sgld": {}, "rmsprop": {"centered": True}, "ftrl": {},
+    "lbsgd": {"batch_scale": 2, "warmup_strategy": "lars"},
+}
+
+
+@pytest.mark.parametrize("case", sorted(ON_CUDA))
+def test_cuda_agrees_with_c(case: str, cuda_device: Any) -> None:
+    """Two updates of two parameters, in every order of threads."""
+    name, dtype = ("adam", "float16") if case == "half" else (case, "float32")
+
+    def train(ctx: Any) -> list[np.ndarray]:
+        rng = np.random.RandomState(0)
+        random.seed(3)
+        weights = [nd.array(rng.randn(*s).astype(dtype), ctx=ctx) for s in ((30, 40), (7,))]
+        updater = optimizer.get_updater(optimizer.create(name, learning_rate=0.1, **ON_CUDA[case]))
+        for _ in range(2):
+            updater([0, 1], [nd.array(rng.randn(*w.shape).astype(dtype), ctx=ctx) for w in weights], weights)
+        return [w.asnumpy() for w in weights]
+    want = train(cpu())
+    for _ in orders():
+        for a, b in zip(train(cuda_device), want):
+            np.testing.assert_allclose(a, b, rtol=1e-3 if case == "half" else 1e-5, atol=1e-5)
+
+
+def test_numbers_that_are_alike_are_asked_once_for_neighbours_of_one_rate_and_count() -> None:
+    """By hand as by one call for each parameter: other multipliers, other counts, and a subclass that goes by index."""
+    class ByIndex(optimizer.Adam):
+        def numbers(self, index, lr, wd, t):
+            return self.corrected(lr, t) * (1 + index), wd
+
+    for kind in (optimizer.Adam, optimizer.AdamW, optimizer.Adamax, optimizer.LAMB, optimizer.FTML,
+                 ByIndex):
+        o = kind(learning_rate=0.1, wd=0.01)
+        o.set_lr_mult({1: 0.5, 2: 0.5})
+        o.set_wd_mult({2: 0.0})
+        indices = [0, 1, 2, 3, 4, 5]
+        o._update_count([4])
+        found = o.advance(indices)
+        shared = len(o.common())
+        one_by_one = [x for i in indices for x in o.numbers(i, o._get_lr(i), o._get_wd(i), o._index_update_count[i])]
+        assert found[shared:] == one_by_one and len(set(one_by_one)) > 3

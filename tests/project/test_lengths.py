@@ -1,0 +1,34 @@
+"""Files of at most 400 lines, functions of at most 50."""
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Iterator
+
+from ..paths import ROOT
+
+FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
+FILE, FUNCTION = 400, 50
+
+
+def files() -> Iterator[Path]:
+    for folder in FOLDERS:
+        yield from (p for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".h", ".c", ".cuh", ".cpp", ".js"))
+
+
+def long_files() -> set[str]:
+    return {str(p.relative_to(ROOT)) for p in files() if len(p.read_text().splitlines()) > FILE}
+
+
+def long_functions() -> set[str]:
+    return {f"{p.relative_to(ROOT)}:{n.name}" for p in files() if p.suffix == ".py" for n in ast.walk(
+        ast.parse(p.read_text())) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and n.end_lineno is not None and n.end_lineno - n.lineno + 1 > FUNCTION}
+
+
+def test_files_are_short() -> None:
+    assert not long_files(), "split these: a reader takes in a file of 400 lines"
+
+
+def test_functions_are_short() -> None:
+    assert not long_functions(), "split these: a reader takes in a function of 50 lines"

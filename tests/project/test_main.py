@@ -1,0 +1,52 @@
+"""``python -m hybrid`` tells what is installed and whether it works."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hybrid
+from hybrid.runtime import toolchain
+
+from ..runtime.test_toolchain import BROKEN, ON_CPU, put
+
+
+def report(cache: Path, **env: str) -> "tuple[int, dict[str, str]]":
+    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY")}
+    done = subprocess.run([sys.executable, "-m", "hybrid"], env={**around, "HYBRID_CACHE": str(cache), **env},
+                          capture_output=True, text=True, check=False, timeout=300)
+    assert not done.stderr, done.stderr
+    return done.returncode, {k: v.strip() for k, _, v in (line.partition(":") for line in done.stdout.splitlines())}
+
+
+@ON_CPU
+@pytest.mark.skipif(toolchain.compiler() is None, reason="needs a compiler")
+def test_the_report_says_what_is_here(tmp_path: Path) -> None:
+    status, rows = report(tmp_path / "cache", HYBRID_NUM_THREADS="1")
+    assert status == 0 and rows["self-test"].startswith("a function and its gradient, compiled and eager, agree")
+    assert rows["hybrid"].startswith(hybrid.__version__) and str(tmp_path / "cache") in rows["cache"]
+    assert rows["compiler"].startswith(str(toolchain.compiler())) and "-O2" in rows["flags"]
+    assert rows["threads"].startswith("1 of") and "HYBRID_NUM_THREADS=1" in rows["settings"]
+    assert list((tmp_path / "cache").glob("*.so"))
+
+
+@ON_CPU
+def test_without_a_compiler_the_report_says_how_to_get_one(tmp_path: Path) -> None:
+    status, rows = report(tmp_path / "cache", HYBRID_CC="none")
+    assert status == 0 and "pip install 'hybridize[compiler]'" in rows["compiler"]
+
+
+@ON_CPU
+def test_a_compiler_that_fails_is_shown(tmp_path: Path) -> None:
+    put(tmp_path / "bin", ("cc",), BROKEN["fails"])
+    status, rows = report(tmp_path / "cache", HYBRID_CC=str(tmp_path / "bin" / "cc"))
+    assert status == 1 and rows["self-test"].startswith("FAILED: CompileError: the C compiler")
+
+
+def test_without_a_compiler_the_report_says_why(tmp_path: Path) -> None:
+    status, rows = report(tmp_path / "cache", HYBRID_CC="python -m ziglang cc")
+    assert status == 0 and "hybridized, on NumPy, and eager, agree" in rows["self-test"]
+    assert "names no program (it is one name or path, without options)" in rows["compiler"]
