@@ -1,5 +1,5 @@
 """Files of every kind that this version writes, kept for later versions to read:
-``python -m tests.serialize.kept_files`` writes  ``data/kept/VERSION.zip`` (once for a release), and
+``python -m tests.serialize.kept_files`` writes ``data/kept/VERSION.zip`` (once for a release), and
 test_kept_files.py reads those of all versions.
 """
 from __future__ import annotations

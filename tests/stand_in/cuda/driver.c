@@ -1,5 +1,5 @@
 /* Functions of libcuda and libcudart where there is no GPU: kernels run in the emulator, device memory is the host's.
- * The stand-in for CuPy (tests/fake_cupy.py) calls it, and real CuPy does where its runtime module is linked with it
+ * The stand-in for CuPy (tests/cuda/fake_cupy.py) calls it, and real CuPy does where its runtime module is linked with it
  * (tests/stand_in/cuda/README.md). Launches are done when they return; HYBRID_STAND_IN_NOOP=1 leaves kernels out. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
