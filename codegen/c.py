@@ -84,7 +84,8 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     order = first + [a for a in range(len(extents)) if a not in first]
     sizes = [extents[a] for a in order]
 
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], list[Ix]]:
+    @functools.lru_cache(1)                              # the last one that is tried is taken, as a rule
+    def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], list[Ix]]:
         loops, at = group_loops(sizes, groups)
         idx: list[Ix] = [Ix()] * len(extents)
         for a, x in zip(order, at):
@@ -97,6 +98,8 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
         return e, blocks, loops, idx
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], list[Ix]]:
+        return built(tuple(map(tuple, groups)))
     _, blocks, loops, idx = build(merged_axes(sizes, lambda groups: build(groups)[0].divisions, len(first)))
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):

@@ -98,7 +98,7 @@ def merged_axes(sizes: Sequence[int], divisions: Callable[[list[list[int]]], int
     return groups
 
 
-def group_loops(extents: Sequence[int], groups: list[list[int]], prefix: str = "i") -> tuple[list[Var], Index]:
+def group_loops(extents: Sequence[int], groups: Sequence[Sequence[int]], prefix: str = "i") -> tuple[list[Var], Index]:
     """Loop variables of axis groups, and the index of each axis."""
     idx: list[Ix] = [Ix()] * len(extents)
     loops = []
