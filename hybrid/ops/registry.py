@@ -218,6 +218,14 @@ OPS: dict[str, OpDef] = {}             # by JSON name, other JSON names included
 _SPACES: dict[str, dict[str, OpDef]] = {"nd": {}, "np": {}, "npx": {}}
 VERSION = [0]                          # grows with each registration; namespaces made earlier look again
 CHANGED: list[Callable[[], None]] = []                       # called then
+SAME_BITS: set[Callable[..., Any]] = set()                   # operators' own ways that ``same_bits`` was told of
+
+
+def same_bits(eager: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's own way that gives the bits of what the operator is lowered to: the program may be run in its
+    place, at any call."""
+    SAME_BITS.add(eager)
+    return eager
 
 
 def _names(given: Any) -> tuple[str, ...]:
