@@ -5,8 +5,9 @@
 A row is an expression, evaluated with ``hybrid.np`` and with NumPy (``--nd``: operators of ``nd`` arrays, and with
 NumPy). Where the dtype of a result is another one than NumPy's, it stands behind the row, and NumPy's result is cast to
 it: an int64 of a truth value has eight times the memory. Times are the least of interleaved runs, when calls go through
-C and before anything is compiled in the background; rows that seem slow are measured longer. NumPy's reshapes, transposes and slices are views;
-those of ``np`` arrays are copies, as MXNet's, and are measured beside NumPy's copies. ``--strided``: x and y are every
+C and before anything is compiled in the background; rows that seem slow are measured longer. NumPy's reshapes,
+transposes and slices are views; those of ``np`` arrays are copies, as MXNet's, and are measured beside NumPy's copies.
+``--strided``: x and y are every
 second column of wider arrays, taken (copied) within the row. ``--small``: 16 elements; rows are those that take two
 microseconds more than NumPy. ``--compiled``: compiled functions beside eager ones, those above 1.1; each row needs its
 compiler.

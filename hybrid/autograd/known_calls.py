@@ -3,6 +3,7 @@ dispatcher found out about them then is not found out again.
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -13,10 +14,10 @@ from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
 from ..ir.direct import own
 from ..ir.evaluate import single, straight
-from ..ir.inner_loops import loops
+from ..ir.inner_loops import loops, own_loop
 from ..ir.quiet import WARNINGS, quiet, quietly
 from ..ops.attributes import told_apart
-from ..ops.registry import OPS, SAME_BITS, Attrs, OpDef
+from ..ops.registry import GATHERS, OPS, SAME_BITS, Attrs, OpDef
 from ..runtime import launcher
 from ..runtime.repeated import worth_compiling
 
@@ -86,8 +87,10 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
         d.known.clear()
     eager = None if OTHER_DTYPES in program.memo else d.eager
     visible = d.num_visible(attrs)
-    compiles = worth_compiling(program)
-    function = elementwise(program) if visible == 1 and (eager is None or eager in SAME_BITS) else None
+    compiles = eager not in GATHERS and worth_compiling(program)
+    function = None
+    if visible == 1 and (eager is None or eager in SAME_BITS):
+        function = elementwise(program, SAME_BITS[eager] if eager is not None else "")
     if function is not None and compiles:                # until it is compiled
         eager, function = _all_of_it(function), None
     elif function is None:
@@ -99,17 +102,18 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
     d.known[key] = Known(program, attrs, eager, function, visible)
 
 
-def elementwise(program: Program) -> Callable[..., Any] | None:
+def elementwise(program: Program, loop: str = "") -> Callable[..., Any] | None:
     """A program of elementwise functions as a function in C of raw arrays (kernels/c/launcher_elementwise.h); None for
-    other programs, and while the launcher is not there."""
+    other programs, and while the launcher is not there. loop: the name of one that does all of it, of some dtypes."""
     made = launcher.part("Elementwise")
-    steps = None if made is None else loops(program)
-    if steps is None:
+    if made is None:
         return None
-    try:
-        return made(*steps, single(program) or straight(program), np.ufunc)      # type: ignore[no-any-return]
-    except ValueError:                                   # a step has no inner loop
-        return None
+    otherwise = single(program) or straight(program)
+    for steps in ((own_loop(program, loop) if loop else None), loops(program)):
+        with contextlib.suppress(ValueError):            # a step has no inner loop
+            if steps is not None:
+                return made(*steps, otherwise, np.ufunc)                         # type: ignore[no-any-return]
+    return None
 
 
 def _all_of_it(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,12 +6,13 @@ is done with them; so the numbers are those of the definition to the last bit.
 """
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import constants
+from .direct import BOOLEAN_ARITHMETIC, boolean_arithmetic, constants
 from .node import Node
 from .program import Program
 from .scalar import SCALARS
@@ -22,8 +23,8 @@ class NoLoops(Exception):
 
 
 class Step(NamedTuple):
-    """One inner loop: a universal function, or "cast" or "where"; the registers of its arguments and, last, of its
-    result; their dtypes."""
+    """One inner loop: a universal function, or the name of a loop in kernels/c/launcher_loops.h; the registers of its
+    arguments and, last, of its result; their dtypes."""
     function: Any
     registers: tuple[int, ...]
     dtypes: tuple[np.dtype, ...]
@@ -37,6 +38,13 @@ class Loops(NamedTuple):
     temporaries: int
     result: tuple[np.dtype, tuple[int, ...]]
     steps: tuple[Step, ...]
+
+
+# scalar functions of floats of 32 and 64 bits that have a loop of their own
+_OWN = frozenset({"round", "direction", "sign"})
+# of integers the choice of the second where the first compares so, else the first
+_LIMITS: dict[np.ufunc, np.ufunc] = {np.less: np.maximum, np.greater: np.minimum}
+_COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
 @lru_cache(1024)
@@ -68,21 +76,26 @@ def _operator(ufunc: np.ufunc, back: bool = False) -> Callable[..., Value]:
     return method
 
 
-for _name, _ufunc in {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
-                      "and": np.bitwise_and, "or": np.bitwise_or}.items():
+_BOTH_WAYS: dict[str, np.ufunc] = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
+                                   "and": np.bitwise_and, "or": np.bitwise_or}
+_ONE_WAY: dict[str, np.ufunc] = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
+                                 "gt": np.greater, "ge": np.greater_equal, "neg": np.negative, "invert": np.invert}
+for _name, _ufunc in (_BOTH_WAYS | _ONE_WAY).items():
     setattr(Value, f"__{_name}__", _operator(_ufunc))
+for _name, _ufunc in _BOTH_WAYS.items():
     setattr(Value, f"__r{_name}__", _operator(_ufunc, back=True))
-for _name, _ufunc in {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-                      "ge": np.greater_equal, "neg": np.negative, "invert": np.invert}.items():
-    setattr(Value, f"__{_name}__", _operator(_ufunc))
+
+
+_Noted = tuple[Any, tuple[Value, ...], Value]            # a function, its arguments and its result
 
 
 class Recorder:
     """Takes NumPy's place in definitions, and notes the steps."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Any, tuple[Value, ...], Value]] = []
+        self.steps: list[_Noted] = []
         self.numbers: dict[Value, np.ndarray] = {}
+        self._known: dict[tuple[np.dtype, bytes], Value] = {}
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name, None)
@@ -99,8 +112,9 @@ class Recorder:
             type(x) is int and dtype.kind in "iuf")
         if not fits or own is not None and x.size != 1:
             raise NoLoops
-        value = Value(self, dtype)
-        self.numbers[value] = np.array(x, dtype).reshape(())
+        number = np.array(x, dtype).reshape(())
+        value = self._known.setdefault((dtype, number.tobytes()), Value(self, dtype))
+        self.numbers[value] = number
         return value
 
     def _values(self, args: Sequence[Any]) -> tuple[Value, ...]:
@@ -110,7 +124,8 @@ class Recorder:
         dtype, = dtypes
         return tuple(x if isinstance(x, Value) else self.number(x, dtype) for x in args)
 
-    def _step(self, function: Any, args: tuple[Value, ...], dtype: np.dtype) -> Value:
+    def step(self, function: Any, args: tuple[Value, ...], dtype: np.dtype) -> Value:
+        """The result of one more step."""
         out = Value(self, dtype, len(self.steps))
         self.steps.append((function, args, out))
         return out
@@ -120,22 +135,23 @@ class Recorder:
         if len(args) != ufunc.nin or ufunc.nout != 1:
             raise NoLoops
         values = self._values(args)
-        return self._step(ufunc, values, _result_dtype(ufunc, values[0].dtype))
+        own = ufunc is np.copysign and values[0].dtype in (np.float32, np.float64)
+        return self.step("copysign" if own else ufunc, values, _result_dtype(ufunc, values[0].dtype))
 
     def where(self, condition: Value, a: Any, b: Any) -> Value:
         """a where the condition holds, else b."""
         if not isinstance(condition, Value) or condition.dtype != bool:
             raise NoLoops
         values = self._values((a, b))
-        return self._step("where", (condition, *values), values[0].dtype)
+        return self.step("where", (condition, *values), values[0].dtype)
 
     def cast(self, x: Value, dtype: np.dtype) -> Value:
         """A value in another dtype."""
-        return x if x.dtype == dtype else self._step("cast", (x,), dtype)
+        return x if x.dtype == dtype else self.step("cast", (x,), dtype)
 
     def copy(self, x: Value) -> Value:
         """The same numbers in other memory."""
-        return self._step("cast", (x,), x.dtype)
+        return self.step("cast", (x,), x.dtype)
 
 
 def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
@@ -159,12 +175,20 @@ def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
 def _mapped(recorder: Recorder, n: Node, args: list[Value]) -> Value:
     fn = n.attrs["fn"]
     try:
-        out = _power(recorder, n, *args) if fn == "pow" else SCALARS[fn].np(recorder, *args)
+        own = fn in _OWN and n.dtype in (np.float32, np.float64) and args[0].dtype == n.dtype
+        out = (recorder.step(fn, tuple(args), n.dtype) if own else _power(recorder, n, *args) if fn == "pow" else
+               SCALARS[fn].np(recorder, *args))
     except (AttributeError, TypeError) as err:           # asks the numbers themselves
         raise NoLoops from err
     if not isinstance(out, Value):
         raise NoLoops
     return out.astype(n.dtype)
+
+
+def _of_truths(recorder: Recorder, n: Node, args: list[Value]) -> Value:
+    """A function of two truth values that are cast to wide integers, computed in bytes."""
+    narrow = [recorder.cast(x, np.dtype(np.int8)) for x in args]
+    return recorder.cast(recorder.call(BOOLEAN_ARITHMETIC[n.attrs["fn"]], *narrow), n.dtype)
 
 
 def _live(root: Node, known: dict[Node, Any]) -> set[Node]:
@@ -196,19 +220,42 @@ def _recorded(program: Program, root: Node, inputs: list[Value], recorder: Recor
         elif n.size == root.size and n.prim == "cast":
             values[n] = recorder.cast(values[n.args[0]], n.dtype)
         elif n.size == root.size and n.prim == "map":
-            values[n] = _mapped(recorder, n, [values[a] for a in n.args])
+            truths = boolean_arithmetic(n)
+            values[n] = (_mapped(recorder, n, [values[a] for a in n.args]) if truths is None else
+                         _of_truths(recorder, n, [values[a] for a in truths[1]]))
         else:
             raise NoLoops(n.prim)
     return values[root]
 
 
+def _joined(steps: list[_Noted]) -> list[_Noted]:
+    """The steps, where comparisons of floats whose truth values one step reads are joined with that: a cast to the
+    floats' dtype, or a choice of two of them."""
+    readers = Counter(x for _, args, _ in steps for x in args)
+    by_result = {out: (f, args) for f, args, out in steps}
+    gone, found = set[Value](), []
+    for f, args, out in steps:
+        compared, of = by_result.get(args[0], (None, ())) if f in ("cast", "where") else (None, ())
+        if compared in _COMPARISONS and readers[args[0]] == 1 and of[0].dtype == out.dtype:
+            limit = _LIMITS.get(compared) if f == "where" and of[1] is args[1] and of[0] is args[2] else None
+            if out.dtype in (np.float32, np.float64):
+                gone.add(args[0])
+                f, args = f"{compared.__name__} {f}", (*of, *args[1:])
+            elif out.dtype.kind in "iu" and limit is not None:
+                gone.add(args[0])
+                f, args = limit, of
+        found.append((f, args, out))
+    return [step for step in found if step[2] not in gone]
+
+
 def _numbered(recorder: Recorder, inputs: list[Value], result: Value) -> tuple[list[Value], int, tuple[Step, ...]]:
     """The numbers that steps read, how many temporaries there are, and the steps that lead to a result."""
-    wanted, steps = {result}, []
+    wanted, steps = {result}, list[_Noted]()
     for step in reversed(recorder.steps):
         if step[2] in wanted:
             wanted.update(step[1])
             steps.insert(0, step)
+    steps = _joined(steps)
     numbers = [x for x in recorder.numbers if x in wanted]
     place = {x: i for i, x in enumerate([*inputs, *numbers])}
     first, free, count = len(place), list[int](), 0
@@ -235,12 +282,12 @@ def _loops(program: Program) -> Loops | None:
     inputs = [Value(recorder, leaf.dtype) for leaf in program.inputs]
     try:
         result = _recorded(program, root, inputs, recorder)
-        if result.step < 0:                              # an input itself; programs of numbers fill arrays
-            result = recorder.copy(result) if result not in recorder.numbers else None
     except NoLoops:
         return None
-    if result is None:
+    if result in recorder.numbers:                       # programs of numbers fill arrays
         return None
+    if result.step < 0:                                  # an input itself
+        result = recorder.copy(result)
     numbers, count, steps = _numbered(recorder, inputs, result)
     return Loops(tuple((leaf.dtype, leaf.size == root.size) for leaf in program.inputs),
                  tuple(recorder.numbers[x] for x in numbers), count, (root.dtype, root.shape), steps)
@@ -251,3 +298,9 @@ def loops(program: Program) -> Loops | None:
     if "loops" not in program.memo:
         program.memo["loops"] = _loops(program)
     return program.memo["loops"]                         # type: ignore[no-any-return]
+
+
+def own_loop(program: Program, name: str) -> Loops:
+    """One loop of a name, of an array of the result's shape and dtype."""
+    dtype, root = program.inputs[0].dtype, program.outputs[0]
+    return Loops(((dtype, True),), (), 0, (root.dtype, root.shape), (Step(name, (0, 1), (dtype, root.dtype)),))

@@ -19,7 +19,7 @@ def np_rint(data: Node, a: Attrs) -> Node:
     return ir.map("rint", data)
 
 
-@same_bits
+@same_bits("lower rint")
 def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if x.dtype not in (dt.float16, dt.float32, dt.float64):

@@ -1,13 +1,13 @@
 /* Elementwise(inputs, constants, temporaries, (dtype, shape) of the result, steps, otherwise, np.ufunc): a program of elementwise functions as a list of NumPy's own inner loops,
  * called as a function of raw arrays. Blocks of elements go through all steps, so that what lies between them stays in cache, and a call has none of NumPy's dispatching.
  *
- * inputs: (dtype, whether it has the result's elements, or one) of each. constants: arrays without axes. A step: (a universal function, or "cast", "where"; registers of its
- * arguments and, last, of its result; their dtypes). Registers are numbered: inputs, constants, temporaries, the result. otherwise: a function of the same arrays, for those
+ * inputs: (dtype, whether it has the result's elements, or one) of each. constants: arrays without axes. A step: (a universal function, or the name of a loop in
+ * launcher_loops.h; registers of its arguments and, last, of its result; their dtypes). Registers are numbered: inputs, constants, temporaries, the result. otherwise: a function of the same arrays, for those
  * that are large and no block of memory; last NumPy's class of universal functions. ValueError for what has no inner loop.
  */
 #include <numpy/ufuncobject.h>
 typedef void (*Loop)(char **, npy_intp const *, npy_intp const *, void *);
-enum { MOST_ARGUMENTS = 4, MOST_STEPS = 64, MOST_REGISTERS = 96, BLOCK = 2048, WIDEST = 8, ON_STACK = 4096, MOST_COPIED = 1 << 14, WITHOUT_LOCK = 4096 };
+enum { MOST_ARGUMENTS = 5, MOST_STEPS = 64, MOST_REGISTERS = 96, BLOCK = 2048, WIDEST = 8, ON_STACK = 4096, MOST_COPIED = 1 << 14, WITHOUT_LOCK = 4096 };
 typedef struct { Loop loop; void *data; int count, reg[MOST_ARGUMENTS]; npy_intp stride[MOST_ARGUMENTS]; } Work;
 typedef struct {
   PyObject_HEAD
@@ -20,67 +20,7 @@ typedef struct {
   Work *work;
 } Elementwise;
 
-#if defined(__GNUC__) && !defined(__clang__)
-#define VECTORIZED __attribute__((optimize("O3")))
-#else
-#define VECTORIZED
-#endif
-#define CAST(name, F, T, value) \
-  static VECTORIZED void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
-    const char *a = p[0]; char *o = p[1]; \
-    if (s[0] == sizeof(F) && s[1] == sizeof(T)) for (npy_intp i = 0; i < *n; i++) { F x = ((const F *)a)[i]; ((T *)o)[i] = (T)(value); } \
-    else for (npy_intp i = 0; i < *n; i++, a += s[0], o += s[1]) { F x = *(const F *)a; *(T *)o = (T)(value); } \
-  }
-#define INTEGERS(X, name, F) X(name##_i8, F, npy_int8, x) X(name##_u8, F, npy_uint8, x) \
-  X(name##_i32, F, npy_int32, x) X(name##_i64, F, npy_int64, x)
-#define OTHERS(X, name, F) X(name##_b, F, npy_bool, x != 0) X(name##_f32, F, npy_float32, x) X(name##_f64, F, npy_float64, x)
-#define OF_INTEGER(X, name, F) INTEGERS(X, name, F) OTHERS(X, name, F)
-#define EVERY(X) OF_INTEGER(X, b, npy_bool) OF_INTEGER(X, i8, npy_int8) OF_INTEGER(X, u8, npy_uint8) \
-  OF_INTEGER(X, i32, npy_int32) OF_INTEGER(X, i64, npy_int64) \
-  OTHERS(X, f32, npy_float32) OTHERS(X, f64, npy_float64)
-#define DEFINE_CAST(name, F, T, value) CAST(cast_##name, F, T, value)
-EVERY(DEFINE_CAST)
-
-/* Types by what they hold: NPY_BOOL …; -1 for those that have no casts here. */
-enum { HELD_b, HELD_i8, HELD_u8, HELD_i32, HELD_i64, HELD_f32, HELD_f64, HELD };
-static int held_by(const PyArray_Descr *d, npy_intp size) {
-  if (d->kind == 'b') return HELD_b;
-  if (d->kind == 'f') return size == 4 ? HELD_f32 : size == 8 ? HELD_f64 : -1;
-  if (d->kind == 'u') return size == 1 ? HELD_u8 : -1;
-  return d->kind != 'i' ? -1 : size == 1 ? HELD_i8 : size == 4 ? HELD_i32 : size == 8 ? HELD_i64 : -1;
-}
-#define ENTRY(name, F, T, value) cast_##name,
-/* of each type that is cast: to i8 u8 i32 i64 b f32 f64 (floats: to the last three; to integers C leaves open what is too large) */
-static const Loop integer_casts[][7] = {{OF_INTEGER(ENTRY, b, )}, {OF_INTEGER(ENTRY, i8, )}, {OF_INTEGER(ENTRY, u8, )},
-  {OF_INTEGER(ENTRY, i32, )}, {OF_INTEGER(ENTRY, i64, )}};
-static const Loop float_casts[][3] = {{OTHERS(ENTRY, f32, )}, {OTHERS(ENTRY, f64, )}};
-static const int place_of[HELD] = {4, 0, 1, 2, 3, 5, 6};
-
-static Loop cast_loop(int from, int to) {
-  if (from < 0 || to < 0) return NULL;
-  if (from >= HELD_f32) return place_of[to] < 4 ? NULL : float_casts[from - HELD_f32][place_of[to] - 4];
-  return integer_casts[from][place_of[to]];
-}
-
-/* where: the third argument's or the fourth's elements, as the first (a truth value) says. */
-#define WHERE(name, T) \
-  static VECTORIZED void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
-    const char *c = p[0], *a = p[1], *b = p[2]; char *o = p[3]; \
-    const npy_intp w = sizeof(T); \
-    const int packed = s[0] == 1 && s[3] == w && (s[1] == w || !s[1]) && (s[2] == w || !s[2]); \
-    if (packed && s[1] && s[2]) for (npy_intp i = 0; i < *n; i++) ((T *)o)[i] = c[i] ? ((const T *)a)[i] : ((const T *)b)[i]; \
-    else if (packed && s[2]) { T k = *(const T *)a; for (npy_intp i = 0; i < *n; i++) ((T *)o)[i] = c[i] ? k : ((const T *)b)[i]; } \
-    else if (packed && s[1]) { T k = *(const T *)b; for (npy_intp i = 0; i < *n; i++) ((T *)o)[i] = c[i] ? ((const T *)a)[i] : k; } \
-    else for (npy_intp i = 0; i < *n; i++, c += s[0], a += s[1], b += s[2], o += s[3]) *(T *)o = *c ? *(const T *)a : *(const T *)b; \
-  }
-WHERE(where_1, npy_uint8) WHERE(where_2, npy_uint16) WHERE(where_4, npy_uint32) WHERE(where_8, npy_uint64)
-
-static Loop where_loop(npy_intp size) { return size == 1 ? where_1 : size == 2 ? where_2 : size == 4 ? where_4 : size == 8 ? where_8 : NULL; }
-
-static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) {
-  if (s[0] == s[1]) { memcpy(p[1], p[0], *n * s[1]); return; }
-  for (npy_intp i = 0; i < *n; i++) memcpy(p[1] + i * s[1], p[0] + i * s[0], s[1]);
-}
+#include "launcher_loops.h"
 
 static npy_intp itemsize_of(PyArray_Descr *d) {                /* where it lies differs between versions of NumPy */
   PyObject *size = PyObject_GetAttrString((PyObject *)d, "itemsize");
@@ -177,8 +117,12 @@ static int loop_of(PyObject *function, PyArray_Descr **dtypes, Work *w) {
   npy_intp size = itemsize_of(dtypes[w->count - 1]);
   w->data = NULL;
   if (!PyUnicode_Check(function)) return loop_of_ufunc(function, dtypes, w);
-  if (w->count == 4 && dtypes[0]->type_num == NPY_BOOL && PyUnicode_CompareWithASCIIString(function, "where") == 0) w->loop = where_loop(size);
-  else if (w->count == 2) w->loop = dtypes[0]->type_num == dtypes[1]->type_num ? copy_of : cast_loop(held_by(dtypes[0], itemsize_of(dtypes[0])), held_by(dtypes[1], size));
+  const int held = held_by(dtypes[0], itemsize_of(dtypes[0]));
+  const char *name = PyUnicode_AsUTF8(function);
+  if (!name) { PyErr_Clear(); return 0; }
+  if (strcmp(name, "where") == 0) { if (w->count == 4 && held == HELD_b) w->loop = where_loop(size); }
+  else if (strcmp(name, "cast") == 0) { if (w->count == 2) w->loop = dtypes[0]->type_num == dtypes[1]->type_num ? copy_of : cast_loop(held, held_by(dtypes[1], size)); }
+  else if (dtypes[0]->type_num == dtypes[w->count - 1]->type_num) w->loop = named_loop(name, w->count, held);
   return w->loop != NULL;
 }
 
