@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -40,10 +40,12 @@ class Loops(NamedTuple):
     steps: tuple[Step, ...]
 
 
+_FLOATS = tuple(np.dtype(t) for t in ("float32", "float64"))
+_INTEGERS = tuple(np.dtype(t) for t in ("int8", "uint8", "int32", "int64"))
 # scalar functions of floats of 32 and 64 bits that have a loop of their own
 _OWN = frozenset({"round", "direction", "sign"})
 # of integers the choice of the second where the first compares so, else the first
-_LIMITS: dict[np.ufunc, np.ufunc] = {np.less: np.maximum, np.greater: np.minimum}
+_LIMITS: dict[np.ufunc, str] = {np.less: "maximum", np.greater: "minimum"}
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -135,8 +137,9 @@ class Recorder:
         if len(args) != ufunc.nin or ufunc.nout != 1:
             raise NoLoops
         values = self._values(args)
-        own = ufunc is np.copysign and values[0].dtype in (np.float32, np.float64)
-        return self.step("copysign" if own else ufunc, values, _result_dtype(ufunc, values[0].dtype))
+        dtype = values[0].dtype
+        own = ufunc is np.copysign and dtype in _FLOATS or ufunc in (np.maximum, np.minimum) and dtype in _INTEGERS
+        return self.step(ufunc.__name__ if own else ufunc, values, _result_dtype(ufunc, dtype))
 
     def where(self, condition: Value, a: Any, b: Any) -> Value:
         """a where the condition holds, else b."""
@@ -175,7 +178,7 @@ def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
 def _mapped(recorder: Recorder, n: Node, args: list[Value]) -> Value:
     fn = n.attrs["fn"]
     try:
-        own = fn in _OWN and n.dtype in (np.float32, np.float64) and args[0].dtype == n.dtype
+        own = fn in _OWN and n.dtype in _FLOATS and args[0].dtype == n.dtype
         out = (recorder.step(fn, tuple(args), n.dtype) if own else _power(recorder, n, *args) if fn == "pow" else
                SCALARS[fn].np(recorder, *args))
     except (AttributeError, TypeError) as err:           # asks the numbers themselves
@@ -221,31 +224,47 @@ def _recorded(program: Program, root: Node, inputs: list[Value], recorder: Recor
             values[n] = recorder.cast(values[n.args[0]], n.dtype)
         elif n.size == root.size and n.prim == "map":
             truths = boolean_arithmetic(n)
-            values[n] = (_mapped(recorder, n, [values[a] for a in n.args]) if truths is None else
-                         _of_truths(recorder, n, [values[a] for a in truths[1]]))
+            values[n] = (_of_truths(recorder, n, [values[a] for a in truths[1]])
+                         if truths is not None and all(a in values for a in truths[1]) else
+                         _mapped(recorder, n, [values[a] for a in n.args]))
         else:
             raise NoLoops(n.prim)
     return values[root]
 
 
-def _joined(steps: list[_Noted]) -> list[_Noted]:
-    """The steps, where comparisons of floats whose truth values one step reads are joined with that: a cast to the
-    floats' dtype, or a choice of two of them."""
+def _joined(steps: list[_Noted], numbers: dict[Value, np.ndarray]) -> list[_Noted]:
+    """The steps, where comparisons whose truth values one step reads are joined with that: a cast of floats to their
+    own dtype, a choice of two of them, a limit of integers."""
     readers = Counter(x for _, args, _ in steps for x in args)
-    by_result = {out: (f, args) for f, args, out in steps}
-    gone, found = set[Value](), []
+    made: dict[Value, tuple[Any, tuple[Value, ...]]] = {}
+    gone = set[Value]()
     for f, args, out in steps:
-        compared, of = by_result.get(args[0], (None, ())) if f in ("cast", "where") else (None, ())
+        compared, of = made.get(args[0], (None, ())) if f in ("cast", "where") else (None, ())
         if compared in _COMPARISONS and readers[args[0]] == 1 and of[0].dtype == out.dtype:
-            limit = _LIMITS.get(compared) if f == "where" and of[1] is args[1] and of[0] is args[2] else None
-            if out.dtype in (np.float32, np.float64):
+            if out.dtype in _FLOATS:
                 gone.add(args[0])
                 f, args = f"{compared.__name__} {f}", (*of, *args[1:])
-            elif out.dtype.kind in "iu" and limit is not None:
+            elif out.dtype.kind in "iu" and f == "where" and (limit := _limit(compared, of, args, made, numbers)):
                 gone.add(args[0])
-                f, args = limit, of
-        found.append((f, args, out))
-    return [step for step in found if step[2] not in gone]
+                f, args = limit
+        made[out] = f, args
+    return [(*made[out], out) for _, _, out in steps if out not in gone]
+
+
+def _limit(compared: np.ufunc, of: tuple[Value, ...], args: tuple[Value, ...], made: Mapping[Value, Any],
+           numbers: Mapping[Value, np.ndarray]) -> tuple[str, tuple[Value, ...]] | None:
+    """The choice of b where a compares so with it, else a, as a function of two integers. In the place of a there may
+    be a with a limit on the other side, if the limits are in order."""
+    name, (a, b) = _LIMITS.get(compared), of
+    if name is None or args[1] is not b:
+        return None
+    if args[2] is a:
+        return name, of
+    other, inner = made.get(args[2], (None, ()))
+    if other in _LIMITS.values() and other != name and inner[0] is a and b in numbers and inner[1] in numbers:
+        low, high = (inner[1], b) if name == "minimum" else (b, inner[1])
+        return (name, (args[2], b)) if numbers[low] <= numbers[high] else None
+    return None
 
 
 def _numbered(recorder: Recorder, inputs: list[Value], result: Value) -> tuple[list[Value], int, tuple[Step, ...]]:
@@ -255,7 +274,7 @@ def _numbered(recorder: Recorder, inputs: list[Value], result: Value) -> tuple[l
         if step[2] in wanted:
             wanted.update(step[1])
             steps.insert(0, step)
-    steps = _joined(steps)
+    steps = _joined(steps, recorder.numbers)
     numbers = [x for x in recorder.numbers if x in wanted]
     place = {x: i for i, x in enumerate([*inputs, *numbers])}
     first, free, count = len(place), list[int](), 0

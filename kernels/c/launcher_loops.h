@@ -58,7 +58,7 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
   for (npy_intp i = 0; i < *n; i++) memcpy(p[1] + i * s[1], p[0] + i * s[0], s[1]);
 }
 
-/* ---- of float32 and float64 */
+/* ---- of one dtype */
 #define LOOP1(name, T, value) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
@@ -108,13 +108,19 @@ LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2
 /* halves to the lower one */
 LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f)) LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
-/* A loop of floats by its name, as hybrid/ir/inner_loops.py has it, for a number of registers; NULL where there is none. */
+/* of integers: NumPy's take an element at a time where one operand is a number */
+#define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
+#define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
+LIMITS(OF_LIMIT)
+
+/* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the last; NULL where there is none. */
 static Loop named_loop(const char *name, int count, int held) {
-#define OF_NAME(text, c, loop) {text, c, {loop##_f32, loop##_f64}},
+#define OF_NAME(text, c, loop) {text, c, {[HELD_f32] = loop##_f32, [HELD_f64] = loop##_f64}},
 #define NAMED_COMPARISON(name, test) OF_NAME(#name " cast", 3, name##_cast) OF_NAME(#name " where", 5, name##_where)
-  static const struct { const char *name; int count; Loop loop[2]; } all[] = {
-    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign) OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)};
-  for (size_t i = 0; i < sizeof all / sizeof *all && (held == HELD_f32 || held == HELD_f64); i++)
-    if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held == HELD_f64];
+#define INTEGER_LOOPS(name) {#name, 3, {[HELD_i8] = name##_i8, [HELD_u8] = name##_u8, [HELD_i32] = name##_i32, [HELD_i64] = name##_i64}},
+  static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
+    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign) OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
+    INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+  for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++) if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;
 }
