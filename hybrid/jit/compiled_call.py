@@ -136,16 +136,18 @@ class Entry:
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
         parts = self._parts()
-        report = self.exe.report if parts is None else runtime.compile(parts.forward, self.ctx).report
+        exe: Any = self.exe if parts is None else runtime.compile(parts.forward, self.ctx)
+        report = exe.report
         report.watched = [str(w) for w in self.watches]
         if self.precision == "bf16":
             slots = {i for i, h in enumerate(self.captured, self.arguments) if not hasattr(h, "of_call")}
-            report.precision = roundings(self.program, slots, runtime.words(self.ctx), self.frozen and not self.recorded)
+            report.precision = roundings(self.program, slots, runtime.words(self.ctx),
+                                         self.frozen and not self.recorded)
         if parts is None:
             report.evicted_bytes = self.bound.evicted() if hasattr(self.bound, "evicted") else 0
         else:
             report.kept_bytes = parts.kept_bytes
-            report.backward = runtime.compile(parts.backward, self.ctx).report
+            report.backward = runtime.compile(parts.backward, self.ctx).report            # type: ignore[attr-defined]
         return report
 
     def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:

@@ -114,8 +114,9 @@ def _rounding(n: Node, convolves: bool, known: frozenset[str], infers: bool) -> 
         return "data and weights are rounded after Winograd's transform"
     if all((found := narrow(a)) is not None and found[0].dtype.name == "bfloat16" for a in n.args):
         return "operands are rounded"
-    return "float32: " + ("Winograd's form of float32 is estimated to be faster" if convolves and _fastest_form_of(n, known) == ""
-                          else "too small to be packed")
+    if convolves and not _fastest_form_of(n, known):
+        return "float32: Winograd's form of float32 is estimated to be faster"
+    return "float32: too small to be packed"
 
 
 def _rounded(x: Node) -> Node:
