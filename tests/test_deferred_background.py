@@ -32,13 +32,13 @@ def test_rounds_are_joined_once_their_program_is_there(in_background: None, body
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     """What a loop sees is what it sees with nothing put off and nothing compiled; random draws, running statistics and
     momentum included."""
-    monkeypatch.setattr(background, "PARTS_SECONDS", 0.01)
+    monkeypatch.setattr(background, "PARTS_SECONDS", 0.001)
     monkeypatch.setattr(background, "STEPS", 1e9)
     loop, steps, stop = Loop(momentum=0.9), 0, time.monotonic() + 90
     while loop.root is None or loop.root.joined < 4:
         body(loop, steps)
         steps += 1
-        time.sleep(0.02)
+        time.sleep(0.1)                                  # few steps: what rounding does to them grows
         assert time.monotonic() < stop, str(loop.root)
     assert loop.root.settled_times <= 1 and not loop.root.refused
     monkeypatch.setenv("HYBRID_DEFER", "0")
