@@ -10,6 +10,7 @@ import numpy as np
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid import distributed as hvd
+from hybrid.base import system
 from hybrid.contrib import amp
 from hybrid.collective import CollectiveMismatch, sums
 from hybrid.runtime import staged
@@ -300,7 +301,7 @@ def fault(what: str) -> None:
         raise ValueError("a fault of rank 1")
     if what == "exit" and last:
         sys.exit(0)
-    if what == "kill" and last:
+    if what in ("kill", "compiler") and last:
         os.kill(os.getpid(), 9)
     if what == "children" and last:                      # its programs, and processes of its, live on
         sleep = os.posix_spawn("/bin/sleep", ["sleep", "45"], dict(os.environ))
@@ -336,6 +337,8 @@ def until_killed(path: str) -> None:
 
 
 def main(what: str, argument: str) -> None:
+    if argument == "compiler":                           # one that runs before the rank joins the job, and lives on
+        system.start(["/bin/sleep", "45"], 2, os.open(os.devnull, os.O_WRONLY), dict(os.environ), True)
     hvd.init()
     if what == "fault":
         fault(argument)

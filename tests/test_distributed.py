@@ -70,7 +70,7 @@ def test_functions_stores_mismatches_normalisation_and_deterministic_sums() -> N
 @needs_mpi
 @pytest.mark.parametrize("what, told", [
     ("raise", "[rank 1] ValueError: a fault of rank 1"), ("exit", "rank 1: the end of the program"), ("kill", ""),
-    ("children", ""), ("late", "no word from rank 1")])
+    ("children", ""), ("compiler", ""), ("late", "no word from rank 1")])
 def test_a_fault_of_one_rank_ends_all(what: str, told: str) -> None:
     begin = time.monotonic()
     done = worker(2, "fault", what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -42,6 +43,23 @@ def test_closed_streams_and_ignored_children(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", STRANGE], stderr=subprocess.PIPE,
                           env={**os.environ, "HYBRID_CACHE": str(tmp_path)}, timeout=300)
     assert done.stderr == b"True True"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at open files as Linux lists them")
+@pytest.mark.parametrize("session", [False, True])
+def test_compilers_have_no_files_of_other_libraries_open(session: bool) -> None:
+    """As the connection of an MPI library to its launcher, which waits until the last program has closed it."""
+    reads, writes = os.pipe()
+    os.set_inheritable(writes, True)
+    with open(os.devnull, "w") as nowhere:
+        process = system.start(["/bin/sleep", str(LONG)], 1, nowhere.fileno(), dict(os.environ), session)
+    try:
+        os.close(writes)
+        assert select.select([reads], [], [], 10)[0] and os.read(reads, 1) == b""
+    finally:
+        os.close(reads)
+        system.kill(process)
+        system.waited(process)
 
 
 def test_a_process_forked_meanwhile_holds_nothing_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -115,7 +115,8 @@ def give_way(process: int, by: int) -> None:
 
 
 def start(command: list[str], stream: int, to: int, environment: dict[str, str], session: bool = False) -> Any:
-    """Start a program that writes a stream (1 or 2) to an open file: the process. OSError where it is no program.
+    """Start a program that writes a stream (1 or 2) to an open file: the process. OSError where it is no program. No
+    other open file is open in it: not the connection of an MPI library to its launcher, which would wait for its end.
     session: it leads one of its own, where the system can.
 
     ``subprocess`` does more, and takes a quarter of a megabyte.
@@ -123,7 +124,7 @@ def start(command: list[str], stream: int, to: int, environment: dict[str, str],
     if hasattr(os, "posix_spawn"):
         nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
         # the file first: it may be one of the first three itself
-        files = [(os.POSIX_SPAWN_DUP2, to, stream), *nothing]
+        files = [(os.POSIX_SPAWN_DUP2, to, stream), *nothing, *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable())]
         if session:
             with contextlib.suppress(NotImplementedError):
                 return os.posix_spawn(command[0], command, environment, file_actions=files, setsid=True)
@@ -132,6 +133,19 @@ def start(command: list[str], stream: int, to: int, environment: dict[str, str],
     streams: dict[str, Any] = {"stdout" if stream == 1 else "stderr": to}
     return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL,
                             **{"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams})
+
+
+def _inheritable() -> list[int]:
+    """Open files above the first three that programs would have open, too: those that other libraries opened so. Linux
+    alone does not mind that one is closed meanwhile."""
+    found = []
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            for fd in map(int, os.listdir("/proc/self/fd")):
+                with contextlib.suppress(OSError):           # the folder itself is closed again
+                    if fd > 2 and os.get_inheritable(fd):
+                        found.append(fd)
+    return found
 
 
 def close_for_good(file: int) -> None:

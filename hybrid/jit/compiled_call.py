@@ -14,7 +14,7 @@ from ..autograd.demands import check
 from ..autograd.dispatch import NEW_VALUE, apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
-from ..passes.low_precision import in_bfloat16
+from ..passes.low_precision import in_bfloat16, roundings
 from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
@@ -136,15 +136,18 @@ class Entry:
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
         parts = self._parts()
-        if parts is None:
-            report = self.exe.report
-            report.watched = [str(w) for w in self.watches]
-            report.evicted_bytes = self.bound.evicted() if hasattr(self.bound, "evicted") else 0
-            return report
-        report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
+        exe: Any = self.exe if parts is None else runtime.compile(parts.forward, self.ctx)
+        report = exe.report
         report.watched = [str(w) for w in self.watches]
-        report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward,
-                self.ctx).report     # type: ignore[attr-defined]
+        if self.precision == "bf16":
+            slots = {i for i, h in enumerate(self.captured, self.arguments) if not hasattr(h, "of_call")}
+            report.precision = roundings(self.program, slots, runtime.words(self.ctx),
+                                         self.frozen and not self.recorded)
+        if parts is None:
+            report.evicted_bytes = self.bound.evicted() if hasattr(self.bound, "evicted") else 0
+        else:
+            report.kept_bytes = parts.kept_bytes
+            report.backward = runtime.compile(parts.backward, self.ctx).report            # type: ignore[attr-defined]
         return report
 
     def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:

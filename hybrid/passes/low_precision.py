@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Container, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..ir import Node, Program
 from ..ir.access import MOVEMENT, depth_of
 from ..ir.build import make
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
+from ..ir.roundable import Parameters
 from ..ir.size import fixed, hint
 from ..ir.winograd import WINOGRAD_WORDS, by_rule, possible, tiles
 from .frozen import Frozen
@@ -84,6 +85,38 @@ def in_bfloat16(program: Program, frozen: frozenset[int], known: frozenset[str])
     changed = program.with_roots([exact[r] for r in program.roots])
     changed.memo.update((k, v) for k, v in program.memo.items() if k in ("origins", "name", "frozen"))
     return changed
+
+
+# ---- what became of each product, for the report
+NO_WORDS = "the processor has no instruction for products of bfloat16, or none that is faster than float32's"
+
+
+def roundings(program: Program, parameters: Container[int], known: frozenset[str], infers: bool) -> list[str]:
+    """Says of each product with parameters whether ``hybridize(precision="bf16")`` rounds its operands, and why not.
+    parameters: their slots. infers: whether ``in_bfloat16`` made the program, which a training step is not."""
+    of, told = Parameters(parameters), []
+    for n in program.order():
+        if n.prim != "dot" or n.dtype != np.float32 or {of(a) for a in n.args} != {True, False}:
+            continue
+        convolves = any(a.prim == "window" for a in n.args)
+        told.append(f"{'convolution' if convolves else 'product'} {list(n.shape)}: "
+                    f"{_rounding(n, convolves, known, infers)}")
+    return told
+
+
+def _rounding(n: Node, convolves: bool, known: frozenset[str], infers: bool) -> str:
+    if "bfloat16" not in known:
+        return f"float32: {NO_WORDS}"
+    if not infers:
+        return "float32: a convolution of a training step" if convolves else (
+            "operands are rounded where that takes fewer cycles")
+    if n.attrs.get("may_round_operands"):
+        return "data and weights are rounded after Winograd's transform"
+    if all((found := narrow(a)) is not None and found[0].dtype.name == "bfloat16" for a in n.args):
+        return "operands are rounded"
+    if convolves and not _fastest_form_of(n, known):
+        return "float32: Winograd's form of float32 is estimated to be faster"
+    return "float32: too small to be packed"
 
 
 def _rounded(x: Node) -> Node:

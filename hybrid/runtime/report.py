@@ -73,6 +73,7 @@ class Report:
     programs: list[str] = field(default_factory=list)    # every program of the function, the oldest first
     watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
+    precision: list[str] = field(default_factory=list)   # what became of products that may be rounded, and why
     prepared_bytes: int = 0
     source_bytes: int = 0                                # of the parameters that prepared values come from,
     # of those that the prepared values hold bit for bit and nothing else reads,
@@ -108,6 +109,7 @@ class Report:
             lines += [f"  one of {len(self.programs)} programs: {what}" for what in self.programs]
         lines += [f"  watched: {what}" for what in self.watched]
         lines += [f"  layout: {what}" for what in self.layout]
+        lines += [f"  bf16: {what}" for what in self.precision]
         if self.prepared_bytes:
             lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of "
                          f"the parameters' {self.source_bytes} bytes "

@@ -5,6 +5,8 @@
 static struct { PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cls; Py_ssize_t at_data, at_ctx, at_ag, at_version; } eager;
 enum { MOST_INPUTS = 8, FUNCTION = 3, VISIBLE = 4 };          /* the last two: places in a Known */
 
+#include "launcher_elementwise.h"
+
 /* eager_calls(scope, NDArray, list of the class with NumPy's semantics, NumPy's context variable, its value for no warnings): what the others need. */
 static PyObject *eager_setup(PyObject *module, PyObject *args) {
   PyObject *scope, *cls, *classes, *variable, *nothing;
@@ -115,6 +117,7 @@ static PyObject *known_function(PyObject *known, PyObject **raw, int n, PyObject
 
 /* A function of raw arrays called while NumPy warns of nothing. */
 static PyObject *called_quietly(PyObject *function, PyObject **raw, int n) {
+  if (Py_TYPE(function) == &ElementwiseType) return elementwise_call(function, raw, n, NULL);      /* asks nobody whether to warn */
   PyObject *token = PyContextVar_Set(eager.variable, eager.nothing);
   if (!token) return NULL;
   PyObject *out = PyObject_Vectorcall(function, raw, n, NULL), *type, *value, *trace;

@@ -331,8 +331,7 @@ class Correlation(Anchored):
 
         def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
             loops, at = group_loops(root.shape, groups, "z")
-            e = Emitter(C, {**self.reads, self.dot: "whole"}, extra={n: self.names[n] for n in self.k.extra},
-                        count=1000)
+            e = Emitter(C, {**self.reads, self.dot: "whole"}, extra=self.extra, count=1000)
             blocks = chain(loops)
             self.store_root(e, at, blocks[-1])
             return e, blocks, loops

@@ -20,7 +20,7 @@ from hybrid.ir.stmt import MASK, Expr, For, Let, Literal, Load, Name, Op, Scope,
 
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, level, within_levels
-from hybrid.codegen.loops import PARALLEL_WORK, TEAM, Printed, function, pointer_names, work_of
+from hybrid.codegen.loops import PARALLEL_WORK, TEAM, KernelPrinter, Printed, work_of
 from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, iterations, masked
 from hybrid.codegen.reductions import written_out
@@ -118,10 +118,10 @@ def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed
     return _Blocks(k, name, width).print(team)
 
 
-class _Blocks:
+class _Blocks(KernelPrinter):
     def __init__(self, k: Kernel, name: str, width: int):
-        self.k, self.name, self.width = k, name, width
-        self.args, self.names = pointer_names(k)
+        super().__init__(k, name)
+        self.width = width
         self.sizes = [self._size(v) for v in k.loops]
         self.loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
         # the axis whose elements lie in lanes; all after it are written out
@@ -160,8 +160,7 @@ class _Blocks:
         """The kernel; Refused where it cannot be."""
         k, root, loops = self.k, self.k.root, self.loops
         lane = loops[self.across]
-        e = PairEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={lane},
-                        allow_halves=not self.paired)
+        e = PairEmitter(C, self.reads, width=self.width, lanes={lane}, allow_halves=not self.paired)
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
         if team and parallel is None:
@@ -184,7 +183,7 @@ class _Blocks:
         lanes = (lambda body: self._lanes(lane, body)) if self.paired else (
             lambda body: iterations(lane, body, self.width, 1))
         body = within_levels((), [*levels, ([lane], lanes)], pairs if self.paired else neighbours)
-        return Printed(self.name, function(self.name, self.args, 1, body), self.args, k.kind, vectors=True)
+        return self.kernel(body, vectors=True)
 
     def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:
         """All pairs of a row: whole vectors, then what is left."""
