@@ -12,7 +12,7 @@ from hybrid.codegen.printers.convolutions.depthwise_gradient import DepthwiseGra
 from hybrid.gluon import nn
 from hybrid.runtime import cpu, toolchain
 
-from .cpu_kernels import program, random
+from ..cpu_kernels import program, random
 from .test_packed_steps import step_of
 
 # images, height, width, channels, kernel, stride, border, dilation
