@@ -79,13 +79,16 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     for each other."""
     p, root, (order, rows) = KernelPrinter(k, name), k.root, rows_first(k)
 
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], Index]:
+    @functools.lru_cache(1)                              # the grouping that is tried last is taken, as a rule
+    def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], Index]:
         loops, idx = group_loops(root.shape, groups, order=order)
         e, blocks = Emitter(C, p.reads, extra=p.extra), chain(loops)
         blocks[-1].body.append(e.store(p.names[root], root, idx, e.value(root, idx, blocks[-1])))
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), p.names[n], blocks)
         return e, blocks, loops, idx
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], Index]:
+        return built(tuple(map(tuple, groups)))
     _, blocks, loops, idx = build(merged_axes([root.shape[a] for a in order], lambda groups: build(groups)[0].divisions,
                                               rows))
     pragma = loop_pragma(loops, work_of(k), team)

@@ -113,7 +113,7 @@ class KernelPrinter:
                        vectors=vectors)
 
 
-def group_loops(extents: Sequence[int], groups: list[list[int]], prefix: str = "i",
+def group_loops(extents: Sequence[int], groups: Sequence[Sequence[int]], prefix: str = "i",
                 order: Sequence[int] | None = None) -> tuple[list[Var], Index]:
     """Loop variables of axis groups, and the index of each axis. order: the axes as groups count them."""
     idx: list[Ix] = [Ix()] * len(extents)
