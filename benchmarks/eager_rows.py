@@ -4,9 +4,10 @@
 
 A row is an expression, evaluated with ``hybrid.np`` and with NumPy (``--nd``: operators of ``nd`` arrays, and with
 NumPy). Where the dtype of a result is another one than NumPy's, it stands behind the row, and NumPy's result is cast to
-it: an int64 of a truth value has eight times the memory. Times are the least of interleaved runs, before anything is
-compiled in the background; rows that seem slow are measured longer. NumPy's reshapes, transposes and slices are views;
-those of ``np`` arrays are copies, as MXNet's, and are measured beside NumPy's copies. ``--strided``: x and y are every
+it: an int64 of a truth value has eight times the memory. Times are the least of interleaved runs, when calls go through
+C and before anything is compiled in the background; rows that seem slow are measured longer. NumPy's reshapes,
+transposes and slices are views; those of ``np`` arrays are copies, as MXNet's, and are measured beside NumPy's copies.
+``--strided``: x and y are every
 second column of wider arrays, taken (copied) within the row. ``--small``: 16 elements; rows are those that take two
 microseconds more than NumPy. ``--compiled``: compiled functions beside eager ones, those above 1.1; each row needs its
 compiler.
@@ -21,6 +22,8 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as onp
 
 from hybrid import hybridize, nd, np
+from hybrid.autograd import known_calls
+from hybrid.runtime import launcher
 
 ONE = """exp log sqrt tanh sin cos tan abs sign floor ceil rint trunc fix square log1p expm1 cbrt log2 log10 exp2 arctan
  sinh cosh arcsinh arccosh arctanh arcsin arccos negative reciprocal isnan isinf isfinite isposinf isneginf degrees
@@ -213,6 +216,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     onp.seterr(all="ignore")
     side = "eager" if given.compiled else "NumPy"
+    launcher.load()
+    known_calls.through_c()
     for dtype in given.dtypes:
         pairs = (beside_eager if given.compiled else beside_numpy)(dtype, given)
         found = [(a / b, a - b, text, a * 1e3, b * 1e3) for text, runs in pairs for a, b in [timed(runs, given)]]

@@ -9,8 +9,8 @@ import numpy as np
 
 from hybrid.base import collector
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT
-from hybrid.ir.index import Ix, Var
+from hybrid.ir.access import MOVEMENT, Index
+from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
@@ -39,9 +39,9 @@ from .lanes import F32, Refused
 from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import Later
-from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, close_planes, crosses, down_columns,
-                    function, group_loops, loop_pragma, merged_axes, planes, pointer_names, rename,
-                    signature, store_side, work_of)
+from .loops import (PARALLEL_WORK, SINGLE, KernelPrinter, Printed, chain, close, close_blocks, close_planes, crosses,
+                    down_columns, group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side,
+                    work_of)
 from .targets import ALL_PASSES
 
 if TYPE_CHECKING:
@@ -77,27 +77,20 @@ _REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_
 def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     """elementwise, reduction and row kernels. team: for threads that are all in the function already, and do not wait
     for each other."""
-    args, names = pointer_names(k)
-    root, extents = k.root, k.root.shape
-    rows = k.rows or frozenset()
-    first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
-    order = first + [a for a in range(len(extents)) if a not in first]
-    sizes = [extents[a] for a in order]
+    p, root, (order, rows) = KernelPrinter(k, name), k.root, rows_first(k)
 
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], list[Ix]]:
-        loops, at = group_loops(sizes, groups)
-        idx: list[Ix] = [Ix()] * len(extents)
-        for a, x in zip(order, at):
-            idx[a] = x
-        stores = k.stores
-        e = Emitter(C, {n: p for n, p in names.items() if n not in stores}, extra={n: names[n] for n in k.extra})
-        blocks = chain(loops)
-        value = e.value(root, tuple(idx), blocks[-1])
-        blocks[-1].body.append(e.store(names[root], root, tuple(idx), value))
+    @functools.lru_cache(1)                              # the grouping that is tried last is taken, as a rule
+    def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], Index]:
+        loops, idx = group_loops(root.shape, groups, order=order)
+        e, blocks = Emitter(C, p.reads, extra=p.extra), chain(loops)
+        blocks[-1].body.append(e.store(p.names[root], root, idx, e.value(root, idx, blocks[-1])))
         for n, at in k.sides:
-            store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
+            store_side(e, n, rename(at, k.loops, idx), p.names[n], blocks)
         return e, blocks, loops, idx
-    _, blocks, loops, idx = build(merged_axes(sizes, lambda groups: build(groups)[0].divisions, len(first)))
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], Index]:
+        return built(tuple(map(tuple, groups)))
+    _, blocks, loops, idx = build(merged_axes([root.shape[a] for a in order], lambda groups: build(groups)[0].divisions,
+                                              rows))
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):
         body = close_blocks(blocks, loops, pragma)
@@ -107,20 +100,7 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         body = close(blocks, loops, pragma, down_columns(k, loops, idx, blocks[-1].body))
     if team and (not loops or loops[0].extent == 1):
         body = [SINGLE, Scope(tuple(body))]
-    return Printed(name, function(name, args, len(k.stores), body), args, k.kind)
-
-
-def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
-    """A contraction through the templates."""
-    return Contraction(k, name, target).print()
-
-
-def print_sort(k: Kernel, name: str, target: Target) -> Printed:
-    """The order of keys; the working memory is of the result's size."""
-    args, names = pointer_names(k)
-    head = signature(name, args, 1, "char *scratch")
-    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
-    return Printed(name, source, args, "sort", scratch, True)
+    return p.kernel(body)
 
 
 # kinds of kernels that take sizes which are known at the call only
@@ -144,7 +124,7 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         assert k.dot is not None
 
         def gathered(called: str) -> Printed:
-            return print_contraction(k, called, target)
+            return Contraction(k, called, target).print()
         found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
                                               ) if _has_windows(k) and target.vector > SCALAR else None
         return found or gathered(name)
@@ -154,14 +134,13 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "scatter":
         return scatter.print_scatter(k, name, target.vector // 4)
     if kind == "sort":
-        return print_sort(k, name, target)
+        return sort.print_c(k, name, target.vector > SCALAR)
     if kind == "running":
         return cumulate.print_running(k, name, target.vector // 4)
     if k.root.prim == "pairs":
         return pairs.print_c(k, name)
     if kind == "call":
-        args, names = pointer_names(k)
-        return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
+        return rowcall.print_c(k, name)
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     windows = [("windows of channels-last images", lambda: packed_pool.print_pool(k, name, target)),

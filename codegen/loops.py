@@ -98,16 +98,39 @@ def merged_axes(sizes: Sequence[int], divisions: Callable[[list[list[int]]], int
     return groups
 
 
-def group_loops(extents: Sequence[int], groups: list[list[int]], prefix: str = "i") -> tuple[list[Var], Index]:
-    """Loop variables of axis groups, and the index of each axis."""
+class KernelPrinter:
+    """What printers of one kernel share: the C names of what it reads and writes, and its function."""
+
+    def __init__(self, k: Kernel, name: str):
+        self.k, self.name = k, name
+        self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        self.extra = {n: self.names[n] for n in k.extra}
+
+    def kernel(self, body: Sequence[Stmt], vectors: bool = False) -> Printed:
+        """The kernel of these statements."""
+        return Printed(self.name, function(self.name, self.args, len(self.k.stores), body), self.args, self.k.kind,
+                       vectors=vectors)
+
+
+def group_loops(extents: Sequence[int], groups: Sequence[Sequence[int]], prefix: str = "i",
+                order: Sequence[int] | None = None) -> tuple[list[Var], Index]:
+    """Loop variables of axis groups, and the index of each axis. order: the axes as groups count them."""
     idx: list[Ix] = [Ix()] * len(extents)
-    loops = []
+    loops, axes = [], range(len(extents)) if order is None else order
     for g in groups:
-        v = Var(f"{prefix}{g[0]}", math.prod(extents[a] for a in g))
+        sizes = [extents[axes[a]] for a in g]
+        v = Var(f"{prefix}{g[0]}", math.prod(sizes))
         loops.append(v)
-        for a, x in zip(g, unlinear(var(v), [extents[a] for a in g])):
-            idx[a] = x
+        for a, x in zip(g, unlinear(var(v), sizes)):
+            idx[axes[a]] = x
     return loops, tuple(idx)
+
+
+def rows_first(k: Kernel) -> tuple[list[int], int]:
+    """The axes of a kernel's result, those of rows before the others, and how many these are."""
+    first = [a for a, v in enumerate(k.loops) if v in (k.rows or ())] if k.hoisted else []
+    return first + [a for a in range(k.root.ndim) if a not in first], len(first)
 
 
 def chain(loops: Sequence[Var]) -> list[Block]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Container
 
 import numpy as np
@@ -30,14 +31,19 @@ def spelling(fn: str, of: np.dtype) -> str:
     return SCALARS[fn].of_vectors(of != F32)
 
 
+@lru_cache                                               # NumPy puts the name together each time
+def _is_bytes(d: np.dtype) -> bool:
+    return d.name in BYTES
+
+
 def in_float32(d: np.dtype) -> bool:
     """Whether numbers of a type of fewer bits are computed in float32, in vectors: exactly, if ``keeps_bytes``."""
-    return is_half(d) or d.name in BYTES
+    return is_half(d) or _is_bytes(d)
 
 
 def keeps_bytes(n: Node) -> bool:
     """Whether a value of 8 bits is the same if it is computed in float32: what wraps around is not."""
-    if n.dtype.name not in BYTES:
+    if not _is_bytes(n.dtype):
         return True
     if n.prim == "map":
         return n.fn in ("relu", "maximum", "minimum", "where")

@@ -14,7 +14,7 @@ from hybrid.codegen.block import Level, within_levels
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.lanes import F32, iterations
-from hybrid.codegen.loops import Printed, pointer_names
+from hybrid.codegen.loops import KernelPrinter, Printed
 from hybrid.codegen.nest import statements
 from hybrid.codegen.program.size_parameters import more_declared
 from hybrid.codegen.schedule.tiling import Target
@@ -22,15 +22,14 @@ from hybrid.codegen.vector import VectorEmitter
 from hybrid.codegen.vector_forms import one_plus
 
 
-class Anchored:
+class Anchored(KernelPrinter):
     """A printer of one kernel. dot: its product, convolution or reduction."""
 
     def __init__(self, k: Kernel, dot: Node | None, name: str, target: Target):
         assert dot is not None
-        self.k, self.name, self.dot, self.target = k, name, dot, target
+        super().__init__(k, name)
+        self.dot, self.target = dot, target
         self.lanes = target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
         self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
                                   n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
@@ -43,9 +42,8 @@ class Anchored:
 
     def emitter(self, lane: Var) -> VectorEmitter:
         """What computes the kernel's root from a vector of sums, which is named ``sum@``."""
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")},
-                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane},
-                          one_plus=one_plus(self.k))
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: Name("sum@")}, extra=self.extra, count=3000,
+                          width=self.lanes, lanes={lane}, one_plus=one_plus(self.k))
         e.kind["sum@"] = "v"
         return e
 

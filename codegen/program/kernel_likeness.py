@@ -130,10 +130,11 @@ def _own(n: Node) -> Any:
 def printed_once(kernels: Sequence[tuple[bool, Kernel]],
                  print_one: Callable[[bool, Kernel, str], Printed]) -> list[Printed]:
     """All kernels printed; those that are alike have one name and one text. kernels: each with whether a team of
-    threads runs it. print_one: prints one under a name."""
+    threads runs it. print_one: prints one under a name. Products come first: where one is refused, the program is
+    planned again, and the others would have been printed in vain."""
     first: dict[Any, tuple[Kernel, Likeness, Printed]] = {}
-    out = []
-    for team, k in kernels:
+    out: dict[int, Printed] = {}
+    for team, k in sorted(kernels, key=lambda each: each[1].dot is None):
         own = _likeness(k, team)
         known = first.get(own.key) if own is not None else None
         again = _again(k, own, *known) if own is not None and known is not None else None
@@ -142,8 +143,8 @@ def printed_once(kernels: Sequence[tuple[bool, Kernel]],
             assert again is None or (p.source, p.args) == (again.source, again.args), f"{k.kind} kernels are not alike"
             if again is None and own is not None:
                 first[own.key] = k, own, p
-        out.append(p if again is None else again)
-    return out
+        out[id(k)] = p if again is None else again
+    return [out[id(k)] for _, k in kernels]
 
 
 def _likeness(k: Kernel, team: bool) -> Likeness | None:

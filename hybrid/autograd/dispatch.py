@@ -162,7 +162,7 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
     if SCOPE.recording:
         tape.record_call(program, list(inputs), results, reference_runner, origin=(d, attrs, [True] * len(raws)))
     elif not IN_C:
-        known_calls.counted()
+        known_calls.counted(1 if function is not None else known_calls.COSTLY)
     return results[0] if visible == 1 else results[:visible]
 
 

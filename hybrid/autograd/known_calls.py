@@ -3,6 +3,7 @@ dispatcher found out about them then is not found out again.
 """
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -13,16 +14,19 @@ from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
 from ..ir.direct import own
 from ..ir.evaluate import single, straight
+from ..ir.inner_loops import loops, own_loop
+from ..ir.strided import places
 from ..ir.quiet import WARNINGS, quiet, quietly
 from ..ops.attributes import told_apart
-from ..ops.registry import Attrs, OpDef
+from ..ops.registry import GATHERS, OPS, SAME_BITS, Attrs, OpDef
 from ..runtime import launcher
 from ..runtime.repeated import worth_compiling
 
 MOST = 4096                                             # calls that are remembered of an operator
 OTHER_DTYPES = "other dtypes"                           # noted of programs whose dtypes its own way does not give
-# calls that go through Python before it is asked again whether C can do them
-PATIENCE = 500
+# calls that go through Python before it is asked again whether C can do them, and for how many one of many elements in
+# several steps counts
+PATIENCE, COSTLY = 500, 32
 # at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
 IN_C: list[Callable[..., Any]] = []
 _slow = [0]
@@ -84,13 +88,49 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
         d.known.clear()
     eager = None if OTHER_DTYPES in program.memo else d.eager
     visible = d.num_visible(attrs)
-    compiles = worth_compiling(program)
-    function = single(program) if eager is None and not compiles else None
-    if function is None and visible == 1 and not compiles:
-        function = straight(program)
-        if eager is not None and function is not None:
-            function = _of_operator(eager, attrs, function)
+    compiles = eager not in GATHERS and worth_compiling(program)
+    function = None
+    if visible == 1 and (eager is None or eager in SAME_BITS):
+        function = elementwise(program, SAME_BITS[eager] if eager is not None else "") or moved(program)
+    if function is not None and compiles:                # until it is compiled
+        eager, function = _all_of_it(function), None
+    elif function is None:
+        function = single(program) if eager is None and not compiles else None
+        if function is None and visible == 1 and not compiles:
+            function = straight(program)
+            if eager is not None and function is not None:
+                function = _of_operator(eager, attrs, function)
     d.known[key] = Known(program, attrs, eager, function, visible)
+
+
+def elementwise(program: Program, loop: str = "") -> Callable[..., Any] | None:
+    """A program of elementwise functions as a function in C of raw arrays (kernels/c/launcher_elementwise.h); None for
+    other programs, and while the launcher is not there. loop: the name of one that does all of it, of some dtypes."""
+    made = launcher.part("Elementwise")
+    if made is None:
+        return None
+    otherwise = single(program) or straight(program)
+    for steps in ((own_loop(program, loop) if loop else None), loops(program)):
+        with contextlib.suppress(ValueError):            # a step has no inner loop
+            if steps is not None:
+                return made(*steps, otherwise, np.ufunc)                         # type: ignore[no-any-return]
+    return None
+
+
+def moved(program: Program) -> Callable[..., Any] | None:
+    """A program that moves the elements of one small array as a function in C (kernels/c/launcher_strided.h); None for
+    other programs, and while the launcher is not there."""
+    made = launcher.part("Strided")
+    found = None if made is None else places(program)
+    with contextlib.suppress(ValueError):                # a dtype that is not NumPy's
+        if found is not None:
+            return made(*found, straight(program))                               # type: ignore[no-any-return]
+    return None
+
+
+def _all_of_it(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of raw arrays as an operator's own way."""
+    return lambda xp, raws, attrs: [function(*raws)]
 
 
 def _of_operator(eager: Callable[..., Any], attrs: Attrs, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,14 +142,21 @@ def _of_operator(eager: Callable[..., Any], attrs: Attrs, otherwise: Callable[..
     return function
 
 
-def counted() -> None:
-    """Count a call that went through Python; after some of them those to come go through C, once that is built."""
-    _slow[0] += 1
-    if _slow[0] >= PATIENCE and not IN_C and WARNINGS is not None:
+def counted(calls: int = 1) -> None:
+    """Count calls that went through Python; after some of them those to come go through C, once that is built."""
+    _slow[0] += calls
+    if _slow[0] >= PATIENCE and not IN_C:
         _slow[0] = 0
-        found = launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)
-        if found is not None:
-            IN_C.append(found)
+        through_c()
+
+
+def through_c() -> bool:
+    """Whether calls go through C from now on: where that is built; else it is being built."""
+    if WARNINGS is not None and not IN_C and (found := launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)):
+        IN_C.append(found)
+        for d in OPS.values():                           # of what is done in C the functions are others
+            d.known.clear()
+    return bool(IN_C)
 
 
 def find(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Known, list[np.ndarray]] | None:
@@ -133,7 +180,8 @@ def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) ->
         return False
     call = find(d, inputs, attrs)
     target = raws_of((out, *inputs)) if call is not None else None
-    if call is None or target is None or not isinstance(call[0].function, np.ufunc):
+    function = getattr(call[0].function, "otherwise", call[0].function) if call is not None else None
+    if call is None or target is None or not isinstance(function, np.ufunc):
         return False
     raw, = call[0].program.outputs
     if target[0].shape != raw.shape or target[0].dtype != raw.dtype:
@@ -142,7 +190,7 @@ def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) ->
         pending.before_write(target[0])
     token = quiet()
     try:
-        call[0].function(*call[1], out=target[0])
+        function(*call[1], out=target[0])
     finally:
         quietly(token)
     out._bump()

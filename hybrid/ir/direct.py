@@ -94,14 +94,14 @@ def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
             (True, True): lambda x, y: multiply(x.swapaxes(-1, -2), y.swapaxes(-1, -2))}[turned]
 
 
-_BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.remainder,
+BOOLEAN_ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "mod": np.remainder,
                        "floordiv": np.floor_divide}
 
 
 def boolean_arithmetic(n: Node) -> "tuple[Callable[..., Any], tuple[Node, ...]] | None":
     """For a sum, a difference, a product, a quotient or a remainder of two booleans that are cast to wide integers: a
     function that computes it in int8 and casts the result, and the boolean operands. None for other nodes."""
-    ufunc = _BOOLEAN_ARITHMETIC.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
+    ufunc = BOOLEAN_ARITHMETIC.get(n.attrs["fn"]) if n.prim == "map" and n.ndim and n.dtype.kind == "i" else None
     casts = [a.args[0] if a.prim == "expand" else a for a in n.args]
     if ufunc is None or n.dtype.itemsize == 1 or not all(c.prim == "cast" and c.args[0].dtype == bool for c in casts):
         return None

@@ -9,7 +9,9 @@ from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "pairs", "scan"})
+_OWN_KIND = {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort", "rows": "call",
+             "pairs": "call", "scan": "loop"}
+ALWAYS_ROOT = frozenset(_OWN_KIND)
 WITH_SIDES = ("elementwise", "reduction", "row")     # kinds that may store one more result a row
 IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
@@ -63,14 +65,18 @@ class Kernel:
         return False
 
     @property
+    def template(self) -> str:
+        """The kind of a kernel that has a printer for its root, or for attention: the kinds from concat on, and
+        attention. "" for others: what they are depends on all members."""
+        return _OWN_KIND.get(self.root.prim) or ("attention" if self.attention is not None else "")
+
+    @property
     def kind(self) -> str:
         """elementwise, reduction, row, contraction, convolution, concat, running (sums), scatter, sort, call, loop or
         attention."""
-        if self.root.prim in ALWAYS_ROOT:
-            return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort",
-                    "rows": "call", "pairs": "call", "scan": "loop"}[self.root.prim]
-        if self.attention is not None:
-            return "attention"
+        template = self.template
+        if template:
+            return template
         if self.dot is not None:
             return "convolution" if self.dot.prim == "conv" else "contraction"
         if self.hoisted:

@@ -12,7 +12,7 @@ from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, Float, Number, op
+from .registry import Bool, Float, Number, op, same_bits
 
 # name: (scalar function, other nd names, np names)
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
@@ -251,6 +251,7 @@ for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
         (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
 
 
+@same_bits()
 def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if xp is not np or not x.ndim or x.dtype not in (dt.float16, dt.float32, dt.float64):
@@ -282,6 +283,7 @@ def _clip_keeps_signs() -> bool:
     return bool(np.signbit(np.clip(np.array([-0.0], "float32"), 0, 1))[0])
 
 
+@same_bits()
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, low, high = arrays[0], a.a_min, a.a_max
     whole = x.dtype.kind in "iu" and all(v is None or float(v).is_integer() and np.iinfo(x.dtype).min <= v <=
@@ -314,6 +316,7 @@ def clip(data: Node, a: Attrs) -> Node:
     return out
 
 
+@same_bits()
 def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
     condition, x, y = (v.shape for v in arrays)
     whole = ir.broadcast_shapes(x, y)

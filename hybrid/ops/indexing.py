@@ -1,6 +1,7 @@
 """Operators that read by index."""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .. import ir
 from ..base.errors import RangeError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, DType, Enum, Float, Int, Shape, op
+from .registry import Bool, DType, Enum, Float, Int, Shape, gathers, op
 from .shape import normal_axis
 
 
@@ -54,18 +55,21 @@ def _checked(name: str, within: Any) -> Any:
 
 
 _take_checked = _checked("take", _take_within)
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
+@gathers
 def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """NumPy's own way, where no index is out of range."""
-    _take_checked(xp, arrays, a)
+    if a.mode == "raise":
+        _take_checked(xp, arrays, a)
     x, i = arrays
     n = x.size if a.axis is None else x.shape[normal_axis(a.axis, x.ndim)]
     if xp is not np or i.dtype.kind not in "iu" or i.dtype == np.uint64 or not i.size or not n:
         return None
     if a.mode == "clip":
-        return [np.take(x, i, a.axis, mode="clip")]
-    return [np.take(x, i, a.axis)] if i.view(f"u{i.itemsize}").max() < n else None       # negative ones are large there
+        return [x.take(i, a.axis, None, "clip")]
+    return [x.take(i, a.axis)] if i.view(_UNSIGNED[i.itemsize]).max() < n else None      # negative ones are large there
 
 
 @op("take", "a indices", eager=_take_eager, within=_take_within,
@@ -88,6 +92,7 @@ def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     return take(x, indices, axis=a.axis, mode=a.mode)
 
 
+@gathers
 def _batch_take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, i = arrays
     return None if not x.shape[1] else [x[xp.arange(len(x)), i.astype(np.int64).clip(0, x.shape[1] - 1)]]
@@ -108,6 +113,7 @@ def _pick(x: Node, index: Node, axis: int, mode: str) -> Node:
     return ir.reduce("sum", ir.map("where", ir.map("eq", at, i), x, 0), (axis,))
 
 
+@gathers
 def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """One gather instead of a comparison with every index."""
     x, index = arrays
@@ -115,13 +121,24 @@ def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     n = x.shape[axis]
     if not n:
         return None
-    i = index.astype(np.int64).reshape(x.shape[:axis] + (1,) + x.shape[axis + 1:])
-    i = i % n if a.mode == "wrap" else xp.minimum(xp.maximum(i, 0), n - 1)
+    i = index.astype(np.int64, copy=xp is not np).reshape(x.shape[:axis] + (1,) + x.shape[axis + 1:])
+    if xp is not np or not i.size or i.view(np.uint64).max() >= n:       # negative ones are large there
+        i = xp.mod(i, n) if a.mode == "wrap" else i.clip(0, n - 1)
     if axis == x.ndim - 1:                                   # as positions among all elements
-        out = xp.take(x.reshape(-1), i + xp.arange(0, x.size, n).reshape(i.shape))
+        starts = _row_starts(i.size, n) if xp is np and i.size <= _FEW_ROWS else xp.arange(0, x.size, n)
+        out = x.reshape(-1).take(i + starts.reshape(i.shape))
     else:
         out = xp.take_along_axis(x, i, axis)
     return [out if a.keepdims or x.ndim == 1 else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
+
+
+_FEW_ROWS = 1 << 12
+
+
+@lru_cache(64)
+def _row_starts(rows: int, length: int) -> np.ndarray:
+    """Where rows begin among all elements."""
+    return np.arange(0, rows * length, length)
 
 
 @op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1),
@@ -168,6 +185,7 @@ def sparse_retain(data: Node, indices: Node, a: Attrs) -> Node:
                   ir.const(0, data.dtype))
 
 
+@gathers
 def _one_hot_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """One number put into each row."""
     i = arrays[0].astype(np.int64).reshape(-1)
@@ -193,13 +211,17 @@ def one_hot(indices: Node, a: Attrs) -> Node:
 _gather_checked = _checked("gather_nd", _gather_within)
 
 
+@gathers
 def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
-    """NumPy's own indexing, once the indices have been looked at."""
-    _gather_checked(xp, arrays, a)
+    """NumPy's own indexing, which looks at the indices."""
     data, indices = arrays
     if xp is not np or not 0 < len(indices) <= data.ndim:
         return None
-    return [data[tuple(indices.astype(np.int64, copy=False))]]
+    try:
+        return [data[tuple(indices.astype(np.int64, copy=False))]]
+    except IndexError:
+        _gather_checked(xp, arrays, a)                       # raises an error of ours
+        raise
 
 
 @op("gather_nd", "data indices", eager=_gather_eager, within=_gather_within,

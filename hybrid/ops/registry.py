@@ -218,6 +218,26 @@ OPS: dict[str, OpDef] = {}             # by JSON name, other JSON names included
 _SPACES: dict[str, dict[str, OpDef]] = {"nd": {}, "np": {}, "npx": {}}
 VERSION = [0]                          # grows with each registration; namespaces made earlier look again
 CHANGED: list[Callable[[], None]] = []                       # called then
+# operators' own ways that ``same_bits`` was told of, and the loop in C that does the same of floats ("": none)
+SAME_BITS: dict[Callable[..., Any], str] = {}
+
+
+def same_bits(loop: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An operator's own way that gives the bits of what the operator is lowered to: the program may be run in its
+    place, at any call. loop: one in kernels/c/launcher_loops.h that gives them, too, of floats of 32 and 64 bits."""
+    def note(eager: Callable[..., Any]) -> Callable[..., Any]:
+        SAME_BITS[eager] = loop
+        return eager
+    return note
+
+
+GATHERS: set[Callable[..., Any]] = set()                     # operators' own ways that ``gathers`` was told of
+
+
+def gathers(eager: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's own way that reads or writes just the elements that are named: no compiled form is faster."""
+    GATHERS.add(eager)
+    return eager
 
 
 def _names(given: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from .. import ir
 from ..ir import Node
 from ..ir.quiet import silently
 from .attributes import Attrs
-from .registry import Int, op
+from .registry import Int, op, same_bits
 
 
 @op("_npi_rint", "data", np=("rint",))
@@ -19,6 +19,7 @@ def np_rint(data: Node, a: Attrs) -> Node:
     return ir.map("rint", data)
 
 
+@same_bits("lower rint")
 def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if x.dtype not in (dt.float16, dt.float32, dt.float64):

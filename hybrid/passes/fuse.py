@@ -43,13 +43,13 @@ class Fuser(Rules):
             elif uses or n in self.stored or n in self.items:
                 # else: only reached through a reshape that is a result
                 self._place(n, uses)
-        for n in dict.fromkeys([*self.stored, *(n for k in self.kernels if k.kind == "loop" for n in k.reads)]):
+        for n in dict.fromkeys([*self.stored, *(n for k in self.kernels if k.template == "loop" for n in k.reads)]):
             if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too, and what a loop reads
                 self._start(n, [], "result")
         self.kernels.sort(key=lambda k: self.position.get(k.root, -1))
         for i, k in enumerate(self.kernels):
             k.number = i
-            if k.kind == "sort" and k.root not in self.stored:
+            if k.template == "sort" and k.root not in self.stored:
                 k.first = self._places(k.root)
         results = [(strip_reshape(r), r.shape) for r in self.program.roots]
         return Fused(self.program, self.kernels, results, self.refusals)
@@ -95,7 +95,7 @@ class Fuser(Rules):
         elif len(kernels) > 1:
             reason = next(filter(None, (self._refuse_order(n, u) for u in uses)), "")
             if not reason and n not in self.stored and self._cheap_copy(n, uses, kernels) and not any(
-                    k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses):
+                    k.template in IN_MEMORY for k in kernels) and not read_whole(n, uses):
                 by_kernel: dict[Kernel, list[Use]] = {}
                 for u in uses:
                     by_kernel.setdefault(u.kernel, []).append(u)
@@ -108,7 +108,7 @@ class Fuser(Rules):
                                  and self.needed[n.args[0]] > 1)
         upcast = upcast_of_half(n) and n.args[0].prim != "reshape" and not converted_often(n, uses)
         shared = ((below or upcast) and len(kernels) > 1 and n not in self.stored
-                  and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses))
+                  and not any(k.template in IN_MEMORY for k in kernels) and not read_whole(n, uses))
         if shared and not below:
             self.stored_as_half[n.args[0]] = reason
         if n.prim == "reshape" or shared:                # its argument is stored instead: no copy
@@ -220,7 +220,7 @@ class Fuser(Rules):
         self._give(a, Use(k, tuple(var(v) for v in loops), inside=loops))
 
     def _give(self, a: Node, u: Use) -> None:
-        if a.prim == "input" or a.prim == "data" or a.prim in LEAVES and u.kernel.kind == "loop":
+        if a.prim == "input" or a.prim == "data" or a.prim in LEAVES and u.kernel.template == "loop":
             u.kernel.reads.setdefault(a, []).append(u)
         self._refer(a, [u])
 

@@ -152,11 +152,12 @@ class Rules:
         """Refusals that hold for any node: the kernel is full, or reads its operands only from memory."""
         if len(k.members) >= MAX_NODES:
             return f"the kernel has {MAX_NODES} nodes already"
-        if k.kind in IN_MEMORY and n.prim != "reshape":
+        template = k.template
+        if template in IN_MEMORY and n.prim != "reshape":
             return "a hand-written kernel reads it from memory"
-        if k.kind == "attention" and n.prim in ("dot", "conv", "reduce", "argreduce", "unwindow"):
+        if template == "attention" and n.prim in ("dot", "conv", "reduce", "argreduce", "unwindow"):
             return "attention reads it from memory"
-        if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
+        if template == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
         if self.prints is not None and converted_often(n, uses):
             return "a convolution, or windows, would convert its elements from halves again and again"
@@ -251,7 +252,7 @@ class Rules:
         """Whether a value per row can be computed once a row here; the kernel's rows are then fixed."""
         at = frozenset(v for i in uses[0].idx for v in variables(i))
         loops = frozenset(v for v in k.loops if v.extent > 1)
-        if k.dot is not None or k.kind in ("concat", "scatter") or not at < loops or any(u.guarded for u in uses):
+        if k.dot is not None or k.template in ("concat", "scatter") or not at < loops or any(u.guarded for u in uses):
             return False
         if k.rows is None:
             k.rows = at                                 # type: ignore[assignment]
@@ -281,7 +282,7 @@ class Rules:
     def _refuse_reduce(self, n: Node, uses: list[Use], k: Kernel) -> str:
         if k.root is n:
             return ""
-        if k.dot is not None or k.kind in ("concat", "scatter"):
+        if k.dot is not None or k.template in ("concat", "scatter"):
             return f"a reduction is not part of a {k.kind} kernel"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"

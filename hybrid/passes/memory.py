@@ -85,13 +85,15 @@ def in_place_updates(fused: Fused, kinds: tuple[str, ...] = ("elementwise",)) ->
     """
     count, inputs = len(fused.program.outputs), fused.program.inputs
     stored = [n for n, _ in fused.results]
+    times = Counter(stored)
+    first = {n: i for i, k in reversed([*enumerate(fused.kernels)]) for n in k.stores}
+    last = {n: i for i, k in enumerate(fused.kernels) for n in k.reads}
     out: dict[Node, int] = {}
     for (slot, _), n in zip(fused.program.updates, stored[count:]):
-        leaf = inputs[slot]
-        at = next((i for i, k in enumerate(fused.kernels) if n in k.stores), None)
-        if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype
-            and same(n.size, leaf.size) and leaf not in stored
-                and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and fused.kernels[at].kind in kinds
+        leaf, at = inputs[slot], first.get(n)
+        if (at is not None and times[n] == 1 and n.prim != "input" and n.dtype == leaf.dtype
+            and same(n.size, leaf.size) and leaf not in times
+                and last.get(leaf, at) <= at and fused.kernels[at].kind in kinds
                 and _written_where_read(fused.kernels[at], n, leaf)):
             out[n] = slot
     return out

@@ -109,6 +109,14 @@ def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: 
     return bool(waiting)
 
 
+def after_parts(program: Program, ctx: Context) -> None:
+    """Have a program that is compiled in the background wait until other programs are, of which it is made."""
+    exe = compile(program, ctx)
+    for e in [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]:
+        if type(e) is PendingProgram:
+            e.job.join(len(program.order()))
+
+
 def _told(program: Program, ctx: Context) -> Any:
     """An executable, and what is told of its making."""
     name, begin = program.memo.get("name") or "a program", time.perf_counter()

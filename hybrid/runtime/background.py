@@ -28,6 +28,9 @@ LONG_FIRST = 0.02                      # seconds of a first call from which on a
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # compilers run after so many seconds without calls that wait for a program, or since one was asked for
 SILENCE, LONGEST_CALL = 0.1, 5.0
+# one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
+# saves little of their time, and they have use for the core
+PARTS_SECONDS, STEPS = 2.0, 1000
 _lock = forking.lock()
 # the package without what its users need of it: half of what loading it takes
 _START = ("import gc, json, sys, types; gc.disable(); sys.path[:], own = json.loads(sys.stdin.readline()); "
@@ -106,6 +109,8 @@ class Job:
                                     "HYBRID_CACHE": str(cache.folder())}}
         self.calls, self.seconds = 0, 0.0        # that did without the compiled program, and what they took
         self.hurry = False             # whether somebody waits for it
+        # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
+        self.of_parts, self.before = 0.0, 0.0
         self.made = time.monotonic()
         self.ended = threading.Event()
         self.failed = False            # whether this process has to compile it itself
@@ -113,12 +118,18 @@ class Job:
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
         when that is over, as the second call of some program tells, or silence."""
+        if self.of_parts and not self.hurry:
+            return self.seconds - self.before >= self.of_parts
         return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
 
-    def wanted(self) -> tuple[bool, bool, float]:
-        """What is compiled first: what somebody waits for, of the rest what may begin, then what took most time; of
-        what took none, the one that was called most."""
-        return self.hurry, self.is_ripe(), self.seconds + 1e-4 * self.calls
+    def join(self, steps: int) -> None:
+        """Wait for the programs whose work it does in one, and some time more."""
+        self.of_parts = PARTS_SECONDS + steps / STEPS
+
+    def wanted(self) -> tuple[bool, bool, bool, float]:
+        """What is compiled first: what somebody waits for, of the rest what may begin, programs before those that only
+        join them, then what took most time; of what took none, the one that was called most."""
+        return self.hurry, self.is_ripe(), not self.of_parts, self.seconds + 1e-4 * self.calls
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -266,17 +277,24 @@ class Queue:
         """Wait for a job that may begin; False after some time without one: the compiler ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
-            while not self._closed and self._waiting and not any(j.is_ripe() for j in self._waiting):
-                self._changed.wait(SILENCE / 4)
+            while not self._closed and self._waiting and not self._has_ripe():
+                self._changed.wait(SILENCE / 4 if any(not j.of_parts for j in self._waiting) else 10 * SILENCE)
             if self._waiting and not self._closed:
                 return True
             self._compilers.remove(compiler)
             return False
 
+    def _has_ripe(self) -> bool:
+        """Whether a job may begin. Where there are programs still that another one joins, its time is not counted."""
+        if any(not j.of_parts for j in self._jobs.values() if not j.ended.is_set()):
+            for j in self._waiting:
+                j.before = j.seconds
+        return any(j.is_ripe() for j in self._waiting)
+
     def take(self) -> Job | None:
         """The waiting job whose calls took most time; None where others took them all."""
         with self._changed:
-            if not self._waiting or self._closed:
+            if self._closed or not self._has_ripe():
                 return None
             job = max(self._waiting, key=Job.wanted)
             self._waiting.remove(job)

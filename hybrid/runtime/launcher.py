@@ -63,7 +63,7 @@ def _compiled() -> Path | None:
     headers = _headers()
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
-    include = (f"-I{headers}", f"-I{np.get_include()}")
+    include = (f"-I{headers}", f"-I{np.get_include()}", "-ftree-vectorize", "-fvect-cost-model=dynamic")
     try:
         return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}")[0]
     except (CompileError, OSError):

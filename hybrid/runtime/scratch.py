@@ -104,8 +104,8 @@ def folder() -> str:
 
 @contextmanager
 def work() -> Iterator[str]:
-    """A folder for one run of a compiler."""
-    with tempfile.TemporaryDirectory(prefix="compile-", dir=folder()) as path:
+    """A folder for one run of a compiler. Where that is cut off while it writes, what is left goes with the process."""
+    with tempfile.TemporaryDirectory(prefix="compile-", dir=folder(), ignore_cleanup_errors=True) as path:
         yield path
 
 

@@ -26,7 +26,7 @@ from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
 from hybrid.codegen.emit import identity
 from hybrid.codegen.lane_reductions import better, vector_step
-from hybrid.codegen.loops import PARALLEL_WORK, Printed, function, work_of
+from hybrid.codegen.loops import PARALLEL_WORK, Printed, work_of
 from hybrid.codegen.lanes import F32, Refused
 from hybrid.codegen.vector import VectorEmitter
 
@@ -106,8 +106,7 @@ class _Pool(Anchored):
         loop = For("g", Ix(), Ix(images), (*decode("g", counted(self.outer)), *inside, *self._lines()), 1, OF_TEAM)
         work = math.prod(v.extent for v in (*self.loops, *self.taps))
         team = where_it_pays(TEAM, work, work_of(self.k), PARALLEL_WORK) if may_exceed(images, 1) else ""
-        return Printed(self.name, function(self.name, self.args, 1, [team or ONE, Scope((own, *border, loop))]),
-                       self.args, self.k.kind, vectors=True)
+        return self.kernel([team or ONE, Scope((own, *border, loop))], vectors=True)
 
     def _lines(self) -> list[Stmt]:
         """All lines of an image's results."""

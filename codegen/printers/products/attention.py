@@ -321,8 +321,7 @@ class _Attention(Anchored):
             i = "i" if self.any or self.row.extent > 1 else "0"
             total = f"O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}]"
             cell = f"({total} == 0 ? {total} : {total} / T[{i}])" if self.replaced else f"({total} / T[{i}])"
-            e = Emitter(C, self.reads, given={self.dot: lambda idx: cell},
-                        extra={n: self.names[n] for n in self.k.extra}, count=7000)
+            e = Emitter(C, self.reads, given={self.dot: lambda idx: cell}, extra=self.extra, count=7000)
             blocks = self._stored(e, at, self.column)
             loop = [count(name, self.column.extent, blocks[2].body)]
         return [*blocks[0].body, count("i", self.rows, ["const long row = q0 + i;", *blocks[1].body, *loop])]

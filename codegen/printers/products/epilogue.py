@@ -49,8 +49,7 @@ class Epilogue(Anchored):
 
     def _epilogue(self, m: Matmul, cell: str, rows: Int, spans: Spans) -> list[Stmt]:
         """The epilogue one by one. cell: a sum, in C."""
-        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell)},
-                    extra={n: self.names[n] for n in self.k.extra}, count=3000)
+        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell)}, extra=self.extra, count=3000)
         at, last = root_index(self.k, m.dot_index), list(spans)[-1]
         return within_levels({*m.batch, *m.columns} - spans.keys(),
                              [self._rows(m, rows), *(self._span(v, spans, v is last) for v in spans)],

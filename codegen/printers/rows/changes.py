@@ -12,8 +12,7 @@ from hybrid.passes.changes import Changes
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import (SINGLE, Printed, chain, function, group_loops, loop_pragma, merged_axes,
-                                  pointer_names, work_of)
+from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, chain, group_loops, loop_pragma, merged_axes, work_of
 
 
 def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:
@@ -37,27 +36,21 @@ def _known(name: str, idx: Index) -> str:
 def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> Printed:
     """An elementwise kernel: the loops over axes along which conditions vary are outermost, others in an ``if``.
     team: as of ``print_loops``."""
-    args, names = pointer_names(k)
-    root, axes = k.root, range(k.root.ndim)
+    p, root, axes = KernelPrinter(k, name), k.root, range(k.root.ndim)
     order = [*(a for a in axes if a in found.axes), *(a for a in axes if a not in found.axes)]
-    sizes = [root.shape[a] for a in order]
 
     def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], int, int, Op]:
-        loops, at = group_loops(sizes, groups)
-        idx: list[Ix] = [Ix()] * root.ndim
-        for a, x in zip(order, at):
-            idx[a] = x
-        e = Emitter(C, {n: p for n, p in names.items() if n is not root})
-        blocks = chain(loops)
-        condition = changed(e, k, found, tuple(idx), blocks[-1])
+        loops, idx = group_loops(root.shape, groups, order=order)
+        e, blocks = Emitter(C, p.reads), chain(loops)
+        condition = changed(e, k, found, idx, blocks[-1])
         depth = max((i for i, b in enumerate(blocks) for s in b.body
                      if isinstance(s, Let) and s.name in condition.args), default=0)
         first = len(blocks[depth].body)
-        value = e.value(root, tuple(idx), blocks[-1])
-        blocks[-1].body.append(e.store(names[root], root, tuple(idx), value))
+        value = e.value(root, idx, blocks[-1])
+        blocks[-1].body.append(e.store(p.names[root], root, idx, value))
         return e, blocks, loops, depth, first, condition
-    _, blocks, loops, depth, first, condition = build(
-        merged_axes(sizes, lambda groups: build(groups)[0].divisions, len(found.axes)))
+    _, blocks, loops, depth, first, condition = build(merged_axes(
+        [root.shape[a] for a in order], lambda groups: build(groups)[0].divisions, len(found.axes)))
     pragma = loop_pragma(loops, work_of(k), team)
     body: list[Stmt] = list(blocks[-1].body)
     for i in reversed(range(len(loops))):
@@ -66,4 +59,4 @@ def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> P
         body = [*own[:first], When(condition, (*own[first:], inside))] if i == depth else [*own, inside]
     if team and loops[0].extent == 1:
         body = [SINGLE, Scope(tuple(body))]
-    return Printed(name, function(name, args, 1, body), args, k.kind)
+    return p.kernel(body)

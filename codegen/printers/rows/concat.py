@@ -12,8 +12,7 @@ from hybrid.ir.stmt import For, Scope, Stmt
 from hybrid.codegen.dialect import C, PARALLEL, PARALLEL_SIMD
 from hybrid.codegen.block import Block, Level, level, within_levels
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import (PARALLEL_WORK, Printed, close, function, group_loops, loop_pragma, merged_axes,
-                                  pointer_names)
+from hybrid.codegen.loops import (PARALLEL_WORK, KernelPrinter, Printed, close, group_loops, loop_pragma, merged_axes)
 
 # bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a
 # loop
@@ -23,17 +22,16 @@ PIECE = 1 << 18                # bytes that are copied at once where threads sha
 
 def print_concat(k: Kernel, name: str) -> Printed:
     """C of a concatenation."""
-    p = _Concat(k)
-    return Printed(name, function(name, p.args, 1, p.body()), p.args, "concat")
+    p = _Concat(k, name)
+    return p.kernel(p.body())
 
 
-class _Concat:
+class _Concat(KernelPrinter):
     """outer: the loops over all axes before the one along which the parts lie; places: where each part begins."""
 
-    def __init__(self, k: Kernel):
-        self.k, self.root, self.axis = k, k.root, k.root.attrs["axis"]
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n is not self.root}
+    def __init__(self, k: Kernel, name: str):
+        super().__init__(k, name)
+        self.root, self.axis = k.root, k.root.attrs["axis"]
         self.outer = [Var(f"i{a}", d) for a, d in enumerate(self.root.shape[:self.axis])]
         self.places: list[tuple[Node, int]] = []
         at = 0

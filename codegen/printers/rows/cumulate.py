@@ -15,7 +15,7 @@ from hybrid.codegen.block import Block, loop, nested
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, Refused, iterations
-from hybrid.codegen.loops import COLUMNS, PARALLEL_WORK, Printed, function, pointer_names
+from hybrid.codegen.loops import COLUMNS, PARALLEL_WORK, KernelPrinter, Printed
 from hybrid.codegen.vector import VectorEmitter
 
 FOUR = 4                       # elements that are added up before what came before them is
@@ -26,12 +26,12 @@ def print_running(k: Kernel, name: str, width: int) -> Printed:
     return _Running(k, name, width).print()
 
 
-class _Running:
+class _Running(KernelPrinter):
     """rows: the loop over all axes before the one that is added along; inner: all axes after it."""
 
     def __init__(self, k: Kernel, name: str, width: int):
-        self.k, self.name, self.width = k, name, width
-        self.args, self.names = pointer_names(k)
+        super().__init__(k, name)
+        self.width = width
         self.axis, self.reverse = k.root.attrs["axis"], k.root.attrs["reverse"]
         shape = k.root.shape
         self.outer = [Var(f"i{a}", d) for a, d in enumerate(shape[:self.axis])]
@@ -49,8 +49,7 @@ class _Running:
                 body, vectors = self._vectors(), True
             except Refused:
                 body = self._fours()
-        source = function(self.name, self.args, len(self.k.stores), self._around(body))
-        return Printed(self.name, source, self.args, self.k.kind, vectors=vectors)
+        return self.kernel(self._around(body), vectors)
 
     def _around(self, body: list[Stmt]) -> list[Stmt]:
         loops = [v for v in self.outer if v.extent > 1]
@@ -58,10 +57,6 @@ class _Running:
             return body
         parallel = self.k.root.size * 4 >= PARALLEL_WORK
         return [loop(loops[0], nested(loops[1:], body), PARALLEL if parallel else "")]
-
-    def _emitter(self, make: type[Emitter], **more: object) -> Emitter:
-        return make(C, {n: p for n, p in self.names.items() if n not in self.k.stores},
-                    extra={n: self.names[n] for n in self.k.extra}, **more)       # type: ignore[arg-type]
 
     def _index(self, at: Ix) -> tuple[Ix, ...]:
         place = at if not self.reverse else Ix(self.along.extent - 1) + at * -1
@@ -72,8 +67,7 @@ class _Running:
         root, v, lanes = self.k.root, self.along, self.width
         if root.dtype != F32 or lanes < 4 or self.reverse or v.extent < lanes:
             raise Refused("no vectors of this type, or against the order of memory")
-        e = self._emitter(VectorEmitter, width=lanes, lanes={v})
-        assert isinstance(e, VectorEmitter)
+        e = VectorEmitter(C, self.reads, extra=self.extra, width=lanes, lanes={v})
         outside = Block(None, frozenset(self.outer))
         block = outside.child([v])
         at = self._index(var(v))
@@ -89,7 +83,7 @@ class _Running:
         """Elements one by one, four of them together: the sum that goes on to the next four is one addition away."""
         n, t = self.along.extent, self.along
         whole = n // FOUR * FOUR
-        e = self._emitter(Emitter)
+        e = Emitter(C, self.reads, extra=self.extra)
         outside = Block(None, frozenset(self.outer))
         fours = self._four(e, outside.child([t])) if whole else []
         ones = self._one(e, outside.child([t])) if whole < n else []
@@ -138,7 +132,7 @@ class _Running:
     def _columns(self) -> list[Stmt]:
         """Some columns beside each other, their sums in a small array."""
         root, T, n = self.k.root, self._type(), self.across
-        e = self._emitter(Emitter)
+        e = Emitter(C, self.reads, extra=self.extra)
         q = Var("q", n)
         idx = (*self._index(var(self.along))[:self.axis + 1], *unlinear(var(q), [v.extent for v in self.inner]))
         outside = Block(None, frozenset(self.outer))

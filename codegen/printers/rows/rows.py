@@ -16,8 +16,8 @@ from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, function, merged_axes,
-                                  pointer_names, rename, store_side, work_of)
+from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, KernelPrinter, Printed, chain, group_loops, merged_axes,
+                                  rename, rows_first, store_side, work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
@@ -51,60 +51,51 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
     raise reason
 
 
-class _Rows:
+class _Rows(KernelPrinter):
     """single: results are computed one by one, each by vectors along what it is reduced from."""
 
     def __init__(self, k: Kernel, name: str, width: int, team: bool, single: bool, kind: np.dtype):
         self.kind, self.line = kind, 64 // kind.itemsize              # and elements of a cache line
-        self.k, self.name, self.width, self.team, self.single = k, name, width, team, single
-        self.args, self.names = pointer_names(k)
-        rows = k.rows or frozenset()
-        first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
-        self.order = first + [a for a in range(len(k.root.shape)) if a not in first]
-        self.sizes = [k.root.shape[a] for a in self.order]
-        self.first = len(first)
-        self.emitter = VectorEmitter(C, {})
+        super().__init__(k, name)
+        self.width, self.team, self.single = width, team, single
+        self.order, self.first = rows_first(k)
         self.stream = _streams(k)
 
     def print(self) -> Printed:
         """The kernel; Refused where it cannot be."""
-        groups = merged_axes(self.sizes, lambda g: self._build(g)[0].divisions, self.first)
+        sizes = [self.k.root.shape[a] for a in self.order]
+        groups = merged_axes(sizes, lambda g: self._build(g)[0].divisions, self.first)
         e, blocks, loops = self._build(groups)
         body = self._close(e, blocks, loops)
         if any(isinstance(s, Store) and s.vector == "STREAM" and not s.how for s in walk(body)):
             body = [self._past(), *body, Do(Op("HYV_STREAMED", ()))]
         elif not _pays(self.k):
             raise Refused("plain loops do as well")
-        out = Printed(self.name, function(self.name, self.args, len(self.k.stores), body), self.args, self.k.kind,
-                      vectors=True)
+        out = self.kernel(body, vectors=True)
         return replace(out, code=parsed(map(in_doubles, out.lines))) if self.kind == F64 else out
 
     def _build(self, groups: list[list[int]]) -> tuple[VectorEmitter, list[Block], list[Var]]:
         k, names = self.k, self.names
-        loops, at = group_loops(self.sizes, groups)
-        idx: list[Ix] = [Ix()] * len(self.sizes)
-        for a, x in zip(self.order, at):
-            idx[a] = x
-        self.place = place = tuple(idx)
+        loops, place = group_loops(k.root.shape, groups, order=self.order)
+        self.place = place
         rows = frozenset(v for g, v in zip(groups, loops) if g[0] < self.first)
         lane = None if self.single else self._lane(place, loops, rows)
         if self.single:
             rows = frozenset(loops)
-        e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores},
-                          extra={n: names[n] for n in k.extra}, width=self.width,
+        e = VectorEmitter(C, self.reads, extra=self.extra, width=self.width,
                           lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row,
                           one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind,
                           allow_halves=self.kind == F32)
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
-            e.value(n, rename(k.members[n][0].idx, k.loops, idx), blocks[-1])
+            e.value(n, rename(k.members[n][0].idx, k.loops, place), blocks[-1])
         store = e.store(names[k.root], k.root, place, e.value(k.root, place, blocks[-1]))
         if isinstance(store, Store) and store.vector == "STORE" and self.stream and self._on_lines(place, lane):
             store = replace(store, vector="STREAM")
         blocks[-1].body.append(store)
         for n, spot in k.sides:
-            store_side(e, n, rename(spot, k.loops, idx), names[n], blocks)
+            store_side(e, n, rename(spot, k.loops, place), names[n], blocks)
         return e, blocks, loops
 
     def _lane(self, place: Index, loops: list[Var], rows: frozenset[Var]) -> Var:

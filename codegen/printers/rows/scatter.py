@@ -12,7 +12,7 @@ from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Stmt, Store
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.lanes import HALF_LANES, Refused, half, iterations
-from hybrid.codegen.loops import Printed, chain, close, function, pointer_names
+from hybrid.codegen.loops import KernelPrinter, Printed, chain, close
 from hybrid.codegen.vector import VectorEmitter
 
 
@@ -22,15 +22,14 @@ def print_scatter(k: Kernel, name: str, lanes: int) -> Printed:
     return _Scatter(k, name, lanes).print()
 
 
-class _Scatter:
+class _Scatter(KernelPrinter):
     """loops: over the updates; axis: the result's axis that is indexed; count: number of axes of the index array."""
 
     def __init__(self, k: Kernel, name: str, lanes: int):
-        self.k, self.name, self.lanes = k, name, lanes
-        self.args, self.names = pointer_names(k)
+        super().__init__(k, name)
+        self.lanes = lanes
         self.root, (self.places, self.updates) = k.root, k.root.args
         self.axis, self.count = self.root.attrs["axis"], self.places.ndim
-        self.reads = {n: p for n, p in self.names.items() if n is not self.root}
         self.loops = [Var(f"s{a}", d) for a, d in enumerate(self.updates.shape)]
         self.idx = tuple(var(v) for v in self.loops)
 
@@ -39,8 +38,7 @@ class _Scatter:
         z, vectors = Var("z", max(self.root.size, 2)), self._in_vectors()
         nothing = Store(Name(self.names[self.root]), var(z), Literal("0"))
         zero = For(z.name, Ix(), Ix(max(self.root.size, 1)), (nothing,), 1, "#pragma omp simd")
-        body = [zero, *(vectors or self._one_by_one())]
-        return Printed(self.name, function(self.name, self.args, 1, body), self.args, "scatter", vectors=bool(vectors))
+        return self.kernel([zero, *(vectors or self._one_by_one())], bool(vectors))
 
     def _target(self, e: Emitter, block: Block) -> Index:
         """Where an update is added, its place read in a block."""

@@ -19,8 +19,8 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
-from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, Printed, function, group_loops, merged_axes,
-                                  pointer_names, rename, work_of)
+from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename,
+                                  work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.vector import FAR, VectorEmitter
 
@@ -65,14 +65,13 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
     return _Across(k, name, width).print(team)
 
 
-class _Across:
+class _Across(KernelPrinter):
     """v: the result's innermost loop; w: the one along which arrays that are read across are contiguous; rest: the
     other loops."""
 
     def __init__(self, k: Kernel, name: str, width: int):
-        self.k, self.name, self.width = k, name, width
-        self.side = max(width, LINE)
-        self.args, self.names = pointer_names(k)
+        super().__init__(k, name)
+        self.width, self.side = width, max(width, LINE)
         self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.shape, self._divisions))
         self.v = self.loops[-1]
         self.w = self._other()
@@ -102,8 +101,8 @@ class _Across:
     def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, v, w = self.k, self.v, self.w
-        e = TileEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={v},
-                        other=w, side=self.side, allow_halves=True, extra={n: self.names[n] for n in k.extra})
+        e = TileEmitter(C, self.reads, width=self.width, lanes={v}, other=w, side=self.side, allow_halves=True,
+                        extra=self.extra)
         outer = Block(None, frozenset(self.rest))
         line = outer.child([w])
         block = line.child([v])
@@ -120,7 +119,7 @@ class _Across:
         body = [*outer.body, *nest]
         for depth, u in enumerate(reversed(self.rest)):
             body = [loop(u, body, threads if depth == len(self.rest) - 1 else "")]
-        return Printed(self.name, function(self.name, self.args, len(k.stores), body), self.args, k.kind, vectors=True)
+        return self.kernel(body, vectors=True)
 
     def _blocks(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
         return [For(f"{u.name}_b", Ix(), Ix(u.extent), tuple(body), BLOCK, pragma)]

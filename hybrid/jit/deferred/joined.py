@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
+from ... import runtime
 from ...base.errors import HybridError
 from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
@@ -134,6 +135,8 @@ class Plan:
         """The compiled signature; None where there can be no program."""
         try:
             entry = self.engine.specialization(*outside)
+            if not entry.is_compiled():
+                runtime.after_parts(entry.program, entry.ctx)
         except (HybridError, TypeError, ValueError) as err:
             self.refused = f"no program can do a round: {err}"
             return None
