@@ -9,6 +9,7 @@ from hybrid.ir.access import depth_of
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, same
 
+from hybrid.codegen.printers.convolutions.depthwise_gradient import DepthwiseGradient
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
 from hybrid.codegen.printers.convolutions.pixels_in_lanes import Direct
 from hybrid.codegen.printers.convolutions.filters_in_lanes import FiltersInLanes
@@ -34,7 +35,7 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
         return None
     if same(k.dot.size, 0) or same(k.dot.args[0].size, 0):
         return None
-    for form in (Correlation, FiltersInLanes):
+    for form in (Correlation, FiltersInLanes, DepthwiseGradient):
         weights = form(k, name, target)
         try:
             weights.prepare()

@@ -49,8 +49,8 @@ class ChannelsLast(Conversion):
             return None
         return self._of_groups(ir.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), (1, 2), win, shape)
 
-    def _of_groups(self, w: Node, axes: tuple[int, int], win: Node, shape: tuple[int, ...]) -> Node:
-        """The same of weights (groups, …, *kernel). axes: where their filters and channels lie."""
+    def _of_groups(self, w: Node, axes: tuple[int, int], win: Node, shape: tuple[int, ...]) -> Node | None:
+        """The same of weights (groups, …, *kernel), None where that has no form. axes: of filters, channels."""
         self.found += 1
         (filters, channels), groups, rank = axes, w.shape[0], len(shape) - 2
         taps, of_win, first = range(3, 3 + rank), range(2 + rank, 2 + 2 * rank), range(1 + rank)
@@ -153,8 +153,8 @@ class ChannelsLast(Conversion):
             return None
         y = ir.pad(y, (0, *lo[3:], 0), (0, *hi[3:], 0))
         y = make("window", (y,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
-        y = self._of_groups(w, (2, 1), y, (n.shape[0], n.shape[1] * n.shape[2], *n.shape[3:]))
-        return ir.reshape(self._first(y, FIRST if rank == 2 else DEEP), n.shape)
+        out = self._of_groups(w, (2, 1), y, (n.shape[0], n.shape[1] * n.shape[2], *n.shape[3:]))
+        return out and ir.reshape(self._first(out, FIRST if rank == 2 else DEEP), n.shape)
 
     def _filters_of_groups(self, n: Node) -> Node | None:
         """The gradient of filters: a sum over pixels of a gradient (groups, filters, N, *out) times windows (N, groups,

@@ -141,7 +141,7 @@ class Conversion:
         # vectors would be mostly empty, or the depth short
         thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or thin:
+        if work < self._least_work(depthwise, between) or few or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
@@ -162,6 +162,11 @@ class Conversion:
                           f"{form}{f' in {groups} groups' if groups > 1 else ''}, panels of "
                           f"{width}{f' ({why})' if why else ''}")
         return ir.reshape(y, (batch, *out, filters))
+
+    @staticmethod
+    def _least_work(depthwise: bool, between: bool) -> int:
+        """Products of a convolution below which it stays as it is."""
+        return LEAST_WORK >> 4 if depthwise or between else LEAST_WORK
 
     def _together(self, groups: int, filters: int) -> int:
         """How many groups are done as one, with zeros between them, so that their filters fill a vector, or half of it;

@@ -19,7 +19,8 @@ from .layout import Blocking, Conversion
 
 FULL = 0.75                     # least share of the lanes of its vectors that an axis of filters or channels fills
 # Least number of vectors that filters, and input channels, fill where vectors have fewer lanes than LONG_VECTOR or the
-# program has grouped convolutions, which stay channels first, so that values are transposed between the two layouts.
+# program has grouped convolutions, which stay channels first, so that values are transposed between the two layouts. A
+# program with depthwise convolutions and short vectors packs all: channels first those take ten times as long.
 LEAST_VECTORS = 4
 LONG_VECTOR = 16
 
@@ -30,9 +31,9 @@ class PackedSteps(ChannelsLast):
     def __init__(self, program: Program, frozen: frozenset[int], blocking: Blocking):
         super().__init__(program, lambda dtype: dtype == np.float32)
         self.blocking, self._known = blocking, Frozen(program, frozen)
-        grouped = any(n.prim == "dot" and n.attrs["batch"][0] and any(map(_of_windows, n.args))
-                      for n in program.order())
-        self.least = LEAST_VECTORS * blocking.lanes if grouped or blocking.lanes < LONG_VECTOR else 0
+        grouped = any(map(_of_groups, program.order()))
+        short = blocking.lanes < LONG_VECTOR and not any(map(_depthwise, program.order()))
+        self.least = LEAST_VECTORS * blocking.lanes if grouped or short else 0
 
     @staticmethod
     def _pays(work: int, between: bool) -> bool:
@@ -71,10 +72,37 @@ class PackedSteps(ChannelsLast):
         """Weights that the step changes; others are packed once, in ``layout.py``."""
         return not self._known(w)
 
+    @staticmethod
+    def _least_work(depthwise: bool, between: bool) -> int:
+        """Depthwise convolutions of any size: the gradient of a strided one is several, which are added up."""
+        return 0 if depthwise else Conversion._least_work(depthwise, between)
+
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool,
                 may_round_operands: bool) -> Node | None:
-        """Convolutions of groups stay as they are."""
-        return None
+        """Depthwise convolutions; those of other groups stay as they are."""
+        if not groups == shape[1] == win.shape[1 + len(shape) - 2] or not self._fills(groups):
+            return None
+        return Conversion._packed(self, w, win, shape, groups, between, False)
+
+    def _of_groups(self, w: Node, axes: tuple[int, int], win: Node, shape: tuple[int, ...]) -> Node | None:
+        """The gradient of a depthwise convolution's data."""
+        if w.shape[1] > 1 or w.shape[2] > 1 or not self._fills(w.shape[0]):
+            return None
+        w = ir.reshape(w, (w.shape[0], 1, *w.shape[3:]))
+        return Conversion._packed(self, w, win, shape, w.shape[0], True, False)
+
+    def _data_of_groups(self, n: Node) -> Node | None:
+        """The gradient of data (N, groups, 1, H, W), as an image of one plane shown channels first."""
+        out = super()._data_of_groups(n)
+        if out is None or n.ndim != 5 or (found := self._permuted(out.args[0])) is None:
+            return out
+        return self._first(ir.reshape(found[0], (n.shape[0], 1, *n.shape[3:], n.shape[1])), DEEP)
+
+    def _filters_of_groups(self, n: Node) -> Node | None:
+        """The gradient of a depthwise convolution's filters, where an operand lies channels last already."""
+        out = super()._filters_of_groups(n) if _depthwise(n) and n.ndim == 5 else None
+        return out if out is not None and any(beneath(a, ("window", "pad", "reshape")).prim != "permute"
+                                              for a in out.args) else None
 
     def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
         """The packed convolution, where there is a form for it."""
@@ -93,6 +121,24 @@ class PackedSteps(ChannelsLast):
 def _last(win: Node) -> bool:
     """Whether windows are of data that lies channels last already."""
     return beneath(win, ("window", "pad")).prim != "permute"
+
+
+def _grouped(n: Node) -> bool:
+    """Whether this is a product of a convolution of groups."""
+    return n.prim == "dot" and bool(n.attrs["batch"][0]) and any(map(_of_windows, n.args))
+
+
+def _depthwise(n: Node) -> bool:
+    """Whether this is a product of a convolution whose groups have one filter and one channel."""
+    return _grouped(n) and not _of_groups(n)
+
+
+def _of_groups(n: Node) -> bool:
+    """Whether this is a product of a convolution of groups that have more than one filter and one channel."""
+    if not _grouped(n):
+        return False
+    of_group = [a.shape[own[0] + 1] for a, own in zip(n.args, n.attrs["batch"])]
+    return max(of_group) > 1 or n.ndim > 4 and n.shape[1] * n.shape[2] > 1 and n.attrs["batch"] != ((0,), (0,))
 
 
 def _of_windows(n: Node) -> bool:

@@ -1,6 +1,7 @@
 """Kernels in C whose results come in blocks: the gradient of pooling, an image made larger. An axis whose index is
 divided by a constant becomes a loop over blocks, written out inside; of the innermost axis, neighbouring pairs are read
-and written as two vectors, one of their first elements and one of their second.
+and written as two vectors, one of their first elements and one of their second. An innermost axis that is not divided,
+channels, is vectors as it is.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, level, within_levels
 from hybrid.codegen.loops import PARALLEL_WORK, TEAM, KernelPrinter, Printed, work_of
 from hybrid.codegen.lane_reductions import TAPS, vector_step
-from hybrid.codegen.lanes import F32, Refused, copies, masked
+from hybrid.codegen.lanes import F32, Refused, copies, iterations, masked
 from hybrid.codegen.reductions import written_out
 from hybrid.codegen.vector import VectorEmitter
 
@@ -127,8 +128,10 @@ class _Blocks(KernelPrinter):
         self.across = len(k.loops) - 1
         if self.across and self.loops[-1].extent == 1:
             self.across -= 1
-        if (not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes[self.across:]) != 2
-            or math.prod(self.sizes) > WRITTEN_OUT or self.loops[self.across].extent < 2):
+        across = math.prod(self.sizes[self.across:]) if k.loops else 0
+        self.paired = across == 2 and self.sizes[-1] == 2
+        if (across != 1 and not self.paired or not 1 < math.prod(self.sizes) <= WRITTEN_OUT
+            or self.loops[self.across].extent < (2 if self.paired else width)):
             raise Refused("no blocks, large ones, or other ones than pairs")
 
     def _size(self, v: Var) -> int:
@@ -157,7 +160,7 @@ class _Blocks(KernelPrinter):
         """The kernel; Refused where it cannot be."""
         k, root, loops = self.k, self.k.root, self.loops
         lane = loops[self.across]
-        e = PairEmitter(C, self.reads, width=self.width, lanes={lane})
+        e = PairEmitter(C, self.reads, width=self.width, lanes={lane}, allow_halves=not self.paired)
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
         if team and parallel is None:
@@ -170,9 +173,16 @@ class _Blocks(KernelPrinter):
                 pair = tuple(e.floats(e.value(root, idx, block)) for idx in (first, second))
                 block.body.append(Store(Name(self.names[root]), linear(root.shape, first), Op("{0}, {1}", pair),
                                         "PAIR_STORE"))
+
+        def neighbours(block: Block) -> None:
+            for at in np.ndindex(*self.sizes):
+                idx = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, at))
+                block.body.append(e.store(self.names[root], root, idx, e.value(root, idx, block)))
         threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
         levels = [level(v, threads if v is parallel else "") if v.extent > 1 else ([v], list) for v in around]
-        body = within_levels((), [*levels, ([lane], lambda body: self._lanes(lane, body))], pairs)
+        lanes = (lambda body: self._lanes(lane, body)) if self.paired else (
+            lambda body: iterations(lane, body, self.width, 1))
+        body = within_levels((), [*levels, ([lane], lanes)], pairs if self.paired else neighbours)
         return self.kernel(body, vectors=True)
 
     def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:

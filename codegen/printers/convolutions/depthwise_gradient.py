@@ -1,0 +1,124 @@
+"""Weight gradients of depthwise convolutions whose data and gradient lie channels last, in C: a vector holds channels,
+of which each is multiplied with its own. The sums of one row of the filter are kept in registers over the pixels of
+some lines.
+"""
+from __future__ import annotations
+
+from itertools import groupby
+
+from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.size import fixed
+from hybrid.ir.stmt import Stmt
+
+from hybrid.codegen.block import nested
+from hybrid.codegen.lanes import Refused
+from hybrid.codegen.nest import Cut, count, function, within
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from .filters_in_lanes import NEAR_LINES, PIXELS, FiltersInLanes
+from .weight_gradient import SUMS, USED
+
+VECTORS = 2                     # of channels at most, which a cache line or two hold
+
+
+class DepthwiseGradient(FiltersInLanes):
+    """Prints one kernel."""
+
+    def _neighbours(self) -> bool:
+        m = self.m
+        return (len(m.batch) == 1 and m.a.stride(m.batch[0]) == 1 and len(self.at) > 2
+                and self.at[-1] == var(m.batch[0]))
+
+    def _axes(self) -> None:
+        super()._axes()
+        if self.row.extent > 1 or self.channel.extent > 1 or len(self.around) > 1:
+            raise Refused("several filters of a channel, or channels of a filter")
+        self.row, self.around = self.around[0], []
+
+    # ---- the tile
+    def _choose(self) -> None:
+        """Vectors of channels times taps of a row: as many sums as the registers hold."""
+        x, y, channels, lanes = self.x, self.y, self.row.extent, self.lanes
+        if channels < USED * lanes or x.taps > self.target.accumulators:
+            raise Refused("channels that leave most of a vector empty, or a filter too wide for the registers")
+        self.nv = min(VECTORS, self.target.accumulators // x.taps, -(-channels // lanes))
+        width = min(self.nv * lanes, channels)
+        self.row_tiles, self.channel_tiles = Cut.overlapping(channels, width), Cut.overlapping(1, 1)
+        self.tile, self.count = x.taps * self.nv, self.row_tiles.count * y.taps
+        if self.count * self.tile * lanes * 4 > SUMS:
+            raise Refused("more sums than working memory")
+        images, (height, wide) = self.pictures[-1].extent if self.pictures else 1, self.picture.shape[-3:-1]
+        near = max(NEAR_LINES // ((x.pixels * y.pixels + height * wide) * width * 4),
+                   -(-PIXELS // (x.pixels * y.pixels)))
+        self.block = max(1, min(images, near) if fixed(images) else near)
+        line = (x.pixels + wide * y.stride) * width * 4
+        self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
+        self.vectors, self.lines = -(-x.pixels // lanes), 1
+
+    # ---- text
+    def micro(self) -> Stmt:
+        """The tile: lines first to last of some images, under one row of the filter."""
+        x, L, n, y = self.x, self.lanes, self.pictures[-1] if self.pictures else None, self.y.pixel
+        a, apart = self.m.a.address, self.nv * self.lanes
+        heads = ["for (long n = 0; n < pictures; n++) {", "for (long y = first; y < last; y++) {",
+                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
+                   for p, at in (("g", a), ("b", self.place)))]
+        sums = [(t, j) for t in range(x.taps) for j in range(self.nv)]
+        columns: list[Stmt] = []
+        # neighbouring pixels that meet the same taps
+        for taps, same in groupby(range(x.pixels), self._taps):
+            pixels = list(same)
+            columns.append(count("x", pixels[-1] + 1, self._products(taps), first=pixels[0]))
+        return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
+                        f"long last{more_declared()}",
+                        [*(f"hy_v s{t}_{j} = HYV_LOAD(sums + {t * apart + j * L});" for t, j in sums),
+                         *within(heads, columns), *(f"HYV_STORE(sums + {t * apart + j * L}, s{t}_{j});"
+                                                    for t, j in sums)])
+
+    def _taps(self, pixel: int) -> list[int]:
+        """The taps of a row of the filter that meet the image at a pixel of the gradient."""
+        return [t for t in range(self.x.taps) if self.x.range(t)[0] <= pixel < self.x.range(t)[1]]
+
+    def _products(self, taps: list[int]) -> list[Stmt | str]:
+        """The products of a pixel of the gradient with those under some taps."""
+        x, step = self.x, self.picture.shape[-1]
+        out: list[Stmt | str] = [f"const float *g_ = g + x * {self._steps(self.m.a.address, x.pixel)}l, *b_ = b + "
+                                 f"x * {self._steps(self.place, x.pixel)}l;"]
+        out += [f"const hy_v w{j} = {self._vector('g_', j)};" for j in range(self.nv)]
+        return [*out, *(f"s{t}_{j} += w{j} * {self._vector(f'b_ + ({(t * x.dilation - x.border) * step})', j)};"
+                        for t in taps for j in range(self.nv))]
+
+    def _vector(self, pointer: str, j: int) -> str:
+        left = self.row_tiles.size - j * self.lanes
+        load = "HYV_LOAD({})" if left >= self.lanes else f"HYV_LOADM(HYV_FIRST({left}), {{}})"
+        return load.format(f"{pointer} + {j * self.lanes}")
+
+    def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
+        """Tile ``t`` of channels for all rows of the filter. keep: the loops around it."""
+        m, y, steps = self.m, self.y, self._steps
+        assert m.a.address is not None and m.a.base is not None
+        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        line = self.picture.shape[-2] * self.picture.shape[-1] if y.pixel is not None else 0
+        out: list[Stmt] = [
+            f"const long r = {self.row_tiles.first('t')};",
+            f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r + first * {literal(steps(m.a.address, n))};",
+            f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + r + first * "
+            f"{literal(steps(self.place, n))};"]
+        for tap in range(y.taps):
+            first, last = map(str, y.range(tap))
+            if self.height < y.pixels:
+                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
+            out.append(f"{self.name}_tile(pa, pb + ({(tap * y.dilation - y.border) * line}l), sums + (t * {y.taps} + "
+                       f"{tap}) * {self.tile * self.lanes}l, pictures, {first}, {last}{more_passed()});")
+        return out
+
+    def _joined(self) -> list[Stmt]:
+        """The sums in the contraction's own order."""
+        y, x = self.y, self.x
+        loops = [Var("rt", self.row_tiles.count), Var("ky", y.taps), Var("kx", x.taps)]
+        names = {axis.tap: var(Var(tap, axis.taps)) for axis, tap in ((y, "ky"), (x, "kx")) if axis.tap is not None}
+        names |= {v: Ix() for v in (*self.m.rows, *self.m.columns) if v.extent == 1}
+        names[self.row] = var(Var("row", max(self.row.extent, 2)))
+        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
+        return nested(loops, [count("l", self.row_tiles.size, [
+            f"const long row = {self.row_tiles.first('rt')} + l;",
+            f"whole[{text(to)}] = sums[((rt * {y.taps} + ky) * {x.taps} + kx) * {self.nv * self.lanes} + l];"])])
