@@ -120,6 +120,8 @@ class Emitter:
                 block).memo
 
     def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
+        if block.parent is None:
+            return block
         needed = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
         home = block
         while home.parent is not None and needed <= home.parent.vars:

@@ -5,6 +5,7 @@ Python (hybrid/jit/fast_path.py), which is slower by about two microseconds.
 """
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -27,6 +28,7 @@ _lock = forking.LongLock()
 _loaded: list[Any] = []
 _module: list[Any] = []
 _coming: list[threading.Thread] = []
+LAST_WAIT = 2.0                 # seconds that the end of a process waits for it at most
 
 
 def built() -> Path | None:
@@ -132,9 +134,18 @@ class Made:
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None:
-        thread = threading.Thread(target=_quietly, name="hybrid-launcher")
+        thread = threading.Thread(target=_quietly, name="hybrid-launcher", daemon=True)
         _coming[:] = [thread]
         thread.start()
+        atexit.register(_end, thread)
+
+
+def _end(thread: threading.Thread) -> None:
+    """When the process ends: a launcher that is nearly there is for later ones, but nobody waits long for a compiler
+    that others leave no time."""
+    thread.join(LAST_WAIT)
+    if thread.is_alive():
+        compiler_process.end_compilers()
 
 
 def _quietly() -> None:

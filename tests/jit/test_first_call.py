@@ -93,6 +93,23 @@ def test_no_thread_for_a_launcher_that_is_there(monkeypatch: pytest.MonkeyPatch)
     assert launcher.load() is not None
 
 
+SLOW = """
+import sys, time
+from hybrid.runtime import launcher
+launcher.LAST_WAIT = 0.1
+launcher.load = lambda: time.sleep(300)
+launcher.prepare()
+assert launcher.coming()
+"""
+
+
+def test_the_end_of_a_process_waits_for_no_slow_compiler(tmp_path: Path) -> None:
+    """A launcher is compiled with low priority: on a busy machine that takes long."""
+    (tmp_path / "cache").mkdir(mode=0o700)
+    environment = {**os.environ, "HYBRID_CACHE": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", SLOW], env=environment, check=True, timeout=200)
+
+
 FORKS = """
 import os, threading, time
 import hybrid as mx
