@@ -10,8 +10,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from .direct import (LEAST_REUSED, boolean_arithmetic, constants, movement_of, own, product_of, reduction_of, spread,
-                     sum_of_products, sums_of_products, ufunc_of)
+from .direct import (LEAST_REUSED, boolean_arithmetic, constants, movement_of, own, product_of, reduction_of,
+                     sequence_of, spread, sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:
-    found = (reduction_of(n) or movement_of(n) or product_of(n)) if xp is np else None
+    found = (reduction_of(n) or movement_of(n) or product_of(n) or sequence_of(n)) if xp is np else None
     if found is not None:
         return found
     row = PRIMS[n.prim].eager

@@ -61,15 +61,16 @@ _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 @gathers
 def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """NumPy's own way, where no index is out of range."""
-    if a.mode == "raise":
+    mode, axis = a.mode, a.axis
+    if mode == "raise":
         _take_checked(xp, arrays, a)
     x, i = arrays
-    n = x.size if a.axis is None else x.shape[normal_axis(a.axis, x.ndim)]
+    n = x.size if axis is None else x.shape[normal_axis(axis, x.ndim)]
     if xp is not np or i.dtype.kind not in "iu" or i.dtype == np.uint64 or not i.size or not n:
         return None
-    if a.mode == "clip":
-        return [x.take(i, a.axis, None, "clip")]
-    return [x.take(i, a.axis)] if i.view(_UNSIGNED[i.itemsize]).max() < n else None      # negative ones are large there
+    if mode == "clip":
+        return [x.take(i, axis, None, "clip")]
+    return [x.take(i, axis)] if i.view(_UNSIGNED[i.itemsize]).max() < n else None      # negative ones are large there
 
 
 @op("take", "a indices", eager=_take_eager, within=_take_within,

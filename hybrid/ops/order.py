@@ -65,8 +65,10 @@ def _sort_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
         return None
     if a.axis is not None and not -x.ndim <= a.axis < x.ndim:
         return None
-    out = np.sort(x, axis=a.axis)
-    return [out if a.is_ascend else np.flip(out, -1 if a.axis is None else a.axis)]
+    axis = -1 if a.axis is None else a.axis
+    out = x.flatten() if a.axis is None else x.copy()
+    out.sort(axis)
+    return [out if a.is_ascend else np.flip(out, axis)]
 
 
 @op("topk", "data", eager=_topk_eager, npx=("topk",), json=("_npx_topk",),
