@@ -128,3 +128,28 @@ def test_residual_block() -> None:
     _, step = step_of(net, x)
     packed = [k for k in step.report().kernels if k.kind == "convolution"]
     assert len(packed) >= 7, step.report()
+
+
+def test_data_gradients_that_are_mostly_border() -> None:
+    """LeNet's: the gradient of 8 x 8 pixels makes one of 12 x 12 through a 5 x 5 filter. Less than half of the products
+    lie inside of the image, and the packed form skips others, also where its channels fill few vectors."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(20, 5, activation="relu"), nn.MaxPool2D(2), nn.Conv2D(50, 5, activation="relu"),
+            nn.MaxPool2D(2), nn.Dense(10))
+    net.initialize(mx.init.Xavier())
+    x = nd.array(random(6, 1, 28, 28))
+    net(x)
+    _, step = step_of(net, x)
+    packed = [k for k in step.report().kernels if k.kind == "convolution"]
+    assert any("[6, 12, 12, 20]" in str(k.nodes) for k in packed) or toolchain.vector_bytes() != 32, step.report()
+
+
+@pytest.mark.parametrize("pads, stride, dilation", [((0, 0), 1, 1), ((1, 1), 1, 1), ((4, 2), 1, 1), ((3, 4), 2, 2)])
+def test_products_inside(pads: tuple[int, int], stride: int, dilation: int) -> None:
+    """The share of products inside of an image, counted one by one."""
+    ones = np.pad(np.ones((8, 7)), [(p, p) for p in pads])
+    x = ir.pad(ir.input(0, (1, 8, 7, 3), np.float32), (0, *pads, 0), (0, *pads, 0))
+    win = ir.window(x, (1, 2), (3, 3), (stride,) * 2, (dilation,) * 2)
+    views = np.lib.stride_tricks.sliding_window_view(ones, (2 * dilation + 1,) * 2)
+    want = views[::stride, ::stride, ::dilation, ::dilation].mean()
+    assert packed_steps._inside(win) == pytest.approx(want)
