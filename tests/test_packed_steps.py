@@ -153,3 +153,28 @@ def test_products_inside(pads: tuple[int, int], stride: int, dilation: int) -> N
     views = np.lib.stride_tricks.sliding_window_view(ones, (2 * dilation + 1,) * 2)
     want = views[::stride, ::stride, ::dilation, ::dilation].mean()
     assert packed_steps._inside(win) == pytest.approx(want)
+
+
+class Mixed(gluon.HybridBlock):
+    """A convolution, a product of a matrix with its channels, a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = (nn.Conv2D(64, 3, padding=1, in_channels=64, use_bias=False) for _ in range(2))
+        self.matrix = gluon.Parameter("matrix", shape=(64, 64))
+
+    def forward(self, x: Any) -> Any:
+        """An image of as many channels."""
+        y = nd.relu(self.first(x)).as_np_ndarray()
+        mixed = mx.np.tensordot(self.matrix.data().as_np_ndarray(), y, axes=([1], [1]))
+        return self.last(mixed.transpose(1, 0, 2, 3).as_nd_ndarray())
+
+
+def test_products_without_windows() -> None:
+    """A product over the channels of an image that lies channels last is none of windows."""
+    net = Mixed()
+    net.initialize(mx.init.Normal(0.1))
+    x = nd.array(random(2, 64, 9, 9))
+    net(x)
+    _, step = step_of(net, x)
+    assert any(k.kind == "convolution" for k in step.report().kernels), step.report()

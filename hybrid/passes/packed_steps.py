@@ -110,7 +110,7 @@ class PackedSteps(ChannelsLast):
     def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
         """The packed convolution, where there is a form for it."""
         kept = [a for a in range(w.ndim) if a not in (*taps, channel)]
-        if len(kept) != 1 or rank != 2:
+        if len(kept) != 1 or rank != 2 or win.prim != "window":
             return None
         least = 0 if _inside(win) < MOSTLY_BORDER else self.least
         if not self._fills(w.shape[kept[0]], least):
