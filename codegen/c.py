@@ -40,8 +40,8 @@ from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, KernelPrinter, Printed, chain, close, close_blocks, close_planes, crosses,
-                    down_columns, group_loops, loop_pragma, merged_axes, planes, pointer_names, rename, rows_first,
-                    signature, store_side, work_of)
+                    down_columns, group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side,
+                    work_of)
 from .targets import ALL_PASSES
 
 if TYPE_CHECKING:
@@ -103,19 +103,6 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     return p.kernel(body)
 
 
-def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
-    """A contraction through the templates."""
-    return Contraction(k, name, target).print()
-
-
-def print_sort(k: Kernel, name: str, target: Target) -> Printed:
-    """The order of keys; the working memory is of the result's size."""
-    args, names = pointer_names(k)
-    head = signature(name, args, 1, "char *scratch")
-    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
-    return Printed(name, source, args, "sort", scratch, True)
-
-
 # kinds of kernels that take sizes which are known at the call only
 ANY_SIZE = ("elementwise", "reduction", "row", "concat", "scatter", "convolution", "contraction", "attention")
 
@@ -137,7 +124,7 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         assert k.dot is not None
 
         def gathered(called: str) -> Printed:
-            return print_contraction(k, called, target)
+            return Contraction(k, called, target).print()
         found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
                                               ) if _has_windows(k) and target.vector > SCALAR else None
         return found or gathered(name)
@@ -147,14 +134,13 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "scatter":
         return scatter.print_scatter(k, name, target.vector // 4)
     if kind == "sort":
-        return print_sort(k, name, target)
+        return sort.print_c(k, name, target.vector > SCALAR)
     if kind == "running":
         return cumulate.print_running(k, name, target.vector // 4)
     if k.root.prim == "pairs":
         return pairs.print_c(k, name)
     if kind == "call":
-        args, names = pointer_names(k)
-        return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
+        return rowcall.print_c(k, name)
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     windows = [("windows of channels-last images", lambda: packed_pool.print_pool(k, name, target)),

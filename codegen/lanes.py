@@ -9,7 +9,7 @@ from typing import AbstractSet, Iterable, Sequence
 
 import numpy as np
 
-from hybrid.ir.size import fixed
+from hybrid.ir.size import fixed, same
 from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.parse import Words, lines_of, words
@@ -180,8 +180,11 @@ def _any_number(v: Var, body: tuple[Stmt, ...], lanes: int, unroll: int, pragma:
     else:
         base = Var(f"{v.name}_b", n)
         groups, name = [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)], base.name
+    if same(whole, 0):                                       # fewer than a group has, whatever their number is
+        groups = []
     out = partial_sums.iterations(name, 0, whole, step, groups, partial_sums.TERMS, flush, pragma) if groups else []
-    out.append(For(v.name, Ix(whole), Ix(n // lanes * lanes), tuple(copies(body, 0)), lanes, once))
+    if not same(whole, n // lanes * lanes):
+        out.append(For(v.name, Ix(whole), Ix(n // lanes * lanes), tuple(copies(body, 0)), lanes, once))
     mask = Let("hy_m", Name(MASK), Op(f"HYV_FIRST({n % lanes})", ()), True)
     last = When(Op(f"{n // lanes * lanes} < {n}", ()), (_at(v, Ix(n // lanes * lanes), [mask, *masked(body)]),))
     return [*out, *([once] if once else []), last]

@@ -147,3 +147,43 @@ def test_a_truth_value_that_two_steps_read_is_kept() -> None:
     x, y = (numbers("float32", 5, seed) for seed in (3, 4))
     assert known_calls.elementwise(program)(x, y).tobytes() == np.where(x > y, 1, x).astype("f4").tobytes()  # type: ignore[misc]
     assert len(loops(program).steps) == 3                    # type: ignore[union-attr]
+
+
+MOVES = {"transpose": {}, "flip": {"axis": 1}, "slice": {"begin": (1, 0), "end": (3, 5)}, "tile": {"reps": (2, 3)},
+         "slice_axis": {"axis": 1, "begin": 1, "end": 4}, "repeat": {"repeats": 2, "axis": 1}, "diag": {"k": 1},
+         "expand_dims": {"axis": 0}, "Flatten": {}, "broadcast_axis": {"axis": 0, "size": 3}}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moved_elements_are_those_of_the_steps(name: str) -> None:
+    d, shape = OPS[name], (1, 6) if name == "broadcast_axis" else (4, 6)
+    for dtype in DTYPES:
+        program = d.program([shape], [np.dtype(dtype)], d.parse(MOVES[name]), False)
+        made = known_calls.moved(program)
+        assert made is not None, name
+        x = numbers(dtype, shape[0] * shape[1]).reshape(shape)
+        for given in (x, np.repeat(x, 2, 1)[:, ::2]):
+            found, wanted = made(given), straight(program)(given)           # type: ignore[misc]
+            assert found.shape == wanted.shape and found.flags.c_contiguous and found.dtype == wanted.dtype
+            assert found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+        found[...] = 1
+        assert not np.shares_memory(found, x)
+        for wrong in (x.ravel()[:-1], x.astype("complex64"), list(x)):
+            with pytest.raises(TypeError):
+                made(wrong)
+
+
+def test_elements_outside_of_an_array_are_refused() -> None:
+    strided, f4 = launcher.part("Strided"), np.dtype("float32")
+    for size, offset, dims, strides, shape in ((4, 0, (5,), (4,), (5,)), (4, 4, (4,), (4,), (4,)),
+                                               (4, 0, (2,), (-4,), (2,)), (4, 0, (4,), (4,), (3,)),
+                                               (4, 0, (2, 2), (4,), (4,))):
+        with pytest.raises(ValueError, match="."):
+            strided(f4, size, offset, dims, strides, shape, len)
+
+
+def test_integers_of_another_name_are_the_same() -> None:
+    d = OPS["elemwise_add"]
+    x = np.arange(3, dtype="int64")
+    made = known_calls.elementwise(d.program([(3,)] * 2, [x.dtype] * 2, d.parse({}), False))
+    assert made is not None and made(x, x.astype(np.longlong)).tolist() == [0, 2, 4]

@@ -11,7 +11,7 @@ from hybrid.codegen.lanes import VECTORS, iterations, jammed
 from hybrid.codegen.loops import side_by_side
 from hybrid.ir.index import Ix, Val, Var, var
 from hybrid.ir.parse import declared, parameters, parse, used_words, words
-from hybrid.ir.rewriting import Unstructured, copy, defined, length, masked, renamed, shifted, used
+from hybrid.ir.rewriting import Unstructured, copy, defined, length, masked, renamed, shifted, used, walk
 from hybrid.ir.stmt import (Assign, Code, For, Function, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store,
                             When, lines, text_of)
 from hybrid.passes.pipeline import plan
@@ -171,6 +171,16 @@ def test_printed_cuda_parses_back() -> None:
         source = cuda.print_program(plan(case[0], cuda_program.JOINING).groups).source
         assert text_of(parse(text_of(parse(source)))) == text_of(parse(source)), name
         assert text_of(parse(source)).replace(" ", "") == source.replace(" ", ""), name
+
+
+@pytest.mark.parametrize("vector", [64, 32])
+def test_no_loop_is_printed_that_never_runs(vector: int) -> None:
+    for name in ("dense wide", "dense one row", "dense wide backward"):
+        p = programs.cases()[name][0]
+        with machine(vector):
+            text = "\n".join(sources(build.build(build.planned(p, frozenset()))))
+        loops = [s for s in walk(parse(text)) if isinstance(s, For)]
+        assert loops and all(str(s.first) != str(s.last) for s in loops), name
 
 
 def test_the_report_shows_the_form_taken_and_why_others_were_not() -> None:

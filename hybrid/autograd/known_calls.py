@@ -15,6 +15,7 @@ from ..ir import Program
 from ..ir.direct import own
 from ..ir.evaluate import single, straight
 from ..ir.inner_loops import loops, own_loop
+from ..ir.strided import places
 from ..ir.quiet import WARNINGS, quiet, quietly
 from ..ops.attributes import told_apart
 from ..ops.registry import GATHERS, OPS, SAME_BITS, Attrs, OpDef
@@ -90,7 +91,7 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
     compiles = eager not in GATHERS and worth_compiling(program)
     function = None
     if visible == 1 and (eager is None or eager in SAME_BITS):
-        function = elementwise(program, SAME_BITS[eager] if eager is not None else "")
+        function = elementwise(program, SAME_BITS[eager] if eager is not None else "") or moved(program)
     if function is not None and compiles:                # until it is compiled
         eager, function = _all_of_it(function), None
     elif function is None:
@@ -113,6 +114,17 @@ def elementwise(program: Program, loop: str = "") -> Callable[..., Any] | None:
         with contextlib.suppress(ValueError):            # a step has no inner loop
             if steps is not None:
                 return made(*steps, otherwise, np.ufunc)                         # type: ignore[no-any-return]
+    return None
+
+
+def moved(program: Program) -> Callable[..., Any] | None:
+    """A program that moves the elements of one small array as a function in C (kernels/c/launcher_strided.h); None for
+    other programs, and while the launcher is not there."""
+    made = launcher.part("Strided")
+    found = None if made is None else places(program)
+    with contextlib.suppress(ValueError):                # a dtype that is not NumPy's
+        if found is not None:
+            return made(*found, straight(program))                               # type: ignore[no-any-return]
     return None
 
 

@@ -41,10 +41,11 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     hint = HINTS.get(public, public.rsplit(".", 1)[-1].lower().removeprefix("_sparse_"))
     attr_names = list(d.attrs)
     plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
+    several = d.variadic and space != "sym"
     known = frozenset(attr_names).difference(d.inputs, ("attr", "name", "out"))
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
-        if len(args) == plain and out is None and (not kwargs or known.issuperset(kwargs)):
+        if (len(args) == plain or several and args) and out is None and (not kwargs or known.issuperset(kwargs)):
             for x in args:
                 if not isinstance(x, NDArray):
                     break

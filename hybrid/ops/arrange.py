@@ -12,7 +12,7 @@ from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import MAX_TEXT, Attribute, Attrs, written
 from .padding import pad_edge, pad_reflect
-from .registry import Axes, Bool, Enum, Float, Int, op
+from .registry import Axes, Bool, Enum, Float, Int, op, same_bits
 from .shape import concat, cut, normal_axis, np_concatenate, reverse
 
 
@@ -59,6 +59,7 @@ def eager_diagonal(xp: Any, x: Any, k: int) -> Any:
     return out
 
 
+@same_bits()
 def _diag_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [eager_diagonal(xp, arrays[0], a.k)] if arrays[0].ndim == 1 else None
 

@@ -224,7 +224,7 @@ static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_lau
 
 PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   import_array();
-  if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType) || PyType_Ready(&FrontType) || PyType_Ready(&EitherType) || PyType_Ready(&ElementwiseType)) return NULL;
+  if (PyType_Ready(&LauncherType) || PyType_Ready(&TrackType) || PyType_Ready(&FrontType) || PyType_Ready(&EitherType) || PyType_Ready(&ElementwiseType) || PyType_Ready(&StridedType)) return NULL;
 #define MAKE(name) str_##name = PyUnicode_InternFromString(#name);
   NAMES(MAKE)
   zero = PyLong_FromLong(0);
@@ -232,7 +232,7 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
 #ifdef Py_GIL_DISABLED /* calls rely on Python's global lock: Python switches it on when this module is loaded */
   if (m) PyUnstable_Module_SetGIL(m, Py_MOD_GIL_USED);
 #endif
-  PyTypeObject *types[] = {&LauncherType, &TrackType, &FrontType, &EitherType, &ElementwiseType};
-  for (int i = 0; m && i < 5; i++) if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
+  PyTypeObject *types[] = {&LauncherType, &TrackType, &FrontType, &EitherType, &ElementwiseType, &StridedType};
+  for (int i = 0; m && i < 6; i++) if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
   return m;
 }

@@ -6,6 +6,7 @@ static struct { PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cl
 enum { MOST_INPUTS = 8, FUNCTION = 3, VISIBLE = 4 };          /* the last two: places in a Known */
 
 #include "launcher_elementwise.h"
+#include "launcher_strided.h"
 
 /* eager_calls(scope, NDArray, list of the class with NumPy's semantics, NumPy's context variable, its value for no warnings): what the others need. */
 static PyObject *eager_setup(PyObject *module, PyObject *args) {
@@ -115,9 +116,95 @@ static PyObject *known_function(PyObject *known, PyObject **raw, int n, PyObject
   return function;
 }
 
+/* ---- calls that came lately, found without making keys of Python's objects */
+enum { KEPT_CALLS = 512, KEPT_INPUTS = 3, KEPT_AXES = 5, KEPT_ATTRIBUTES = 4 };
+typedef struct {
+  PyObject *known, *training, *function;       /* known: NULL where there is nothing */
+  int inputs, attributes, ndim[KEPT_INPUTS];
+  PyArray_Descr *descr[KEPT_INPUTS];
+  npy_intp dims[KEPT_INPUTS][KEPT_AXES];
+  PyObject *name[KEPT_ATTRIBUTES], *value[KEPT_ATTRIBUTES];
+} KeptCall;
+static KeptCall kept_calls[KEPT_CALLS];
+
+/* Whether comparing and hashing a value runs nobody's code. */
+static int is_plain_value(PyObject *v) {
+  if (v == Py_None || PyBool_Check(v) || PyLong_CheckExact(v) || PyFloat_CheckExact(v) || PyUnicode_CheckExact(v)) return 1;
+  if (!PyTuple_CheckExact(v)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(v); i++) if (!PyLong_CheckExact(PyTuple_GET_ITEM(v, i)) && PyTuple_GET_ITEM(v, i) != Py_None) return 0;
+  return 1;
+}
+
+/* Where a call is kept; NULL for one that is not. */
+static KeptCall *place_of_call(PyObject *known, PyObject **raw, int n, PyObject *attrs) {
+  Py_uhash_t h = (Py_uhash_t)(uintptr_t)known >> 4;
+  PyObject *name, *value;
+  Py_ssize_t at = 0;
+  if (n > KEPT_INPUTS || PyDict_GET_SIZE(attrs) > KEPT_ATTRIBUTES) return NULL;
+  for (int i = 0; i < n; i++) {
+    PyArrayObject *x = (PyArrayObject *)raw[i];
+    if (PyArray_NDIM(x) > KEPT_AXES) return NULL;
+    h = h * 1000003 ^ (Py_uhash_t)(uintptr_t)PyArray_DESCR(x) >> 4;
+    for (int k = 0; k < PyArray_NDIM(x); k++) h = h * 1000003 ^ (Py_uhash_t)PyArray_DIM(x, k);
+  }
+  while (PyDict_Next(attrs, &at, &name, &value)) {
+    if (!is_plain_value(value)) return NULL;
+    h = h * 1000003 ^ (Py_uhash_t)PyObject_Hash(value);
+  }
+  return &kept_calls[(h ^ h >> 17) % KEPT_CALLS];
+}
+
+static int same_value(PyObject *a, PyObject *b) {
+  if (a == b) return 1;
+  if (Py_TYPE(a) != Py_TYPE(b)) return 0;
+  if (PyFloat_CheckExact(a)) return PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(b) && signbit(PyFloat_AS_DOUBLE(a)) == signbit(PyFloat_AS_DOUBLE(b));
+  int same = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (same < 0) PyErr_Clear();
+  return same == 1;
+}
+
+static int is_kept(const KeptCall *c, PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs) {
+  PyObject *name, *value;
+  Py_ssize_t at = 0;
+  if (c->known != known || c->training != training || c->inputs != n || c->attributes != PyDict_GET_SIZE(attrs)) return 0;
+  for (int i = 0; i < n; i++) {
+    PyArrayObject *x = (PyArrayObject *)raw[i];
+    if (c->descr[i] != PyArray_DESCR(x) || c->ndim[i] != PyArray_NDIM(x) || memcmp(c->dims[i], PyArray_DIMS(x), sizeof(npy_intp) * c->ndim[i])) return 0;
+  }
+  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++) if (c->name[i] != name || !same_value(c->value[i], value)) return 0;
+  return 1;
+}
+
+static void keep_call(KeptCall *c, PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs, PyObject *function) {
+  KeptCall old = *c, made = {.known = Py_NewRef(known), .training = Py_NewRef(training), .function = Py_NewRef(function), .inputs = n, .attributes = (int)PyDict_GET_SIZE(attrs)};
+  PyObject *name, *value;
+  Py_ssize_t at = 0;
+  for (int i = 0; i < n; i++) {
+    PyArrayObject *x = (PyArrayObject *)raw[i];
+    made.descr[i] = (PyArray_Descr *)Py_NewRef((PyObject *)PyArray_DESCR(x)), made.ndim[i] = PyArray_NDIM(x);
+    memcpy(made.dims[i], PyArray_DIMS(x), sizeof(npy_intp) * made.ndim[i]);
+  }
+  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++) made.name[i] = Py_NewRef(name), made.value[i] = Py_NewRef(value);
+  *c = made;
+  if (!old.known) return;
+  for (int i = 0; i < old.inputs; i++) Py_DECREF((PyObject *)old.descr[i]);
+  for (int i = 0; i < old.attributes; i++) { Py_DECREF(old.name[i]); Py_DECREF(old.value[i]); }
+  Py_DECREF(old.known); Py_DECREF(old.training); Py_DECREF(old.function);
+}
+
+/* The function of a call (a new reference), from those that are kept if it came lately; NULL as known_function. */
+static PyObject *function_of_call(PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs) {
+  KeptCall *c = place_of_call(known, raw, n, attrs);
+  if (c && c->known && is_kept(c, known, raw, n, training, attrs)) return Py_NewRef(c->function);
+  PyObject *function = known_function(known, raw, n, training, attrs);
+  if (function && c) keep_call(c, known, raw, n, training, attrs, function);
+  return function;
+}
+
 /* A function of raw arrays called while NumPy warns of nothing. */
 static PyObject *called_quietly(PyObject *function, PyObject **raw, int n) {
   if (Py_TYPE(function) == &ElementwiseType) return elementwise_call(function, raw, n, NULL);      /* asks nobody whether to warn */
+  if (Py_TYPE(function) == &StridedType) return strided_call(function, raw, n, NULL);
   PyObject *token = PyContextVar_Set(eager.variable, eager.nothing);
   if (!token) return NULL;
   PyObject *out = PyObject_Vectorcall(function, raw, n, NULL), *type, *value, *trace;
@@ -145,7 +232,7 @@ static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t 
   PyObject *training = plainly_eager(), *raw[MOST_INPUTS], *out = NULL;
   int n = training ? eager_inputs(args[1], raw) : -1;
   if (n < 0) return no();
-  PyObject *function = known_function(args[0], raw, n, training, args[2]);
+  PyObject *function = function_of_call(args[0], raw, n, training, args[2]);
   if (function) {
     PyObject *first = Py_NewRef(PySequence_Fast_GET_ITEM(args[1], 0)), *result = called_quietly(function, raw, n);
     if (result) out = eager_result(result, first, args[3]);

@@ -50,10 +50,15 @@ static void follow(const Elementwise *self, char **input, char *out, char *scrat
   }
 }
 
+/* Whether an array has a dtype, under whichever name: int64 is long and long long. */
+static int is_of(const PyArrayObject *x, int type) {
+  return (PyArray_DESCR(x)->type_num == type || PyArray_EquivTypenums(PyArray_DESCR(x)->type_num, type)) && PyArray_ISNOTSWAPPED(x);
+}
+
 /* The memory of an argument that has the right dtype and size: 1; 0: one that has to be left to the other function; -1: an error. held: a copy that has to be dropped. */
 static int read_argument(const Elementwise *self, int i, PyObject *given, char **data, PyObject **held) {
   PyArrayObject *x = (PyArrayObject *)given;
-  if (!PyArray_Check(given) || PyArray_DESCR(x)->type_num != self->type[i] || !PyArray_ISNOTSWAPPED(x) || PyArray_SIZE(x) != (self->stride[i] ? self->n : 1)) {
+  if (!PyArray_Check(given) || !is_of(x, self->type[i]) || PyArray_SIZE(x) != (self->stride[i] ? self->n : 1)) {
     PyErr_SetString(PyExc_TypeError, "an elementwise program is called with arrays of other dtypes or sizes");
     return -1;
   }
@@ -99,7 +104,7 @@ static PyObject *elementwise_call(PyObject *object, PyObject *const *args, size_
 }
 
 /* ---- making one */
-static int plain_type(const PyArray_Descr *d) { return d->type_num <= NPY_DOUBLE || d->type_num == NPY_HALF; }
+static int plain_type(const PyArray_Descr *d) { return (d->type_num <= NPY_DOUBLE || d->type_num == NPY_HALF) && PyArray_ISNBO(d->byteorder); }
 
 /* NumPy's inner loop of a universal function for the dtypes of its arguments and its result: 1, or 0. */
 static int loop_of_ufunc(PyObject *function, PyArray_Descr **dtypes, Work *w) {

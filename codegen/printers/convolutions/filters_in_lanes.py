@@ -7,15 +7,14 @@ from __future__ import annotations
 import math
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
-from hybrid.ir.size import fixed, hint
+from hybrid.ir.size import fixed
 from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
-from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
-from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from hybrid.codegen.schedule.tiling import counted, decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
 PIXELS = 64                     # that a tile takes at least, if there are so many
@@ -55,8 +54,8 @@ class FiltersInLanes(Correlation):
         self.row_tiles = Cut.overlapping(rows, min(width, rows))
         self.channel_tiles = Cut.overlapping(self.depth, self.mr)
         self.tile = self.mr * self.nv
-        self.count = (math.prod(v.extent for v in self.around) * self.row_tiles.count * self.channel_tiles.count
-                      * y.taps * (x.taps // self.together))
+        self.shared = math.prod(v.extent for v in self.around) * self.row_tiles.count * self.channel_tiles.count
+        self.count = self.shared * y.taps * (x.taps // self.together)
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
         images = self.pictures[-1].extent if self.pictures else 1
@@ -64,7 +63,7 @@ class FiltersInLanes(Correlation):
         self.block = max(1, min(images, few) if fixed(images) else few)
         line = (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4
         self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
-        self.vectors, self.lines = -(-x.pixels // lanes), 1
+        self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 
     # ---- text
     def micro(self) -> Stmt:
@@ -94,25 +93,6 @@ class FiltersInLanes(Correlation):
         left = self.row_tiles.size - j * self.lanes
         return f"HYV_LOAD(g_ + {j * self.lanes})" if left >= self.lanes else (
             f"HYV_LOADM(HYV_FIRST({left}), g_ + {j * self.lanes})")
-
-    def body(self) -> list[Stmt]:
-        """Blocks of images or of their lines, in each all tiles; then the root."""
-        n, y, tile = self.pictures[-1] if self.pictures else None, self.y, self.tile * self.lanes
-        outer = self.pictures[:-1]
-        images, heights = n.extent if n else 1, -(-y.pixels // self.height)
-        blocks, groups = -(-images // self.block), math.prod(v.extent for v in outer)
-        work = self.dot.size * self.x.pixels * y.pixels * math.prod(v.extent for v in self.pictures)
-        tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count * self.channel_tiles.count
-        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
-        block: list[Stmt] = [
-            f"const long first = block / {heights} % ({blocks}) * {self.block};",
-            f"const long pictures = {images} - first < {self.block} ? {images} - first : {self.block};",
-            f"const long low = block % {heights} * {self.height}, high = low + {self.height};",
-            *decode(f"(block / ({blocks * heights}))", counted(outer)), OF_TEAM,
-            count("t", tiles, self._tile(n, {*self.around, *outer}))]
-        return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
-                count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
-                count("block", groups * blocks * heights, block), *self._joined(), *self._root(), "}"]
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
         """Tile ``t`` for all rows of the filter. keep: the loops around it."""

@@ -151,32 +151,37 @@ class Winograd(Packed):
     def plain(self) -> list[str]:
         """Prints the function that sums a tile's pixels for a vector of filters without the transforms, which spread
         infinities and NaN to pixels that do not read them. It runs if any of the tile's results is not finite."""
-        m, L, panel = self.m, self.lanes, 9 * self.kd * self.c * self.width
+        m, (number, _) = self.m, self.data
         taps, read, border = "", "b", "1"
         if self.volume:
             taps = (f"for (long t = 0; t < {self.kd}; t++) {{ const long z = b % {self.planes} - {self.pz} + t * "
                     f"{self.dz}; ")
             border = f"z >= 0 && z < {self.layers}"
             read = f"(b / {self.planes} * {self.layers} + z)"
-        own, data = [], "HYV_B(inside ? a[q] : 0)"
-        if self.joined > 1:
-            own = [f"  const hy_vi own = (HYV_COUNT + (int)c0) / {self.filters // self.joined};"]
-            data = f"(hy_v)((hy_vi){data} & (own == (int)q / {self.c // self.joined}))"
+        declared, product = self.plain_product()
         return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
-                f"float "
-                f"*x, const float *W) {{",
-                f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};", *own,
+                f"{number} *x, const {self.how.number} *W) {{", *declared,
                 f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
-                f"  for (long p = 0; p < {m * m}; p++, to += {L}) {{",
+                f"  for (long p = 0; p < {m * m}; p++, to += {self.lanes}) {{",
                 f"    hy_v sum = {{0}}; {taps or '{ const long t = 0; '}",
                 "    for (long k = 0; k < 9; k++) {",
                 f"      const long v = oy + (p / {m} + k / 3) * {self.dy} - {self.py}, u = ox + (p % {m} + k % 3) * "
                 f"{self.dx} - {self.px};",
                 f"      const int inside = {border} && {self.inside('v', 'u')};",
-                f"      const float *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
-                f"      for (long q = 0; q < {self.c}; q++)",
-                f"        sum += {data} * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
+                f"      const {number} *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
+                f"      for (long q = 0; q < {self.c}; q++) {{", *product, "      }",
                 "    } }", "    HYV_STORE(to, sum);", "  }", "}"]
+
+    def plain_product(self) -> tuple[list[str], list[str]]:
+        """Returns statements that declare ``w``, the weights of the filters from c0 on, and those that add the product
+        of channel ``q`` of the pixel ``a`` and tap ``k`` of the filters to ``sum``."""
+        own, data = [], "HYV_B(inside ? a[q] : 0)"
+        if self.joined > 1:
+            own = [f"  const hy_vi own = (HYV_COUNT + (int)c0) / {self.filters // self.joined};"]
+            data = f"(hy_v)((hy_vi){data} & (own == (int)q / {self.c // self.joined}))"
+        panel = 9 * self.kd * self.c * self.width
+        return ([f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};", *own],
+                [f"        sum += {data} * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});"])
 
     def _vector(self, partial: int) -> list[Stmt]:
         n, m = self.side, self.m

@@ -48,30 +48,16 @@ class WinogradWords(Winograd):
         return ("", f"{self.w} + (o * {self.points} + p) * {self.depth * self.width}l",
                 f"(const char *)(w + {self.depth * self.width}) + (r - r0)")
 
-    def plain(self) -> list[str]:
-        """Prints the function that sums a tile's pixels without transforms of the data (as ``Winograd`` does), with
-        filters recovered from their transforms (``TAPS``)."""
+    def plain_product(self) -> tuple[list[str], list[str]]:
+        """As of ``Winograd``, with filters recovered from their transforms (``TAPS``)."""
         rows = ", ".join(map(str, (c for row in TAPS for c in row)))
-        number, read = self.data[0], "hy_load_bf16(a[q])" if self.data[1] else "a[q]"
-        return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
-                f"{number} *x, const hy_word *W) {{",
-                f"  static const signed char taps[] = {{ {rows} }};",
-                f"  const hy_word *w = W + c0 / {self.width} * {16 * self.depth * self.width}l + c0 % {self.width};",
-                f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
-                f"  for (long p = 0; p < 4; p++, to += {self.lanes}) {{",
-                "    hy_v sum = {0};",
-                "    for (long k = 0; k < 9; k++) {",
-                f"      const long v = oy + (p / 2 + k / 3) * {self.dy} - {self.py}, u = ox + (p % 2 + k % 3) * "
-                f"{self.dx} - {self.px};",
-                f"      const int inside = {self.inside('v', 'u')};",
-                f"      const {number} *a = x + ((b * {self.h} + v) * {self.wide} + u) * {self.c};",
-                f"      for (long q = 0; q < {self.c}; q++) {{",
-                "        hy_v g = {0};",
-                "        for (long i = 0; i < 16; i++) {",
-                "          const int c = taps[k / 3 * 4 + i / 4] * taps[k % 3 * 4 + i % 4];",
-                f"          const hy_words pair = HYV_WORDS(w + (i * {self.depth} + q / 2) * {self.width});",
-                "          if (c) g += HYV_B((float)c) * (hy_v)(q % 2 ? pair & -65536 : pair << 16);",
-                "        }",
-                f"        sum += HYV_B(inside ? {read} : 0) * g;",
-                "      }",
-                "    }", "    HYV_STORE(to, sum);", "  }", "}"]
+        read = "hy_load_bf16(a[q])" if self.data[1] else "a[q]"
+        return ([f"  static const signed char taps[] = {{ {rows} }};",
+                 f"  const hy_word *w = W + c0 / {self.width} * {16 * self.depth * self.width}l + c0 % {self.width};"],
+                ["        hy_v g = {0};",
+                 "        for (long i = 0; i < 16; i++) {",
+                 "          const int c = taps[k / 3 * 4 + i / 4] * taps[k % 3 * 4 + i % 4];",
+                 f"          const hy_words pair = HYV_WORDS(w + (i * {self.depth} + q / 2) * {self.width});",
+                 "          if (c) g += HYV_B((float)c) * (hy_v)(q % 2 ? pair & -65536 : pair << 16);",
+                 "        }",
+                 f"        sum += HYV_B(inside ? {read} : 0) * g;"])

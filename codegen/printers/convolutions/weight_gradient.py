@@ -64,6 +64,7 @@ class Axis:
 class Correlation(Anchored):
     """Prints one kernel. x_axis_from_end: the image's axis along its lines, counted from the last axis."""
     x_axis_from_end, channels_last = 1, False
+    strips = 1                         # of an image's lines, which are blocks of their own
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
@@ -179,13 +180,16 @@ class Correlation(Anchored):
         if best == math.inf:
             raise Refused("a filter with too many taps along the lines for the registers")
         self.vectors = -(-self.x.pixels // self.lanes)
+        self.pixels = self.vectors * self.lanes
         if self.lines * self.x.pixels < USED * self.vectors * self.lanes:
             raise Refused("lines that leave most of a vector empty")
         copies = math.prod(v.extent for v in self.around)
         self.row_tiles = Cut.overlapping(rows, self.mr)
         self.channel_tiles = Cut.overlapping(channels, self.cg)
         self.tile = self.mr * self.cg * taps
-        self.count = copies * self.row_tiles.count * self.channel_tiles.count * self.y.taps
+        # of tiles that a team shares, all channels of a tile's rows being one; of sums
+        self.shared = copies * self.row_tiles.count
+        self.count = self.shared * self.channel_tiles.count * self.y.taps
         steps = -(-self.y.pixels // self.lines) * self.vectors
         images = self.pictures[-1].extent if self.pictures else 1
         self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
@@ -273,20 +277,23 @@ class Correlation(Anchored):
         return self.printed([self.micro(), *self.body()], "contraction")
 
     def body(self) -> list[Stmt]:
-        """Blocks of images, tiles; then all sums of lanes; then the root."""
+        """Blocks of images, or of ``strips`` of their lines, in each all tiles; then all sums of lanes; then the
+        root."""
         n, tile, outer = self.pictures[-1] if self.pictures else None, self.tile * self.lanes, self.pictures[:-1]
-        images = n.extent if n else 1
+        images, strips = n.extent if n else 1, self.strips
         blocks, groups = -(-images // self.block), math.prod(v.extent for v in outer)
-        work = self.dot.size * self.vectors * self.lanes * self.y.pixels * math.prod(v.extent for v in self.pictures)
-        tiles = math.prod(v.extent for v in self.around) * self.row_tiles.count
-        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if tiles > 1 else ""
+        work = self.dot.size * self.pixels * self.y.pixels * math.prod(v.extent for v in self.pictures)
+        team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if self.shared > 1 else ""
+        of_image = f"block / {strips}" if strips > 1 else "block"
         block: list[Stmt] = [
-            f"const long first = block % {blocks} * {self.block}, pictures = {images} - first < {self.block} ? "
-            f"{images} - first : {self.block};", *decode(f"(block / {blocks})", counted(outer)), OF_TEAM,
-            count("t", tiles, self._tile(n, {*self.around, *outer}))]
+            f"const long first = {of_image} % {blocks} * {self.block}, pictures = {images} - first < {self.block} ? "
+            f"{images} - first : {self.block};",
+            *([f"const long low = block % {strips} * {self.height}, high = low + {self.height};"] * (strips > 1)),
+            *decode(f"(block / {blocks * strips})", counted(outer)), OF_TEAM,
+            count("t", self.shared, self._tile(n, {*self.around, *outer}))]
         return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
-                count("block", groups * blocks, block), *self._joined(), *self._root(), "}"]
+                count("block", groups * blocks * strips, block), *self._joined(), *self._root(), "}"]
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
         """Tile ``t`` of rows, for all channels and places of the kernel. keep: the loops around it."""

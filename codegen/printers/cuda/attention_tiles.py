@@ -14,7 +14,8 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import SCRATCH, At, Launch, PrintedCuda, Scratch, decode, emitter, function, index_type, names_of
+from .pieces import (SCRATCH, At, Launch, PrintedCuda, Scratch, decode, emitter, function, index_type, names_of,
+                     neighbours)
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
@@ -216,16 +217,14 @@ class Tiled:
         at = root_index(self.k, (*map(var, self.batch), *map(var, free)))
         e = emitter(self.k, self.names, None, lane)
         e.count, e.given[dot] = 7000, lambda idx: "sum"
-        outer = Block(None, frozenset([*self.batch, self.row, first]))
-        block = outer.child([lane]) if width > 1 else outer
         cell = f"sums[c / 4][c % 4 / 2 * 2 + {'j' if width == 2 else 'c % 2'}]"
-        block.body.append(f"const float sum = {CUDA.rounded(dot.dtype, value(cell))};")
         names: dict[Var, Ix] = {column: var(first) * width + var(lane)}
         index = tuple(substitute(i, names) for i in at)
-        block.body.append(e.store(self.names[self.k.root], self.k.root, index, e.value(self.k.root, index, block)))
-        if width > 1 and (e.loose or not e.packed):
-            return None
-        return [*outer.lines, *(e.lanes(block.lines) if width > 1 else [])]
+
+        def one(block: Block) -> None:
+            block.body.append(f"const float sum = {CUDA.rounded(dot.dtype, value(cell))};")
+            block.body.append(e.store(self.names[self.k.root], self.k.root, index, e.value(self.k.root, index, block)))
+        return neighbours(e, lane, [*self.batch, self.row, first], one)
 
     # ---- the kernel
     def kernel(self, before: Sequence[str], own: Sequence[Tile], staged: Sequence[Tile], turn: Sequence[str],

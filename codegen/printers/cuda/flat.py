@@ -20,9 +20,9 @@ MOST_NODES = 512                # nodes times elements a thread takes: registers
 MOVES = 100                     # copies in one launch
 
 
-def thread_number(kind: str, count: int) -> list[str]:
-    """A number for each thread; those beyond the count leave."""
-    return [f"{kind} t = ({kind})blockIdx.x * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;",
+def thread_number(kind: str, count: int, block: str = "blockIdx.x") -> list[str]:
+    """A number for each thread; those beyond the count leave. block: the number of its block, in C."""
+    return [f"{kind} t = ({kind}){block} * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;",
             "HY_ASSUME(t >= 0);"]
 
 
@@ -84,9 +84,8 @@ def print_concat(k: Kernel, name: str) -> PrintedCuda:
         if part.size:
             count, lines = elements(k, names, part, lift=(axis, at))
             own = -(-count // THREADS)
-            body += [f"if (b < {own}u) {{", f"  {kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
-                     f"  if (t >= {count}) return;",
-                     "  HY_ASSUME(t >= 0);", *("  " + s for s in lines), "  return;", "}", f"b -= {own}u;"]
+            body += [f"if (b < {own}u) {{", *("  " + s for s in [*thread_number(kind, count, "b"), *lines]),
+                     "  return;", "}", f"b -= {own}u;"]
             blocks += own
         at += part.shape[axis]
     return launched(name, args, 1, body, blocks)

@@ -7,7 +7,7 @@ from typing import Sequence
 
 from hybrid.ir.kernel import Kernel
 
-from .flat import elements
+from .flat import elements, thread_number
 from .pieces import THREADS, PrintedCuda, index_type, launched
 
 MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
@@ -32,9 +32,6 @@ def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
     parts = []
     for k in kernels:
         count, lines = elements(k, {n: names[n] for n in (*k.stores, *k.reads)}, k.root)
-        kind = index_type(k)
-        parts.append((-(-count // THREADS), [f"{kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
-                                             f"if (t >= {count}) return;",
-                                             "HY_ASSUME(t >= 0);", *lines]))
+        parts.append((-(-count // THREADS), [*thread_number(index_type(k), count, "b"), *lines]))
     body = choose(parts, 0, "blockIdx.x")
     return launched(name, args, len(stores), body, sum(count for count, _ in parts))

@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.base import config
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
-from .pieces import CudaEmitter, PrintedCuda, emitter
+from .pieces import CudaEmitter, PrintedCuda, emitter, neighbours
 from .product import Product, share_depth
 from .stages import STAGES, Slices, Tile, copies_whole
 from .target import current
@@ -234,23 +234,23 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
     names: dict[Var, Ix] = {} if inner is None or width == 1 else {inner: var(first) * width + var(lane)}
     e = emitter(p.k, p.names, None, lane)
     e.count = 3000
-    known = frozenset([*p.m.batch, *p.m.rows, *(v for v in p.m.columns if v not in names), first])
-    outer = Block(None, known)
-    block = outer.child([lane]) if width > 1 else outer
-    index = tuple(substitute(i, names) for i in p.m.dot_index)
-    block.body.append(f"float raw = {_cell(width)};")
-    if part is None:
-        result(p, e, index, block)
-    else:
-        _keep(p, e, index, block, part)
-    if width > 1 and (e.loose or not e.packed):
-        return None
     columns = [v for v in p.m.columns if v not in names]
+
+    def one(block: Block) -> None:
+        index = tuple(substitute(i, names) for i in p.m.dot_index)
+        block.body.append(f"float raw = {_cell(width)};")
+        if part is None:
+            result(p, e, index, block)
+        else:
+            _keep(p, e, index, block, part)
+    lines = neighbours(e, lane, [*p.m.batch, *p.m.rows, *columns, first], one)
+    if lines is None:
+        return None
     decoded = [*p.decode("rr", p.m.rows), *(p.decode(f"cc / {inner.extent}", columns) if names and inner and columns
                                              else p.decode("cc", p.m.columns) if not names else [])]
     if names and inner is not None:
         decoded.append(f"const {p.kind} step = cc % {inner.extent} / {width};")
-    return [*decoded, *outer.lines, *(e.lanes(block.lines) if width > 1 else [])]
+    return [*decoded, *lines]
 
 
 def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -266,6 +266,17 @@ def emitter(k: Kernel, names: dict[Node, str], reducer: Reducer | None = None, l
     return CudaEmitter(CUDA, {n: p for n, p in names.items() if n not in stores}, reducer=reducer,
                        extra={n: names[n] for n in k.extra},
                        index=index_type(k), lane=lane if lane is not None and lane.extent > 1 else None)
+
+
+def neighbours(e: CudaEmitter, lane: Var, known: Iterable[Var], put: Callable[[Block], None]) -> list[str] | None:
+    """Statements for all lanes, of which ``put`` gives those of one; None where what they store is not stored as one.
+    known: the variables around them."""
+    outer = Block(None, frozenset(known))
+    block = outer.child([lane]) if lane.extent > 1 else outer
+    put(block)
+    if lane.extent == 1:
+        return outer.lines
+    return None if e.loose or not e.packed else [*outer.lines, *e.lanes(block.lines)]
 
 
 def widths(total: int, *itemsizes: int) -> list[int]:

@@ -3,26 +3,16 @@ from __future__ import annotations
 
 import math
 
-from hybrid.base.dtype import is_half
-from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var, text
 from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
-from .pieces import PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, launched, names_of
-from hybrid.codegen.dialect import CUDA
+from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, index_type, launched, names_of
 from hybrid.codegen.emit import Block
+from hybrid.codegen.printers.rows.scatter import accumulate
 
 WARPS = THREADS // 32
-
-
-def accumulate(e: CudaEmitter, pointer: str, n: Node, idx: Index, value: str) -> str:
-    """A statement that adds to an element in memory."""
-    cell = f"{pointer}[{text(e.offset(n.shape, idx))}]"
-    if is_half(n.dtype):
-        return str(e.store(pointer, n, idx, f"{CUDA.half_load[n.dtype.name].format(cell)} + {value}"))
-    return f"{cell} += {value};"
 
 
 def print_scatter(k: Kernel, name: str) -> PrintedCuda:

@@ -13,6 +13,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.codegen.printers.cuda.pieces import PrintedCuda, emitter, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL
 from hybrid.codegen.emit import Block, Emitter
+from hybrid.codegen.loops import PARALLEL_WORK, KernelPrinter, Printed, signature
 
 MAX_THREADS = 1024
 FEW = 128                      # of a row's first elements that are found without sorting the rest
@@ -56,25 +57,32 @@ def _ordered(root: Node, x: str) -> str:
     return f"{most} - {key}" if root.attrs["descending"] else key
 
 
-def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int,
-            vectors: bool = True) -> tuple[str, int]:
-    """C text of the function and the bytes of working memory it wants. vectors: whether the target has some."""
-    root = k.root
+def print_c(k: Kernel, name: str, vectors: bool) -> Printed:
+    """C of the kernel. vectors: whether the target has some."""
+    p = KernelPrinter(k, name)
+    body, scratch = _in_c(k, p, vectors)
+    head = signature(name, p.args, 1, "char *scratch")
+    return Printed(name, "\n".join([head, *body, "}"]), p.args, "sort", scratch, True)
+
+
+def _in_c(k: Kernel, p: KernelPrinter, vectors: bool) -> tuple[list[str], int]:
+    """The lines of the function, and the bytes of working memory it wants."""
+    root, names = k.root, p.names
     rows, n = geometry(root)
-    e = Emitter(C, {m: p for m, p in names.items() if m is not root})
+    e = Emitter(C, p.reads)
     row = Var("r", max(rows, 1))
     block = Block(None, frozenset([row]))
     if vectors and rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
         body = _beside(e, root, block, row, k.first or n, names[root])
-        pragma = [PARALLEL] if rows > 8 and root.size * 20 >= parallel else []
-        return "\n".join([head, *pragma, *body, "}"]), 0
+        pragma = [PARALLEL] if rows > 8 and root.size * 20 >= PARALLEL_WORK else []
+        return [*pragma, *body], 0
     few = _is_few(k, n)
     body = (_few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if n < 1 << 32
             else _merge(e, root, block, row))
-    pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
+    pragma = [PARALLEL] if rows > 1 and root.size * 20 >= PARALLEL_WORK else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
     loop = [f"for (long r = 0; r < {rows}; r++) {{", f"long *out = {names[root]} + r * {n}{memory};", *body, "}"]
-    return "\n".join([head, *pragma, *loop, "}"]), 0 if few else root.size * 8
+    return [*pragma, *loop], 0 if few else root.size * 8
 
 
 def _is_few(k: Kernel, n: int) -> bool:
