@@ -128,3 +128,53 @@ def test_residual_block() -> None:
     _, step = step_of(net, x)
     packed = [k for k in step.report().kernels if k.kind == "convolution"]
     assert len(packed) >= 7, step.report()
+
+
+def test_data_gradients_that_are_mostly_border() -> None:
+    """LeNet's: the gradient of 8 x 8 pixels makes one of 12 x 12 through a 5 x 5 filter. Less than half of the products
+    lie inside of the image, and the packed form skips others, also where its channels fill few vectors."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(20, 5, activation="relu"), nn.MaxPool2D(2), nn.Conv2D(50, 5, activation="relu"),
+            nn.MaxPool2D(2), nn.Dense(10))
+    net.initialize(mx.init.Xavier())
+    x = nd.array(random(6, 1, 28, 28))
+    net(x)
+    _, step = step_of(net, x)
+    packed = [k for k in step.report().kernels if k.kind == "convolution"]
+    assert any("[6, 12, 12, 20]" in str(k.nodes) for k in packed) or toolchain.vector_bytes() != 32, step.report()
+
+
+@pytest.mark.parametrize("pads, stride, dilation", [((0, 0), 1, 1), ((1, 1), 1, 1), ((4, 2), 1, 1), ((3, 4), 2, 2)])
+def test_products_inside(pads: tuple[int, int], stride: int, dilation: int) -> None:
+    """The share of products inside of an image, counted one by one."""
+    ones = np.pad(np.ones((8, 7)), [(p, p) for p in pads])
+    x = ir.pad(ir.input(0, (1, 8, 7, 3), np.float32), (0, *pads, 0), (0, *pads, 0))
+    win = ir.window(x, (1, 2), (3, 3), (stride,) * 2, (dilation,) * 2)
+    views = np.lib.stride_tricks.sliding_window_view(ones, (2 * dilation + 1,) * 2)
+    want = views[::stride, ::stride, ::dilation, ::dilation].mean()
+    assert packed_steps._inside(win) == pytest.approx(want)
+
+
+class Mixed(gluon.HybridBlock):
+    """A convolution, a product of a matrix with its channels, a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = (nn.Conv2D(64, 3, padding=1, in_channels=64, use_bias=False) for _ in range(2))
+        self.matrix = gluon.Parameter("matrix", shape=(64, 64))
+
+    def forward(self, x: Any) -> Any:
+        """An image of as many channels."""
+        y = nd.relu(self.first(x)).as_np_ndarray()
+        mixed = mx.np.tensordot(self.matrix.data().as_np_ndarray(), y, axes=([1], [1]))
+        return self.last(mixed.transpose(1, 0, 2, 3).as_nd_ndarray())
+
+
+def test_products_without_windows() -> None:
+    """A product over the channels of an image that lies channels last is none of windows."""
+    net = Mixed()
+    net.initialize(mx.init.Normal(0.1))
+    x = nd.array(random(2, 64, 9, 9))
+    net(x)
+    _, step = step_of(net, x)
+    assert any(k.kind == "convolution" for k in step.report().kernels), step.report()

@@ -43,7 +43,8 @@ class DepthwiseGradient(FiltersInLanes):
         self.nv = min(VECTORS, self.target.accumulators // x.taps, -(-channels // lanes))
         width = min(self.nv * lanes, channels)
         self.row_tiles, self.channel_tiles = Cut.overlapping(channels, width), Cut.overlapping(1, 1)
-        self.tile, self.count = x.taps * self.nv, self.row_tiles.count * y.taps
+        self.tile, self.shared = x.taps * self.nv, self.row_tiles.count
+        self.count = self.shared * y.taps
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
         images, (height, wide) = self.pictures[-1].extent if self.pictures else 1, self.picture.shape[-3:-1]
@@ -52,7 +53,7 @@ class DepthwiseGradient(FiltersInLanes):
         self.block = max(1, min(images, near) if fixed(images) else near)
         line = (x.pixels + wide * y.stride) * width * 4
         self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
-        self.vectors, self.lines = -(-x.pixels // lanes), 1
+        self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 
     # ---- text
     def micro(self) -> Stmt:
