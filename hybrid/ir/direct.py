@@ -74,7 +74,8 @@ def movement_of(n: Node) -> Callable[[Any], np.ndarray] | None:
 
 def sequence_of(n: Node) -> Callable[..., np.ndarray] | None:
     """NumPy's function that joins arrays, or adds up along an axis, where it does all that a node does."""
-    axis, dtype = n.attrs.get("axis"), n.dtype
+    axis: Any = n.attrs.get("axis")
+    dtype = n.dtype
     if n.prim == "concat":
         return lambda *xs: np.concatenate(xs, axis)
     if n.prim == "cumulate" and not n.attrs["reverse"] and not dt.is_half(dtype) and n.args[0].dtype == dtype:

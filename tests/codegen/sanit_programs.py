@@ -5,26 +5,24 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from hybrid.base import dtype as dt
 from hybrid import ir
+from hybrid.base import dtype as dt
 from hybrid.ir import Node, Program
 from hybrid.ir.pairs import pairs
 from hybrid.passes.differentiate import vjp_program
-
-from ..cuda import cuda_forms
-from .. import programs, cpu_kernels
 from . import test_packed_convolutions, test_packed_products, test_packed_volumes, test_sparsity
+from .. import programs
+from ..cuda import cuda_forms
 from ..passes import test_batch_in_lanes, test_horizontal_fusion
-from ..cpu_kernels import conv, layer_norm, program, random, softmax
-
+from ..cpu_kernels import KINDS, conv, layer_norm, program, random, softmax
 Case = tuple[Program, list[np.ndarray]]
 
 
 def _backward(case: Case) -> Case:
     """The gradients of a program, for random heads."""
     forward, arrays = case
-    heads = [random(*o.shape) for o in forward.outputs]
-    return vjp_program(forward, tuple(i for i, a in enumerate(arrays) if a.dtype == np.float32)), [*arrays, *heads]
+    floats = tuple(i for i, a in enumerate(arrays) if a.dtype == np.float32)
+    return vjp_program(forward, floats), [*arrays, *(random(*o.shape) for o in forward.outputs)]
 
 
 def _pools(x: Node) -> list[Node]:
@@ -264,7 +262,7 @@ def behind_relu(n: int) -> Case:
 
 
 SIZED: dict[str, Callable[[int], Case]] = {
-    **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention,
+    **KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention,
     "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
     "training": training, "strided": strided, "updates": updates, "windows": windows, "other products": products,
     "behind relu": behind_relu, "channels last": channels_last,

@@ -20,7 +20,6 @@ import pytest
 import hybrid as mx
 from hybrid import nd, sym
 from hybrid.gluon import nn
-
 from ..paths import DATA
 
 pytest.importorskip("uvicorn")
