@@ -21,7 +21,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import forking
 from ..base.errors import CompileError
-from . import background, compiler_process, shared_objects, warmed
+from . import background, compiler_process, shared_objects, toolchain, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
@@ -65,7 +65,7 @@ def _compiled() -> Path | None:
     headers = _headers()
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
-    include = (f"-I{headers}", f"-I{np.get_include()}", "-ftree-vectorize", "-fvect-cost-model=dynamic")
+    include = (f"-I{headers}", f"-I{np.get_include()}", *toolchain.vectorizing())
     try:
         return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}")[0]
     except (CompileError, OSError):

@@ -196,6 +196,13 @@ def is_clang() -> bool:
     return cc is not None and "clang" in compiler_version(cc)
 
 
+def vectorizing() -> tuple[str, ...]:
+    """Flags under which GCC makes vectors of loops at -O2. Clang does so by itself and does not know them all."""
+    cc = compiler()
+    known = cc is not None and FSF in _version_text(cc, Path(cc).stat().st_mtime_ns)
+    return ("-ftree-vectorize", "-fvect-cost-model=dynamic") if known else ()
+
+
 def target() -> targets.Row:
     """The row of the C compiler (hybrid.codegen.targets); GNU C where there is none."""
     cc = found_compiler()

@@ -65,6 +65,7 @@ def test_zig_is_started_as_a_c_compiler() -> None:
 @pytest.mark.skipif(importlib.util.find_spec("ziglang") is None or not os.environ.get("HYBRID_CHECK_ALL"),
                     reason="make check-all runs it: zig first builds its own library, for half a minute")
 def test_zig_computes_what_eager_code_does(tmp_path: Path) -> None:
-    done = ran(EVERY_KIND, tmp_path, HYBRID_NUM_THREADS="2")
+    done = ran(f"{EVERY_KIND}\nfrom hybrid.runtime import launcher\nassert launcher.load() is not None", tmp_path,
+               HYBRID_NUM_THREADS="2")
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith("done")

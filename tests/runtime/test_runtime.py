@@ -12,7 +12,7 @@ from pathlib import Path
 import cffi
 import pytest
 
-from hybrid.runtime import net_ffi
+from hybrid.runtime import launcher, net_ffi, toolchain
 
 UNLOADS = """
 import gc, time
@@ -36,6 +36,22 @@ def test_a_program_that_is_dropped_leaves_its_threads_their_code() -> None:
     run = subprocess.run([sys.executable, "-c", UNLOADS], env={**os.environ, "HYBRID_NUM_THREADS": "2"},
                          capture_output=True, text=True, check=False)
     assert run.returncode == 0 and run.stdout.split() == ["ended"], run.stderr
+
+
+@pytest.mark.parametrize("cc", ["gcc", "clang"])
+def test_the_launcher_is_compiled_where_it_can_be(cc: str, tmp_path: Path) -> None:
+    """Calls would go through Python without it, silently."""
+    if shutil.which(cc) is None or not (launcher._headers() / "Python.h").exists():
+        pytest.skip(f"no {cc}, or no headers of Python")
+    run = subprocess.run([sys.executable, "-c", "from hybrid.runtime import launcher; print(launcher.load())"],
+                         env={**os.environ, "HYBRID_CC": cc, "HYBRID_CACHE": str(tmp_path)},
+                         capture_output=True, text=True, check=False)
+    assert "Launcher" in run.stdout, run.stdout + run.stderr
+
+
+def test_clang_is_given_no_flags_of_gcc_for_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "_version_text", lambda cc, mtime: "clang version 19.1.0")
+    assert toolchain.vectorizing() == ()
 
 
 def test_declarations_are_what_cffi_makes_of_them(tmp_path: Path) -> None:
