@@ -117,6 +117,15 @@ def gradients(n: int) -> tuple[Program, list[np.ndarray]]:
     return vjp_program(forward, (0, 1, 2, 3)), [*arrays, *heads]
 
 
+def depthwise_gradients(n: int) -> tuple[Program, list[np.ndarray]]:
+    """Gradients of the filters of depthwise convolutions over n channels, channels last."""
+    def outputs(x: Node, g: Node, h: Node) -> list[Node]:
+        padded = ir.pad(x, (0, 1, 1, 0), (0, 1, 1, 0))
+        return [ir.permute(ir.dot(y, ir.window(padded, (1, 2), (3, 3), (s, s), (1, 1)), ((0, 1, 2), (0, 1, 2)),
+                                  ((3,), (3,))), (1, 2, 0)) for y, s in ((g, 1), (h, 2))]
+    return program(outputs, random(2, 7, 5, n), random(2, 7, 5, n), random(2, 4, 3, n))
+
+
 def half_products(n: int) -> tuple[Program, list[np.ndarray]]:
     """Products of halves of every layout, of casts, and of what comes out of a ReLU."""
     def outputs(a: Node, b: Node, x: Node, w: Node) -> list[Node]:
@@ -128,7 +137,8 @@ def half_products(n: int) -> tuple[Program, list[np.ndarray]]:
     return program(outputs, *halves, random(23, n), random(n, n))
 
 
-KINDS = {"rows": rows, "products": products, "convolutions": convolutions, "gradients": gradients}
+KINDS = {"rows": rows, "products": products, "convolutions": convolutions, "gradients": gradients,
+         "depthwise gradients": depthwise_gradients}
 
 
 def vectors_of(width: int, monkeypatch: pytest.MonkeyPatch) -> None:

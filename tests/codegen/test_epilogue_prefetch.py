@@ -68,5 +68,5 @@ def test_rows_without_zeros_fetch_a_later_row_with_each_vector() -> None:
         for got, want in zip(program(given), (exact, given[2] - 0.5 * exact), strict=False):
             np.testing.assert_allclose(got, want, atol=2e-4)
     rows = re.findall(r"__builtin_prefetch\((p\d+) \+ [^;]* \+ 784 \* \d+, 0, 2\);", program.report.source)
-    # w, and the gradient, which is only written: in one loop, or in each of three where vectors do not fill a tile
-    assert sorted(Counter(rows).values()) in ([1, 1], [3, 3])
+    # w, and the gradient, which is only written: in one loop, or in each of two where vectors do not fill a tile
+    assert sorted(Counter(rows).values()) in ([1, 1], [2, 2])

@@ -204,7 +204,7 @@ def test_what_was_found_right_is_not_watched_again(tmp_path: Path) -> None:
     out."""
     (tmp_path / "test_grids.py").write_text(GRIDS)
     names = "watch_summary", "ptx_beside", "watch_each", "cuda_alone"
-    plugins = [word for name in names for word in ("-p", f"tests.{name}")]
+    plugins = [word for name in names for word in ("-p", f"tests.cuda.{name}")]
     root = ROOT
     said = []
     for _ in range(2):

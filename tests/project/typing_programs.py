@@ -11,8 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..paths import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]                  # it is run as a file
 
 
 def programs(name: str) -> dict[str, str]:

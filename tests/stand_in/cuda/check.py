@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...stand_in.cuda import rehearse  # noqa: F401  the compiler's place is the emulator's, before anything is compiled
+from . import rehearse  # noqa: F401  the compiler's place is the emulator's, before anything is compiled
 
 import cupy  # noqa: E402  the wheel
 
