@@ -156,7 +156,7 @@ def in_groups(groups: int, stride: int = 1, pad: int = 1, dilate: int = 1) -> Ca
     return fn
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.thorough)])
 def test_gradients_of_small_groups(dtype: str) -> None:
     """A group for each channel, and groups of four, with a stride too: neighbouring channels are read together by the
     convolution, its data's gradient (one for each phase of the stride) and its filters'."""

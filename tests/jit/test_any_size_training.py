@@ -313,7 +313,7 @@ def of_type(name):
     return [x for x in gc.get_objects() if type(x).__name__ == name]
 
 
-@pytest.mark.parametrize("lengths", [30, 80])
+@pytest.mark.parametrize("lengths", [30, pytest.param(80, marks=pytest.mark.thorough)])
 def test_a_step_with_many_lengths_keeps_no_more_with_every_round(lengths):
     """A step's launchers are made once for each length, however often others took their place, and they share their
     working memory; more lengths than have a fast path at a time run on."""
