@@ -1,5 +1,6 @@
-"""The programs and the tables of operators through another C compiler: ``HYBRID_CC=tcc python -c "from tests import
-target_worker; target_worker.main()"`` prints how many of each kind ran, and what was wrong (test_targets.py)."""
+"""The programs and the tables of operators through another C compiler: ``HYBRID_CC=tcc python -c "from
+tests.codegen import target_worker; target_worker.main()"`` prints how many of each kind ran, and what was
+wrong (test_targets.py)."""
 from __future__ import annotations
 
 import json

@@ -16,7 +16,8 @@ import hybrid as mx  # noqa: E402
 from hybrid import autograd, gluon, nd  # noqa: E402
 from hybrid import distributed as hvd  # noqa: E402
 from hybrid.collective import nccl  # noqa: E402
-from tests.cuda import fake_cupy, fake_nccl  # noqa: E402
+from tests.cuda import fake_cupy  # noqa: E402
+from tests.distributed import fake_nccl  # noqa: E402
 
 
 BATCH = 8
