@@ -9,6 +9,7 @@ import numpy as np
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.convolution import columns, convolve
 from ..ir.primitives import positions
 from .attributes import Attrs, written
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
@@ -66,24 +67,6 @@ def conv_params(shapes: list, a: Attrs) -> list:
     if len(shapes) > 2 and not a.no_bias:
         shapes[2] = (a.num_filter,)
     return shapes
-
-
-def convolve(x: Node, w: Node, groups: int, stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int]) -> Node:
-    """x (N, C, …), w (O, C/groups, …) -> (N, O, …): a contraction over windows of the padded input."""
-    n = x.ndim - 2
-    win = ir.window(ir.pad(x, (0, 0, *pad), (0, 0, *pad)), tuple(range(2, n + 2)), w.shape[2:], stride, dilate)
-    out = win.shape[2:n + 2]
-    if 0 in out:
-        raise ShapeError(f"the kernel {w.shape[2:]} with dilation {tuple(dilate)} is larger than the padded input "
-                         f"{tuple(d + 2 * p for d, p in zip(x.shape[2:], pad))}")
-    if groups == 1:
-        y = ir.dot(w, win, (tuple(range(1, n + 2)), (1, *range(n + 2, 2 * n + 2))))
-        return ir.permute(y, (1, 0, *range(2, n + 2)))
-    each, filters = x.shape[1] // groups, w.shape[0] // groups
-    win = ir.reshape(win, (x.shape[0], groups, each) + win.shape[2:])
-    w = ir.reshape(w, (groups, filters) + w.shape[1:])
-    y = ir.dot(w, win, (tuple(range(2, n + 3)), (2, *range(n + 3, 2 * n + 3))), ((0,), (1,)))      # group, filter, N, …
-    return ir.reshape(ir.permute(y, (2, 0, 1, *range(3, n + 3))), (x.shape[0], w.shape[0] * filters) + out)
 
 
 def _columns(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
@@ -166,15 +149,6 @@ def deconv_params(shapes: list, a: Attrs) -> list:
     if len(shapes) > 2 and not a.no_bias:
         shapes[2] = (a.num_filter,)
     return shapes
-
-
-def columns(x: Node, w: Node) -> Node:
-    """What a transposed convolution adds up: data (N, groups, C / groups, …), weights (groups, C / groups, F / groups,
-    …) -> (N, F, …, kernel…)."""
-    n = x.ndim - 3
-    y = ir.dot(x, w, ((2,), (1,)), ((1,), (0,)))                            # group, N, …, filter, kernel…
-    y = ir.permute(y, (1, 0, 2 + n, *range(2, 2 + n), *range(3 + n, y.ndim)))
-    return ir.reshape(y, (x.shape[0], w.shape[0] * w.shape[2], *y.shape[3:]))
 
 
 @op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params,

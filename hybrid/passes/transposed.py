@@ -16,6 +16,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
+from ..ir.convolution import columns, convolve
 from ..ir.node import made_from
 from .adjoint import PHASES, padded
 from . import layout
@@ -142,7 +143,6 @@ class Transposed:
 
     def _convolved(self, axes: Sequence[Axis], low: Sequence[int], w: Node) -> Node:
         """A convolution with stride 1 of the data from some places on."""
-        from ..ops.conv import convolve  # noqa: PLC0415  a process that compiles loads operators only for these
         more = [a.results + k - 1 + at - a.length for a, at, k in zip(axes, low, w.shape[2:])]
         x = padded(self.x, [0, 0, *(-at for at in low)], [0, 0, *more])
         ones = (1,) * len(axes)
@@ -176,7 +176,6 @@ def _found(n: Node) -> Transposed | None:
     if d.prim != "dot" or d.attrs["contract"] != ((2,), (1,)) or d.attrs["batch"] != ((1,), (0,)):
         return None
     x, w = d.args
-    from ..ops.conv import columns  # noqa: PLC0415  as above
     if x.ndim != rank + 3 or w.ndim != rank + 3 or columns(x,
                                                            w) is not y.args[0] or set(y.attrs["stride"]) == {1} != set(
             x.shape[3:]):

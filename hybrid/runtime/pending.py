@@ -85,11 +85,9 @@ def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[
     except MemoryError as err:
         raise TooLargeError(f"{user_location()}: {err}. Make the arrays smaller, or compute them in parts") from err
     # results never share memory with inputs or each other
-    given, first = set(map(id, arrays)), {id(o): k for k, o in reversed([*enumerate(outputs)])}
-    outputs = [xp.array(o) if first[id(o)] != k else xp.array(o, order="C") if id(o) in given else own(o, (), xp)
-               for k, o in enumerate(outputs)]
-    if len(updates) > 1:                                     # one may be another input, changed here too
-        updates = [xp.array(u, order="C") if id(u) in given else own(u, (), xp) for u in updates]
+    outputs = [xp.array(o) if any(o is p for p in outputs[:k]) else own(o, arrays, xp) for k, o in enumerate(outputs)]
+    if len(updates) > 1:
+        updates = [own(u, arrays, xp) for u in updates]      # one may be another input, changed here too
     for (slot, _), value in zip(program.updates, updates):
         arrays[slot][...] = value
     return outputs

@@ -111,8 +111,13 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    lines = _version_text(cc, Path(cc).stat().st_mtime_ns).splitlines()
+    lines = _said(cc).splitlines()
     return f"{cc} {lines[0] if lines else ''}"
+
+
+def _said(cc: str) -> str:
+    """The output of ``cc --version``, asked once of each file."""
+    return _version_text(cc, Path(cc).stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
@@ -136,7 +141,7 @@ def own_threads() -> str:
 def _takes_all(cc: str, least: int = 9) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from ``least`` on, for Linux on usual
     processors."""
-    said = _version_text(cc, Path(cc).stat().st_mtime_ns)
+    said = _said(cc)
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
     return sys.platform == "linux" and _machine() in ("x86_64",
                                                       "aarch64") and FSF in said and version is not None and int(
@@ -199,7 +204,7 @@ def is_clang() -> bool:
 def vectorizing() -> tuple[str, ...]:
     """Flags under which GCC makes vectors of loops at -O2. Clang does so by itself and does not know them all."""
     cc = compiler()
-    known = cc is not None and FSF in _version_text(cc, Path(cc).stat().st_mtime_ns)
+    known = cc is not None and FSF in _said(cc)
     return ("-ftree-vectorize", "-fvect-cost-model=dynamic") if known else ()
 
 

@@ -205,12 +205,11 @@ def test_what_was_found_right_is_not_watched_again(tmp_path: Path) -> None:
     (tmp_path / "test_grids.py").write_text(GRIDS)
     names = "watch_summary", "ptx_beside", "watch_each", "cuda_alone"
     plugins = [word for name in names for word in ("-p", f"tests.cuda.{name}")]
-    root = ROOT
     said = []
     for _ in range(2):
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins,
-                               str(tmp_path / "test_grids.py")], cwd=root, text=True, capture_output=True, env={
-            **os.environ, "HYBRID_WATCHED": str(tmp_path / "watched.txt"), "PYTHONPATH": str(root)})
+                               str(tmp_path / "test_grids.py")], cwd=ROOT, text=True, capture_output=True, env={
+            **os.environ, "HYBRID_WATCHED": str(tmp_path / "watched.txt"), "PYTHONPATH": str(ROOT)})
         assert done.returncode == 0, done.stdout + done.stderr
         assert "3 passed, 1 deselected" in done.stdout
         said.append(next(line for line in done.stdout.splitlines() if line.startswith("watched: ")))

@@ -15,7 +15,7 @@ from hybrid.graph.symbol import create, var
 
 from ..paths import DATA, TESTS
 
-GOLDEN = sorted((DATA).rglob("*symbol.json"))
+GOLDEN = sorted(DATA.rglob("*symbol.json"))
 RECORDED = json.loads((TESTS / "oracle" / "symbols.json").read_text())
 
 
