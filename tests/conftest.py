@@ -24,13 +24,23 @@ os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels i
 # every call of a loop over shapes is compiled; test_compile_policy.py sets its own
 os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
-if "HYBRID_WARM" not in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
-    # the launcher and the pool are compiled once, for all processes that tests start and whatever cache these have
-    _libraries = tempfile.TemporaryDirectory(prefix="hybrid-tests-libraries-")
-    compile_libraries(_libraries.name)
-    os.environ["HYBRID_WARM"] = _libraries.name
-
 from .cuda.cuda_tools import check_new_kernels, spilled, cuda_device  # noqa: E402, F401  after the settings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The launcher and the pool are compiled once, for all processes of the run, whatever cache each of them has. Tests
+    of the first call in the background leave HYBRID_WARM out, which says to trace it."""
+    if "HYBRID_WARM" in os.environ:                             # the user's, or of the process that began this one
+        return
+    from hybrid.runtime import launcher, threads, warmed  # noqa: PLC0415  after the settings
+
+    libraries = tempfile.TemporaryDirectory(prefix="hybrid-tests-libraries-")
+    config.add_cleanup(libraries.cleanup)
+    warmed.begin(libraries.name)
+    threads.built()
+    launcher.built()
+    warmed.end()
+    os.environ["HYBRID_WARM"] = libraries.name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
