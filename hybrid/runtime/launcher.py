@@ -104,9 +104,16 @@ def known_call(*environment: Any) -> Any:
 
 
 def soon() -> None:
-    """Load it where an earlier process built it, else begin to build it: for calls that could do without it."""
+    """Load it where an earlier process built it, else begin to build it: calls can do without it."""
     if not _loaded:
         load() if warmed.known(NOTE) is not None else prepare()
+
+
+def found() -> Any:
+    """The Launcher class as far as it is there without waiting for a compiler, also in a process that was forked while
+    it was built: ``later`` while it is being built, None where there is none."""
+    soon()
+    return _loaded[0] if _loaded else later if coming() else None
 
 
 def part(name: str) -> Any:
