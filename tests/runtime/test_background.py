@@ -379,6 +379,23 @@ def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """On the core that calls leave it would take their compilers' time. When the process ends it is begun at once."""
+    loaded, ending = threading.Event(), threading.Event()
+    monkeypatch.setattr(launcher, "load", loaded.set)
+    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
+    thread = threading.Thread(target=launcher._quietly, args=(ending,))
+    with background.CALLS.beside():
+        thread.start()
+        assert not loaded.wait(0.3)
+        if ends:
+            ending.set()
+            assert loaded.wait(60)
+    thread.join(60)
+    assert loaded.is_set()
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_does_not_wait_for_the_launcher(in_background: None) -> None:
     """Which its parent is building still."""
