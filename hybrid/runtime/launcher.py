@@ -19,7 +19,7 @@ import numpy as np
 
 from hybrid.kernels import text as kernel_text
 
-from ..base import forking
+from ..base import config, forking
 from ..base.errors import CompileError
 from . import background, compiler_process, shared_objects, toolchain, warmed
 
@@ -132,8 +132,9 @@ class Made:
 
 
 def prepare() -> None:
-    """Start building it in the background, where no earlier process did: the first result does not wait for it."""
-    if not _loaded and not coming() and warmed.known(NOTE) is None:
+    """Start building it in the background, where no earlier process did and anything is compiled at all: the first
+    result does not wait for it."""
+    if not _loaded and not coming() and warmed.known(NOTE) is None and config.compile_mode() != "never":
         thread = threading.Thread(target=_quietly, name="hybrid-launcher", daemon=True)
         _coming[:] = [thread]
         thread.start()
