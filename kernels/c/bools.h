@@ -6,7 +6,8 @@ typedef char hy_chars __attribute__((vector_size(16)));
 typedef short hy_words16 __attribute__((vector_size(16)));
 typedef int hy_words32 __attribute__((vector_size(16)));
 typedef hy_long_long hy_words64 __attribute__((vector_size(16)));
-#define HYV_OF_FLAGS(f) HYV_INE((hy_vi)__builtin_ia32_pmovsxbd256((hy_chars)(hy_words64){ (hy_long_long)(f), 0 }), (hy_vi){})
+#define HYV_OF_FLAGS(f) HYV_INE((hy_vi)__builtin_ia32_pmovsxbd256((hy_chars)(hy_words64){ (hy_long_long)(f), 0 }), \
+    (hy_vi){})
 HY_FN hy_flags HYV_FLAGS(hy_m m) {
     union { hy_m m; hy_words32 half[2]; } u = { m };
     const hy_words16 words = __builtin_ia32_packssdw128(u.half[0], u.half[1]);
@@ -15,7 +16,8 @@ HY_FN hy_flags HYV_FLAGS(hy_m m) {
 #elif HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
 typedef char hy_chars __attribute__((vector_size(16)));
 #define HYV_OF_FLAGS(f) HYV_INE((hy_vi)__builtin_ia32_pmovzxbd512_mask((hy_chars)(f), (hy_vi){}, HYV_ALL), (hy_vi){})
-#define HYV_FLAGS(m) ((hy_flags)__builtin_ia32_pmovdb512_mask(HYV_BITS(HYV_SELECT(m, HYV_FLOAT(HYV_IB(1)), (hy_v){})), (hy_chars){}, HYV_ALL))
+#define HYV_FLAGS(m) ((hy_flags)__builtin_ia32_pmovdb512_mask(HYV_BITS(HYV_SELECT(m, HYV_FLOAT(HYV_IB(1)), (hy_v){})), \
+    (hy_chars){}, HYV_ALL))
 #else
 #define HYV_OF_FLAGS(f) HYV_INE(__builtin_convertvector(f, hy_vi), (hy_vi){})
 #define HYV_FLAGS(m) __builtin_convertvector(HYV_BITS(HYV_SELECT(m, HYV_FLOAT(HYV_IB(1)), (hy_v){})), hy_flags)

@@ -1,13 +1,16 @@
-/* Working memory that the launchers of one program share, those for other sizes too: a call takes a block that is large enough and gives it back. */
+/* Working memory that the launchers of one program share, those for other sizes too: a call takes a block that is large
+ * enough and gives it back. */
 enum { MAX_ARENAS = 16 };
-typedef struct Arenas { struct Arenas *next; void (*net)(void **); int launchers, blocks; void *block[MAX_ARENAS]; size_t bytes[MAX_ARENAS]; } Arenas;
+typedef struct Arenas { struct Arenas *next; void (*net)(void **); int launchers, blocks; void *block[MAX_ARENAS];
+size_t bytes[MAX_ARENAS]; } Arenas;
 static Arenas *every_arenas;
 
 /* Those of a program, for one launcher more; NULL: no memory. */
 static Arenas *join_arenas(void (*net)(void **)) {
   Arenas *found = every_arenas;
   while (found && found->net != net) found = found->next;
-  if (!found && (found = PyMem_Calloc(1, sizeof *found))) found->net = net, found->next = every_arenas, every_arenas = found;
+  if (!found && (found = PyMem_Calloc(1, sizeof *found))) found->net = net, found->next = every_arenas,
+      every_arenas = found;
   if (found) found->launchers++;
   return found;
 }

@@ -8,9 +8,12 @@ enum { ONE, TUPLE, LIST };                     /* what the results come in */
 typedef struct { PyObject *slot, *fresh, *lost; } Gradient;
 typedef struct {
   PyObject *all;                               /* the tuple that it was read from: keeps every object here */
-  PyObject *prepare;                           /* counts the update and fills in its numbers; false: the slow path, and nothing was done */
+  /* counts the update and fills in its numbers; false: the slow path, and nothing was done */
+  PyObject *prepare;
   PyObject *noted;                             /* called where more is to be done about what was written */
-  PyObject *watched, *clock, *group;           /* as in hybrid/buffers/derived.py and hybrid/buffers/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
+  /* as in hybrid/buffers/derived.py and hybrid/buffers/writes.py: [count], [time], [time of the last write, whether it
+   * is listed, count] */
+  PyObject *watched, *clock, *group;
   PyObject *updated;                           /* a tuple of the arrays that the program writes */
   Py_ssize_t at_fresh, at_lost;
   int stretches, gradients;
@@ -19,7 +22,8 @@ typedef struct {
 } Step;
 
 /* Names that objects of Python are asked for, made once. */
-#define NAMES(X) X(__dict__) X(recording) X(training) X(traces) X(symbolic) X(value) X(list) X(tuple) X(dict) X(number) X(ptr) X(data) X(mem) X(shape) X(dtype) X(flags) \
+#define NAMES(X) X(__dict__) X(recording) X(training) X(traces) X(symbolic) X(value) X(list) X(tuple) X(dict) \
+    X(number) X(ptr) X(data) X(mem) X(shape) X(dtype) X(flags) \
   X(c_contiguous) X(acquire) X(release) X(track) X(round) X(broken) X(busy) X(np_array) X(plain)
 #define DECLARE(name) static PyObject *str_##name;
 NAMES(DECLARE)
@@ -33,9 +37,12 @@ typedef struct {
   vectorcallfunc call;
   Net net;
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
-  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to, and the program's library; allocate: a tuple of what makes each result, or None */
+  /* keep: everything whose memory the table points to, and the program's library; allocate: a tuple of what makes each
+   * result, or None */
+  PyObject *ctx, *scope, *keep, *allocate;
   PyObject *places;                            /* a tuple of (where, name or None, value), see places_hold */
-  PyObject *form;                              /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
+  /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
+  PyObject *form;
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
   int inputs, outputs, kind, slots, arena_slot, training, counters;
   size_t arena_bytes;
@@ -45,7 +52,8 @@ typedef struct {
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
   Step *step;                                  /* or NULL */
   Device *device;                              /* or NULL: the CPU */
-  PyObject *function;                          /* or NULL; in the place of net: called with a list of the arrays, gives a list of the results */
+  /* or NULL; in the place of net: called with a list of the arrays, gives a list of the results */
+  PyObject *function;
   int refuses;                                 /* every call */
   Py_ssize_t calls;                            /* that it took */
 } Launcher;
@@ -101,7 +109,8 @@ static int attribute_holds(PyObject *object, PyObject *name, PyObject *value) {
   return holds;
 }
 
-/* CPython's number of the state of a class, which changes with every assignment to it or to its bases; 0 while it has none. */
+/* CPython's number of the state of a class, which changes with every assignment to it or to its bases; 0 while it has
+ * none. */
 static unsigned version_of(PyTypeObject *cls) {
 #if PY_VERSION_HEX < 0x030D0000
   if (!PyType_HasFeature(cls, Py_TPFLAGS_VALID_VERSION_TAG)) return 0;
@@ -116,16 +125,19 @@ static PyObject *class_version(PyObject *module, PyObject *cls) {
   return PyLong_FromUnsignedLong(version_of((PyTypeObject *)cls));
 }
 
-/* Whether what the compiled code read of Python's objects is as it was (hybrid/jit/free_variables.py): variables in cells and modules, attributes, contents. */
+/* Whether what the compiled code read of Python's objects is as it was (hybrid/jit/free_variables.py): variables in
+ * cells and modules, attributes, contents. */
 static int places_hold(PyObject *places) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
-    PyObject *place = PyTuple_GET_ITEM(places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);
+    PyObject *place = PyTuple_GET_ITEM(places, i), *where = PyTuple_GET_ITEM(place, 0),
+        *name = PyTuple_GET_ITEM(place, 1);
     PyObject *value = PyTuple_GET_ITEM(place, 2), *now;
     if (PyCell_Check(where)) now = PyCell_GET(where);
     else if (name == Py_None) {
       if (PyType_Check(where) && PyLong_CheckExact(value)) {
         if (PyLong_AsUnsignedLong(value) != version_of((PyTypeObject *)where)) return 0;
-      } else if (!(PyList_CheckExact(where) ? list_holds(where, value) : PyDict_CheckExact(where) ? dict_holds(where, value) : asked(where))) return 0;
+      } else if (!(PyList_CheckExact(where) ? list_holds(where, value) : PyDict_CheckExact(where)
+          ? dict_holds(where, value) : asked(where))) return 0;
       continue;
     }
     else if (PyDict_CheckExact(where)) now = PyDict_GetItemWithError(where, name);
@@ -138,7 +150,8 @@ static int places_hold(PyObject *places) {
   return 1;
 }
 
-/* The thread's own attributes of the scope (borrowed): looked up once while the same thread calls. A thread's number is never given again. */
+/* The thread's own attributes of the scope (borrowed): looked up once while the same thread calls. A thread's number is
+ * never given again. */
 static PyObject *flags_of(PyObject *scope) {
   static struct { uint64_t thread; PyObject *scope, *flags; } known[2], *last;      /* of two scopes */
   uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
@@ -157,7 +170,8 @@ static int scope_holds(const Launcher *self) {
   if (!d) return -1;
   PyObject *recording = PyDict_GetItemWithError(d, str_recording), *training = PyDict_GetItemWithError(d, str_training);
   PyObject *traces = PyDict_GetItemWithError(d, str_traces);
-  return recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
+  return recording == Py_False && training == (self->training ? Py_True : Py_False) && traces
+      && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
 }
 
 /* The array of an argument (borrowed) and its address, or NULL when the program was not compiled for it. */
@@ -168,7 +182,8 @@ static PyObject *array_of(const Launcher *self, const Spec *spec, PyObject *a, v
   if (ctx != self->ctx && PyObject_RichCompareBool(ctx, self->ctx, Py_EQ) != 1) return NULL;
   if (self->device) return fits_device(self->device, spec, raw, at) ? raw : NULL;
   PyArrayObject *x = (PyArrayObject *)raw;
-  if (!PyArray_CheckExact(raw) || PyArray_NDIM(x) != spec->ndim || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
+  if (!PyArray_CheckExact(raw) || PyArray_NDIM(x) != spec->ndim
+      || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
   if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return NULL;
   const npy_intp *dims = PyArray_DIMS(x);
   for (int i = 0; i < spec->ndim; i++) if (dims[i] != spec->dims[i]) return NULL;
@@ -197,7 +212,8 @@ static int allocate(const Launcher *self, PyObject **raw, void **table, void *st
     PyObject *make = PyTuple_GET_ITEM(self->allocate, i);
     if (self->device) raw[i] = result(self->device, i, make, spec, stream, &table[spec->slot]);
     else if (make != Py_None) raw[i] = PyObject_CallNoArgs(make);
-    else Py_INCREF(spec->descr), raw[i] = PyArray_NewFromDescr(&PyArray_Type, spec->descr, spec->ndim, spec->dims, NULL, NULL, 0, NULL);
+    else Py_INCREF(spec->descr),
+        raw[i] = PyArray_NewFromDescr(&PyArray_Type, spec->descr, spec->ndim, spec->dims, NULL, NULL, 0, NULL);
     if (!raw[i]) { drop(raw, i); return 0; }
     if (!self->device) table[spec->slot] = PyArray_DATA((PyArrayObject *)raw[i]);
   }

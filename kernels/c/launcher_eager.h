@@ -1,19 +1,25 @@
-/* Eager calls of operators that were made before (hybrid/autograd/known_calls.py): from NDArrays to the NumPy function that computes the call, and back.
+/* Eager calls of operators that were made before (hybrid/autograd/known_calls.py): from NDArrays to the NumPy function
+ * that computes the call, and back.
  *
- * Whatever is not as it is in most calls (other classes, devices, layouts, scopes, several results, an error) gives None, and the dispatcher does the call.
+ * Whatever is not as it is in most calls (other classes, devices, layouts, scopes, several results, an error) gives
+ * None, and the dispatcher does the call.
  */
-static struct { PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cls; Py_ssize_t at_data, at_ctx, at_ag, at_version; } eager;
+static struct { PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cls;
+Py_ssize_t at_data, at_ctx, at_ag, at_version; } eager;
 enum { MOST_INPUTS = 8, FUNCTION = 3, VISIBLE = 4 };          /* the last two: places in a Known */
 
 #include "launcher_elementwise.h"
 #include "launcher_strided.h"
 
-/* eager_calls(scope, NDArray, list of the class with NumPy's semantics, NumPy's context variable, its value for no warnings): what the others need. */
+/* eager_calls(scope, NDArray, list of the class with NumPy's semantics, NumPy's context variable, its value for no
+ * warnings): what the others need. */
 static PyObject *eager_setup(PyObject *module, PyObject *args) {
   PyObject *scope, *cls, *classes, *variable, *nothing;
-  if (!PyArg_ParseTuple(args, "OO!O!OO", &scope, &PyType_Type, &cls, &PyList_Type, &classes, &variable, &nothing)) return NULL;
+  if (!PyArg_ParseTuple(args, "OO!O!OO", &scope, &PyType_Type, &cls, &PyList_Type, &classes, &variable, &nothing))
+      return NULL;
   PyTypeObject *type = (PyTypeObject *)cls;
-  eager.at_data = offset_of(type, "_data"), eager.at_ctx = offset_of(type, "_ctx"), eager.at_ag = offset_of(type, "_ag"), eager.at_version = offset_of(type, "_version");
+  eager.at_data = offset_of(type, "_data"), eager.at_ctx = offset_of(type, "_ctx"),
+      eager.at_ag = offset_of(type, "_ag"), eager.at_version = offset_of(type, "_version");
   if (PyErr_Occurred()) return NULL;
   if (eager.scope) Py_RETURN_NONE;             /* once in a process */
   eager.scope = Py_NewRef(scope), eager.classes = Py_NewRef(classes);
@@ -28,12 +34,15 @@ static int is_array_class(const PyTypeObject *type) {
 /* The training flag (borrowed) where operators are eager and nothing is recorded; NULL elsewhere. */
 static PyObject *plainly_eager(void) {
   PyObject *d = flags_of(eager.scope);
-  if (!d || PyDict_GetItemWithError(d, str_recording) != Py_False || PyDict_GetItemWithError(d, str_symbolic) != Py_False) return NULL;
+  if (!d || PyDict_GetItemWithError(d, str_recording) != Py_False
+      || PyDict_GetItemWithError(d, str_symbolic) != Py_False) return NULL;
   PyObject *traces = PyDict_GetItemWithError(d, str_traces);
-  return traces && PyList_CheckExact(traces) && !PyList_GET_SIZE(traces) ? PyDict_GetItemWithError(d, str_training) : NULL;
+  return traces && PyList_CheckExact(traces) && !PyList_GET_SIZE(traces) ? PyDict_GetItemWithError(d, str_training)
+      : NULL;
 }
 
-/* The raw arrays of the inputs, one reference each: how many; -1 where one is no dense array on the CPU, or on another device than the first. */
+/* The raw arrays of the inputs, one reference each: how many; -1 where one is no dense array on the CPU, or on another
+ * device than the first. */
 static int eager_inputs(PyObject *inputs, PyObject **raw) {
   PyObject *fast = PySequence_Fast(inputs, "inputs"), *ctx = NULL;
   if (!fast) return -1;
@@ -42,7 +51,8 @@ static int eager_inputs(PyObject *inputs, PyObject **raw) {
     PyObject *x = PySequence_Fast_GET_ITEM(fast, i);
     if (!is_array_class(Py_TYPE(x))) break;
     PyObject *now = AT(x, eager.at_ctx), *data = AT(x, eager.at_data);
-    if (!now || !data || !PyArray_CheckExact(data) || (ctx && now != ctx && PyObject_RichCompareBool(now, ctx, Py_EQ) != 1)) break;
+    if (!now || !data || !PyArray_CheckExact(data)
+        || (ctx && now != ctx && PyObject_RichCompareBool(now, ctx, Py_EQ) != 1)) break;
     ctx = now, raw[i] = Py_NewRef(data);
   }
   if (i < n || !n) { drop(raw, i); i = -1; }
@@ -80,7 +90,8 @@ static PyObject *key_of_arrays(PyObject **raw, int n, PyObject *training) {
 
 /* What tells values apart that Python calls equal (told_apart of hybrid/ops/attributes.py). */
 static PyObject *told_apart(PyObject *value) {
-  if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) == 0) return PyFloat_FromDouble(copysign(1, PyFloat_AS_DOUBLE(value)));
+  if (PyFloat_CheckExact(value) && PyFloat_AS_DOUBLE(value) == 0)
+      return PyFloat_FromDouble(copysign(1, PyFloat_AS_DOUBLE(value)));
   return Py_NewRef((PyObject *)Py_TYPE(value));
 }
 
@@ -106,7 +117,8 @@ static int complete(PyObject *tuple) {
   return 1;
 }
 
-/* The function that computes a call (a new reference); NULL where it is not known, has none or gives several results. */
+/* The function that computes a call (a new reference); NULL where it is not known, has none or gives
+ * several results. */
 static PyObject *known_function(PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs) {
   PyObject *key = with_attributes(key_of_arrays(raw, n, training), attrs), *function = NULL;
   PyObject *entry = complete(key) ? PyDict_GetItemWithError(known, key) : NULL;
@@ -129,9 +141,11 @@ static KeptCall kept_calls[KEPT_CALLS];
 
 /* Whether comparing and hashing a value runs nobody's code. */
 static int is_plain_value(PyObject *v) {
-  if (v == Py_None || PyBool_Check(v) || PyLong_CheckExact(v) || PyFloat_CheckExact(v) || PyUnicode_CheckExact(v)) return 1;
+  if (v == Py_None || PyBool_Check(v) || PyLong_CheckExact(v) || PyFloat_CheckExact(v) || PyUnicode_CheckExact(v))
+      return 1;
   if (!PyTuple_CheckExact(v)) return 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(v); i++) if (!PyLong_CheckExact(PyTuple_GET_ITEM(v, i)) && PyTuple_GET_ITEM(v, i) != Py_None) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(v); i++)
+      if (!PyLong_CheckExact(PyTuple_GET_ITEM(v, i)) && PyTuple_GET_ITEM(v, i) != Py_None) return 0;
   return 1;
 }
 
@@ -157,7 +171,8 @@ static KeptCall *place_of_call(PyObject *known, PyObject **raw, int n, PyObject 
 static int same_value(PyObject *a, PyObject *b) {
   if (a == b) return 1;
   if (Py_TYPE(a) != Py_TYPE(b)) return 0;
-  if (PyFloat_CheckExact(a)) return PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(b) && signbit(PyFloat_AS_DOUBLE(a)) == signbit(PyFloat_AS_DOUBLE(b));
+  if (PyFloat_CheckExact(a)) return PyFloat_AS_DOUBLE(a) == PyFloat_AS_DOUBLE(b)
+      && signbit(PyFloat_AS_DOUBLE(a)) == signbit(PyFloat_AS_DOUBLE(b));
   int same = PyObject_RichCompareBool(a, b, Py_EQ);
   if (same < 0) PyErr_Clear();
   return same == 1;
@@ -166,17 +181,22 @@ static int same_value(PyObject *a, PyObject *b) {
 static int is_kept(const KeptCall *c, PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs) {
   PyObject *name, *value;
   Py_ssize_t at = 0;
-  if (c->known != known || c->training != training || c->inputs != n || c->attributes != PyDict_GET_SIZE(attrs)) return 0;
+  if (c->known != known || c->training != training || c->inputs != n || c->attributes != PyDict_GET_SIZE(attrs))
+      return 0;
   for (int i = 0; i < n; i++) {
     PyArrayObject *x = (PyArrayObject *)raw[i];
-    if (c->descr[i] != PyArray_DESCR(x) || c->ndim[i] != PyArray_NDIM(x) || memcmp(c->dims[i], PyArray_DIMS(x), sizeof(npy_intp) * c->ndim[i])) return 0;
+    if (c->descr[i] != PyArray_DESCR(x) || c->ndim[i] != PyArray_NDIM(x)
+        || memcmp(c->dims[i], PyArray_DIMS(x), sizeof(npy_intp) * c->ndim[i])) return 0;
   }
-  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++) if (c->name[i] != name || !same_value(c->value[i], value)) return 0;
+  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++)
+      if (c->name[i] != name || !same_value(c->value[i], value)) return 0;
   return 1;
 }
 
-static void keep_call(KeptCall *c, PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs, PyObject *function) {
-  KeptCall old = *c, made = {.known = Py_NewRef(known), .training = Py_NewRef(training), .function = Py_NewRef(function), .inputs = n, .attributes = (int)PyDict_GET_SIZE(attrs)};
+static void keep_call(KeptCall *c, PyObject *known, PyObject **raw, int n, PyObject *training, PyObject *attrs,
+    PyObject *function) {
+  KeptCall old = *c, made = {.known = Py_NewRef(known), .training = Py_NewRef(training),
+      .function = Py_NewRef(function), .inputs = n, .attributes = (int)PyDict_GET_SIZE(attrs)};
   PyObject *name, *value;
   Py_ssize_t at = 0;
   for (int i = 0; i < n; i++) {
@@ -184,7 +204,8 @@ static void keep_call(KeptCall *c, PyObject *known, PyObject **raw, int n, PyObj
     made.descr[i] = (PyArray_Descr *)Py_NewRef((PyObject *)PyArray_DESCR(x)), made.ndim[i] = PyArray_NDIM(x);
     memcpy(made.dims[i], PyArray_DIMS(x), sizeof(npy_intp) * made.ndim[i]);
   }
-  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++) made.name[i] = Py_NewRef(name), made.value[i] = Py_NewRef(value);
+  for (int i = 0; PyDict_Next(attrs, &at, &name, &value); i++) made.name[i] = Py_NewRef(name),
+      made.value[i] = Py_NewRef(value);
   *c = made;
   if (!old.known) return;
   for (int i = 0; i < old.inputs; i++) Py_DECREF((PyObject *)old.descr[i]);
@@ -203,7 +224,8 @@ static PyObject *function_of_call(PyObject *known, PyObject **raw, int n, PyObje
 
 /* A function of raw arrays called while NumPy warns of nothing. */
 static PyObject *called_quietly(PyObject *function, PyObject **raw, int n) {
-  if (Py_TYPE(function) == &ElementwiseType) return elementwise_call(function, raw, n, NULL);      /* asks nobody whether to warn */
+  /* asks nobody whether to warn */
+  if (Py_TYPE(function) == &ElementwiseType) return elementwise_call(function, raw, n, NULL);
   if (Py_TYPE(function) == &StridedType) return strided_call(function, raw, n, NULL);
   PyObject *token = PyContextVar_Set(eager.variable, eager.nothing);
   if (!token) return NULL;
@@ -226,9 +248,11 @@ static PyObject *eager_result(PyObject *raw, PyObject *first, PyObject *cls) {
   return out;
 }
 
-/* known_call(the calls that are known of an operator, inputs, attributes, class of the result or None): the result, or None. */
+/* known_call(the calls that are known of an operator, inputs, attributes, class of the result or None): the result, or
+ * None. */
 static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  if (count != 4 || !eager.scope || !PyDict_CheckExact(args[0]) || !PyDict_CheckExact(args[2]) || !(PyTuple_CheckExact(args[1]) || PyList_CheckExact(args[1]))) return no();
+  if (count != 4 || !eager.scope || !PyDict_CheckExact(args[0]) || !PyDict_CheckExact(args[2])
+      || !(PyTuple_CheckExact(args[1]) || PyList_CheckExact(args[1]))) return no();
   PyObject *training = plainly_eager(), *raw[MOST_INPUTS], *out = NULL;
   int n = training ? eager_inputs(args[1], raw) : -1;
   if (n < 0) return no();
@@ -244,5 +268,6 @@ static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t 
   return out ? out : no();
 }
 
-static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS, NULL}, {"known_call", (PyCFunction)(void (*)(void))known_call, METH_FASTCALL, NULL},
+static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS, NULL}, {"known_call",
+    (PyCFunction)(void (*)(void))known_call, METH_FASTCALL, NULL},
   {"class_version", class_version, METH_O, NULL}, {NULL}};

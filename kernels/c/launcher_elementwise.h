@@ -1,13 +1,17 @@
-/* Elementwise(inputs, constants, temporaries, (dtype, shape) of the result, steps, otherwise, np.ufunc): a program of elementwise functions as a list of NumPy's own inner loops,
- * called as a function of raw arrays. Blocks of elements go through all steps, so that what lies between them stays in cache, and a call has none of NumPy's dispatching.
+/* Elementwise(inputs, constants, temporaries, (dtype, shape) of the result, steps, otherwise, np.ufunc): a program of
+ * elementwise functions as a list of NumPy's own inner loops, called as a function of raw arrays. Blocks of elements go
+ * through all steps, so that what lies between them stays in cache, and a call has none of NumPy's dispatching.
  *
- * inputs: (dtype, whether it has the result's elements, or one) of each. constants: arrays without axes. A step: (a universal function, or the name of a loop in
- * launcher_loops.h; registers of its arguments and, last, of its result; their dtypes). Registers are numbered: inputs, constants, temporaries, the result. otherwise: a function of the same arrays, for those
- * that are large and no block of memory; last NumPy's class of universal functions. ValueError for what has no inner loop.
+ * inputs: (dtype, whether it has the result's elements, or one) of each. constants: arrays without axes. A step: (a
+ * universal function, or the name of a loop in launcher_loops.h; registers of its arguments and, last, of its result;
+ * their dtypes). Registers are numbered: inputs, constants, temporaries, the result. otherwise: a function of the same
+ * arrays, for those that are large and no block of memory; last NumPy's class of universal functions. ValueError for
+ * what has no inner loop.
  */
 #include <numpy/ufuncobject.h>
 typedef void (*Loop)(char **, npy_intp const *, npy_intp const *, void *);
-enum { MOST_ARGUMENTS = 5, MOST_STEPS = 64, MOST_REGISTERS = 96, BLOCK = 2048, WIDEST = 8, ON_STACK = 4096, MOST_COPIED = 1 << 14, WITHOUT_LOCK = 4096 };
+enum { MOST_ARGUMENTS = 5, MOST_STEPS = 64, MOST_REGISTERS = 96, BLOCK = 2048, WIDEST = 8, ON_STACK = 4096,
+    MOST_COPIED = 1 << 14, WITHOUT_LOCK = 4096 };
 typedef struct { Loop loop; void *data; int count, reg[MOST_ARGUMENTS]; npy_intp stride[MOST_ARGUMENTS]; } Work;
 typedef struct {
   PyObject_HEAD
@@ -52,10 +56,12 @@ static void follow(const Elementwise *self, char **input, char *out, char *scrat
 
 /* Whether an array has a dtype, under whichever name: int64 is long and long long. */
 static int is_of(const PyArrayObject *x, int type) {
-  return (PyArray_DESCR(x)->type_num == type || PyArray_EquivTypenums(PyArray_DESCR(x)->type_num, type)) && PyArray_ISNOTSWAPPED(x);
+  return (PyArray_DESCR(x)->type_num == type || PyArray_EquivTypenums(PyArray_DESCR(x)->type_num, type))
+      && PyArray_ISNOTSWAPPED(x);
 }
 
-/* The memory of an argument that has the right dtype and size: 1; 0: one that has to be left to the other function; -1: an error. held: a copy that has to be dropped. */
+/* The memory of an argument that has the right dtype and size: 1; 0: one that has to be left to the other function; -1:
+ * an error. held: a copy that has to be dropped. */
 static int read_argument(const Elementwise *self, int i, PyObject *given, char **data, PyObject **held) {
   PyArrayObject *x = (PyArrayObject *)given;
   if (!PyArray_Check(given) || !is_of(x, self->type[i]) || PyArray_SIZE(x) != (self->stride[i] ? self->n : 1)) {
@@ -88,13 +94,17 @@ static int follow_into(const Elementwise *self, char **input, PyObject *out) {
 
 static PyObject *elementwise_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
   Elementwise *self = (Elementwise *)object;
-  if (names || PyVectorcall_NARGS(nargsf) != self->inputs) { PyErr_SetString(PyExc_TypeError, "an elementwise program takes its arrays by position"); return NULL; }
+  if (names || PyVectorcall_NARGS(nargsf) != self->inputs) {
+    PyErr_SetString(PyExc_TypeError, "an elementwise program takes its arrays by position"); return NULL;
+  }
   PyObject *held[MOST_INPUTS] = {NULL}, *out = NULL;
   char *input[MOST_INPUTS];
   int go = 1;
   for (int i = 0; go == 1 && i < self->inputs; i++) go = read_argument(self, i, args[i], &input[i], &held[i]);
   if (go == 0) out = PyObject_Vectorcall(self->otherwise, args, nargsf, NULL);
-  else if (go == 1 && (out = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef((PyObject *)self->descr), self->ndim, self->dims, NULL, NULL, 0, NULL))) {
+  else if (go == 1 && (out =
+      PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef((PyObject *)self->descr), self->ndim, self->dims,
+      NULL, NULL, 0, NULL))) {
     Py_INCREF(self);                           /* another thread may drop it while this one is without the lock */
     if (follow_into(self, input, out)) Py_CLEAR(out);
     Py_DECREF(self);
@@ -104,7 +114,9 @@ static PyObject *elementwise_call(PyObject *object, PyObject *const *args, size_
 }
 
 /* ---- making one */
-static int plain_type(const PyArray_Descr *d) { return (d->type_num <= NPY_DOUBLE || d->type_num == NPY_HALF) && PyArray_ISNBO(d->byteorder); }
+static int plain_type(const PyArray_Descr *d) {
+  return (d->type_num <= NPY_DOUBLE || d->type_num == NPY_HALF) && PyArray_ISNBO(d->byteorder);
+}
 
 /* NumPy's inner loop of a universal function for the dtypes of its arguments and its result: 1, or 0. */
 static int loop_of_ufunc(PyObject *function, PyArray_Descr **dtypes, Work *w) {
@@ -113,7 +125,8 @@ static int loop_of_ufunc(PyObject *function, PyArray_Descr **dtypes, Work *w) {
   for (int i = 0; i < u->ntypes; i++) {
     int k = 0;
     while (k < w->count && u->types[i * w->count + k] == dtypes[k]->type_num) k++;
-    if (k == w->count && u->functions[i]) { w->loop = u->functions[i], w->data = u->data ? (void *)u->data[i] : NULL; return 1; }
+    if (k == w->count && u->functions[i]) { w->loop = u->functions[i], w->data = u->data ? (void *)u->data[i] : NULL;
+    return 1; }
   }
   return 0;
 }
@@ -126,7 +139,10 @@ static int loop_of(PyObject *function, PyArray_Descr **dtypes, Work *w) {
   const char *name = PyUnicode_AsUTF8(function);
   if (!name) { PyErr_Clear(); return 0; }
   if (strcmp(name, "where") == 0) { if (w->count == 4 && held == HELD_b) w->loop = where_loop(size); }
-  else if (strcmp(name, "cast") == 0) { if (w->count == 2) w->loop = dtypes[0]->type_num == dtypes[1]->type_num ? copy_of : cast_loop(held, held_by(dtypes[1], size)); }
+  else if (strcmp(name, "cast") == 0) {
+    if (w->count == 2) w->loop = dtypes[0]->type_num == dtypes[1]->type_num ? copy_of
+        : cast_loop(held, held_by(dtypes[1], size));
+  }
   else if (dtypes[0]->type_num == dtypes[w->count - 1]->type_num) w->loop = named_loop(name, w->count, held);
   return w->loop != NULL;
 }
@@ -136,7 +152,8 @@ static int read_work(Elementwise *self, PyObject *given, PyObject *ufunc, Work *
   PyArray_Descr *d[MOST_ARGUMENTS];
   if (!PyArg_ParseTuple(given, "OO!O!", &function, &PyTuple_Type, &registers, &PyTuple_Type, &dtypes)) return -1;
   w->count = (int)PyTuple_GET_SIZE(registers);
-  int fits = w->count >= 2 && w->count <= MOST_ARGUMENTS && PyTuple_GET_SIZE(dtypes) == w->count && (PyUnicode_Check(function) || PyObject_IsInstance(function, ufunc) == 1);
+  int fits = w->count >= 2 && w->count <= MOST_ARGUMENTS && PyTuple_GET_SIZE(dtypes) == w->count
+      && (PyUnicode_Check(function) || PyObject_IsInstance(function, ufunc) == 1);
   const int count = self->inputs + self->constants + self->temporaries + 1;
   for (int k = 0; fits && k < w->count; k++) {
     w->reg[k] = (int)PyLong_AsLong(PyTuple_GET_ITEM(registers, k));
@@ -163,7 +180,9 @@ static int read_registers(Elementwise *self, PyObject *inputs, PyObject *constan
   }
   for (int i = 0; i < self->constants; i++) {
     PyObject *x = PyTuple_GET_ITEM(constants, i);
-    if (!PyArray_Check(x) || PyArray_SIZE((PyArrayObject *)x) != 1 || !plain_type(PyArray_DESCR((PyArrayObject *)x))) { PyErr_SetString(PyExc_ValueError, "a constant is an array of one number"); return -1; }
+    if (!PyArray_Check(x) || PyArray_SIZE((PyArrayObject *)x) != 1 || !plain_type(PyArray_DESCR((PyArrayObject *)x))) {
+      PyErr_SetString(PyExc_ValueError, "a constant is an array of one number"); return -1;
+    }
     self->constant[self->inputs + i] = PyArray_DATA((PyArrayObject *)x), self->stride[self->inputs + i] = 0;
   }
   return 0;
@@ -171,7 +190,9 @@ static int read_registers(Elementwise *self, PyObject *inputs, PyObject *constan
 
 static int read_result(Elementwise *self, PyObject *shape) {
   self->ndim = (int)PyTuple_GET_SIZE(shape), self->n = 1;
-  if (self->ndim > NPY_MAXDIMS || !plain_type(self->descr)) { PyErr_SetString(PyExc_ValueError, "a result has no inner loops"); return -1; }
+  if (self->ndim > NPY_MAXDIMS || !plain_type(self->descr)) {
+    PyErr_SetString(PyExc_ValueError, "a result has no inner loops"); return -1;
+  }
   for (int i = 0; i < self->ndim; i++) self->n *= self->dims[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
   self->stride[self->inputs + self->constants + self->temporaries] = itemsize_of(self->descr);
   return PyErr_Occurred() ? -1 : 0;
@@ -181,17 +202,22 @@ static PyObject *elementwise_new(PyTypeObject *type, PyObject *args, PyObject *k
   PyObject *inputs, *constants, *shape, *works, *otherwise, *ufunc;
   PyArray_Descr *descr;
   int temporaries;
-  if (!PyArg_ParseTuple(args, "O!O!i(O!O!)O!OO!", &PyTuple_Type, &inputs, &PyTuple_Type, &constants, &temporaries, &PyArrayDescr_Type, &descr, &PyTuple_Type, &shape,
+  if (!PyArg_ParseTuple(args, "O!O!i(O!O!)O!OO!", &PyTuple_Type, &inputs, &PyTuple_Type, &constants, &temporaries,
+      &PyArrayDescr_Type, &descr, &PyTuple_Type, &shape,
                         &PyTuple_Type, &works, &otherwise, &PyType_Type, &ufunc)) return NULL;
-  if (PyTuple_GET_SIZE(inputs) > MOST_INPUTS || PyTuple_GET_SIZE(works) > MOST_STEPS || !PyTuple_GET_SIZE(works) || temporaries < 0
-      || PyTuple_GET_SIZE(inputs) + PyTuple_GET_SIZE(constants) + temporaries >= MOST_REGISTERS) return PyErr_Format(PyExc_ValueError, "a program is too long");
+  if (PyTuple_GET_SIZE(inputs) > MOST_INPUTS || PyTuple_GET_SIZE(works) > MOST_STEPS || !PyTuple_GET_SIZE(works)
+      || temporaries < 0
+      || PyTuple_GET_SIZE(inputs) + PyTuple_GET_SIZE(constants) + temporaries >= MOST_REGISTERS)
+          return PyErr_Format(PyExc_ValueError, "a program is too long");
   Elementwise *self = (Elementwise *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = elementwise_call, self->temporaries = temporaries, self->works = (int)PyTuple_GET_SIZE(works);
-  self->keep = PyTuple_Pack(2, constants, works), self->otherwise = Py_NewRef(otherwise), self->descr = (PyArray_Descr *)Py_NewRef((PyObject *)descr);
+  self->keep = PyTuple_Pack(2, constants, works), self->otherwise = Py_NewRef(otherwise),
+      self->descr = (PyArray_Descr *)Py_NewRef((PyObject *)descr);
   self->work = PyMem_Calloc(self->works, sizeof(Work));
   int wrong = !self->keep || !self->work || read_registers(self, inputs, constants) || read_result(self, shape);
-  for (int i = 0; !wrong && i < self->works; i++) wrong = read_work(self, PyTuple_GET_ITEM(works, i), ufunc, &self->work[i]);
+  for (int i = 0; !wrong && i < self->works; i++) wrong =
+      read_work(self, PyTuple_GET_ITEM(works, i), ufunc, &self->work[i]);
   if (wrong) Py_CLEAR(self);
   return (PyObject *)self;
 }
@@ -203,10 +229,13 @@ static void elementwise_dealloc(PyObject *object) {
   Py_TYPE(object)->tp_free(object);
 }
 
-static PyMemberDef elementwise_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Elementwise, call), READONLY}, {"works", T_INT, offsetof(Elementwise, works), READONLY},
+static PyMemberDef elementwise_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Elementwise, call), READONLY},
+    {"works", T_INT, offsetof(Elementwise, works), READONLY},
   {"otherwise", T_OBJECT_EX, offsetof(Elementwise, otherwise), READONLY}, {0}};
 static PyTypeObject ElementwiseType = {
   PyVarObject_HEAD_INIT(NULL, 0)
-  .tp_name = "hybrid_launcher.Elementwise", .tp_basicsize = sizeof(Elementwise), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-  .tp_new = elementwise_new, .tp_dealloc = elementwise_dealloc, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Elementwise, call), .tp_members = elementwise_members,
+  .tp_name = "hybrid_launcher.Elementwise", .tp_basicsize = sizeof(Elementwise),
+      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+  .tp_new = elementwise_new, .tp_dealloc = elementwise_dealloc, .tp_call = PyVectorcall_Call,
+      .tp_vectorcall_offset = offsetof(Elementwise, call), .tp_members = elementwise_members,
 };

@@ -1,15 +1,18 @@
-/* Inner loops of what NumPy has no universal function for, or one that takes an element at a time: casts, choices, comparisons with what is done of them, some functions.
- * Counts are copied first: a store of a byte might be to them. */
+/* Inner loops of what NumPy has no universal function for, or one that takes an element at a time: casts, choices,
+ * comparisons with what is done of them, some functions. Counts are copied first: a store of a byte might be to
+ * them. */
 #define CAST(name, F, T, value) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
     const char *a = p[0]; char *o = p[1]; \
-    if (s[0] == sizeof(F) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { F x = ((const F *)a)[i]; ((T *)o)[i] = (T)(value); } \
+    if (s[0] == sizeof(F) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { F x = ((const F *)a)[i]; \
+    ((T *)o)[i] = (T)(value); } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { F x = *(const F *)a; *(T *)o = (T)(value); } \
   }
 #define INTEGERS(X, name, F) X(name##_i8, F, npy_int8, x) X(name##_u8, F, npy_uint8, x) \
   X(name##_i32, F, npy_int32, x) X(name##_i64, F, npy_int64, x)
-#define OTHERS(X, name, F) X(name##_b, F, npy_bool, x != 0) X(name##_f32, F, npy_float32, x) X(name##_f64, F, npy_float64, x)
+#define OTHERS(X, name, F) X(name##_b, F, npy_bool, x != 0) X(name##_f32, F, npy_float32, x) \
+    X(name##_f64, F, npy_float64, x)
 #define OF_INTEGER(X, name, F) INTEGERS(X, name, F) OTHERS(X, name, F)
 #define EVERY(X) OF_INTEGER(X, b, npy_bool) OF_INTEGER(X, i8, npy_int8) OF_INTEGER(X, u8, npy_uint8) \
   OF_INTEGER(X, i32, npy_int32) OF_INTEGER(X, i64, npy_int64) \
@@ -26,7 +29,8 @@ static int held_by(const PyArray_Descr *d, npy_intp size) {
   return d->kind != 'i' ? -1 : size == 1 ? HELD_i8 : size == 4 ? HELD_i32 : size == 8 ? HELD_i64 : -1;
 }
 #define ENTRY(name, F, T, value) cast_##name,
-/* of each type that is cast: to i8 u8 i32 i64 b f32 f64 (floats: to the last three; to integers C leaves open what is too large) */
+/* of each type that is cast: to i8 u8 i32 i64 b f32 f64 (floats: to the last three; to integers C leaves open what is
+ * too large) */
 static const Loop integer_casts[][7] = {{OF_INTEGER(ENTRY, b, )}, {OF_INTEGER(ENTRY, i8, )}, {OF_INTEGER(ENTRY, u8, )},
   {OF_INTEGER(ENTRY, i32, )}, {OF_INTEGER(ENTRY, i64, )}};
 static const Loop float_casts[][3] = {{OTHERS(ENTRY, f32, )}, {OTHERS(ENTRY, f64, )}};
@@ -44,14 +48,20 @@ static Loop cast_loop(int from, int to) {
     const char *c = p[0], *a = p[1], *b = p[2]; char *o = p[3]; \
     const npy_intp count = *n, w = sizeof(T); \
     const int packed = s[0] == 1 && s[3] == w && (s[1] == w || !s[1]) && (s[2] == w || !s[2]); \
-    if (packed && s[1] && s[2]) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], y = ((const T *)b)[i]; ((T *)o)[i] = c[i] ? x : y; } \
-    else if (packed && s[2]) { T x = *(const T *)a; for (npy_intp i = 0; i < count; i++) { T y = ((const T *)b)[i]; ((T *)o)[i] = c[i] ? x : y; } } \
-    else if (packed && s[1]) { T y = *(const T *)b; for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = c[i] ? x : y; } } \
-    else for (npy_intp i = 0; i < count; i++, c += s[0], a += s[1], b += s[2], o += s[3]) *(T *)o = *c ? *(const T *)a : *(const T *)b; \
+    if (packed && s[1] && s[2]) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], y = ((const T *)b)[i]; \
+    ((T *)o)[i] = c[i] ? x : y; } \
+    else if (packed && s[2]) { T x = *(const T *)a; for (npy_intp i = 0; i < count; i++) { T y = ((const T *)b)[i]; \
+    ((T *)o)[i] = c[i] ? x : y; } } \
+    else if (packed && s[1]) { T y = *(const T *)b; for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; \
+    ((T *)o)[i] = c[i] ? x : y; } } \
+    else for (npy_intp i = 0; i < count; i++, c += s[0], a += s[1], b += s[2], o += s[3]) *(T *)o = *c ? *(const T *)a \
+        : *(const T *)b; \
   }
 WHERE(where_1, npy_uint8) WHERE(where_2, npy_uint16) WHERE(where_4, npy_uint32) WHERE(where_8, npy_uint64)
 
-static Loop where_loop(npy_intp size) { return size == 1 ? where_1 : size == 2 ? where_2 : size == 4 ? where_4 : size == 8 ? where_8 : NULL; }
+static Loop where_loop(npy_intp size) {
+  return size == 1 ? where_1 : size == 2 ? where_2 : size == 4 ? where_4 : size == 8 ? where_8 : NULL;
+}
 
 static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) {
   if (s[0] == s[1]) { memcpy(p[1], p[0], *n * s[1]); return; }
@@ -63,7 +73,8 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
     const char *a = p[0]; char *o = p[1]; \
-    if (s[0] == sizeof(T) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = (value); } \
+    if (s[0] == sizeof(T) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; \
+    ((T *)o)[i] = (value); } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { T x = *(const T *)a; *(T *)o = (value); } \
   }
 /* a function of two, the second one an array or a number */
@@ -71,56 +82,75 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n, w = sizeof(T); \
     const char *a = p[0], *b = p[1]; char *o = p[2]; \
-    if (s[0] == w && s[1] == w && s[2] == w) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], y = ((const T *)b)[i]; ((T *)o)[i] = (value); } \
-    else if (s[0] == w && !s[1] && s[2] == w) { T y = *(const T *)b; for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = (value); } } \
-    else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], o += s[2]) { T x = *(const T *)a, y = *(const T *)b; *(T *)o = (value); } \
+    if (s[0] == w && s[1] == w && s[2] == w) for (npy_intp i = 0; i < count; i++) { \
+      T x = ((const T *)a)[i], y = ((const T *)b)[i]; ((T *)o)[i] = (value); } \
+    else if (s[0] == w && !s[1] && s[2] == w) { T y = *(const T *)b; \
+    for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = (value); } } \
+    else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], o += s[2]) { \
+      T x = *(const T *)a, y = *(const T *)b; *(T *)o = (value); } \
   }
-/* The third or the fourth as the first two compare; the second an array or a number, and one of the last two as well. */
+/* The third or the fourth as the first two compare; the second an array or a number, and one of the last two as
+ * well. */
 #define CHOICE(name, T, test) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const char *a = p[0], *b = p[1], *c = p[2], *d = p[3]; char *o = p[4]; \
     const npy_intp count = *n, w = sizeof(T); \
     if (s[0] == w && !s[1] && !s[2] && s[3] == w && s[4] == w) { \
       T y = *(const T *)b, k = *(const T *)c; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], v = ((const T *)d)[i]; ((T *)o)[i] = (test) ? k : v; } \
+      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], v = ((const T *)d)[i]; \
+      ((T *)o)[i] = (test) ? k : v; } \
     } else if (s[0] == w && !s[1] && s[2] == w && !s[3] && s[4] == w) { \
       T y = *(const T *)b, k = *(const T *)d; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i]; ((T *)o)[i] = (test) ? u : k; } \
+      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i]; \
+      ((T *)o)[i] = (test) ? u : k; } \
     } else if (s[0] == w && !s[1] && s[2] == w && s[3] == w && s[4] == w) { \
       T y = *(const T *)b; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; ((T *)o)[i] = (test) ? u : v; } \
+      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; \
+      ((T *)o)[i] = (test) ? u : v; } \
     } else if (s[0] == w && s[1] == w && s[2] == w && s[3] == w && s[4] == w) { \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], y = ((const T *)b)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; ((T *)o)[i] = (test) ? u : v; } \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], y = ((const T *)b)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; \
+        ((T *)o)[i] = (test) ? u : v; } \
     } else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], c += s[2], d += s[3], o += s[4]) { \
       T x = *(const T *)a, y = *(const T *)b; \
       *(T *)o = (test) ? *(const T *)c : *(const T *)d; \
     } \
   }
-#define COMPARISONS(X) X(equal, x == y) X(not_equal, x != y) X(less, x < y) X(less_equal, x <= y) X(greater, x > y) X(greater_equal, x >= y)
-#define OF_COMPARISON(name, test) LOOP2(name##_cast_f32, npy_float32, (test) ? 1.0f : 0.0f) LOOP2(name##_cast_f64, npy_float64, (test) ? 1.0 : 0.0) \
+#define COMPARISONS(X) X(equal, x == y) X(not_equal, x != y) X(less, x < y) X(less_equal, x <= y) X(greater, x > y) \
+    X(greater_equal, x >= y)
+#define OF_COMPARISON(name, test) LOOP2(name##_cast_f32, npy_float32, (test) ? 1.0f : 0.0f) \
+    LOOP2(name##_cast_f64, npy_float64, (test) ? 1.0 : 0.0) \
   CHOICE(name##_where_f32, npy_float32, test) CHOICE(name##_where_f64, npy_float64, test)
 COMPARISONS(OF_COMPARISON)
 LOOP2(copysign_f32, npy_float32, __builtin_copysignf(x, y)) LOOP2(copysign_f64, npy_float64, __builtin_copysign(x, y))
-LOOP1(sign_f32, npy_float32, x > 0 ? 1.0f : x < 0 ? -1.0f : x + 0.0f) LOOP1(sign_f64, npy_float64, x > 0 ? 1.0 : x < 0 ? -1.0 : x + 0.0)
-LOOP1(direction_f32, npy_float32, x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f) LOOP1(direction_f64, npy_float64, x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)
+LOOP1(sign_f32, npy_float32, x > 0 ? 1.0f : x < 0 ? -1.0f : x + 0.0f)
+    LOOP1(sign_f64, npy_float64, x > 0 ? 1.0 : x < 0 ? -1.0 : x + 0.0)
+LOOP1(direction_f32, npy_float32, x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f)
+    LOOP1(direction_f64, npy_float64, x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0)
 /* halves away from zero: with the number before one half */
-LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2f, x) + x)) LOOP1(round_f64, npy_float64, __builtin_trunc(__builtin_copysign(0x1.fffffffffffffp-2, x) + x))
+LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2f, x) + x))
+    LOOP1(round_f64, npy_float64, __builtin_trunc(__builtin_copysign(0x1.fffffffffffffp-2, x) + x))
 /* halves to the lower one */
-LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f)) LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
+LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f))
+    LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
 
-/* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the last; NULL where there is none. */
+/* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the
+ * last; NULL where there is none. */
 static Loop named_loop(const char *name, int count, int held) {
 #define OF_NAME(text, c, loop) {text, c, {[HELD_f32] = loop##_f32, [HELD_f64] = loop##_f64}},
 #define NAMED_COMPARISON(name, test) OF_NAME(#name " cast", 3, name##_cast) OF_NAME(#name " where", 5, name##_where)
-#define INTEGER_LOOPS(name) {#name, 3, {[HELD_i8] = name##_i8, [HELD_u8] = name##_u8, [HELD_i32] = name##_i32, [HELD_i64] = name##_i64}},
+#define INTEGER_LOOPS(name) {#name, 3, {[HELD_i8] = name##_i8, [HELD_u8] = name##_u8, [HELD_i32] = name##_i32, \
+    [HELD_i64] = name##_i64}},
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
-    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign) OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
+    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
+        OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
     INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
-  for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++) if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
+  for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
+      if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;
 }

@@ -1,14 +1,17 @@
-/* Rounds of a training loop that go the way of those before them (hybrid/jit/deferred/followed.py): a Track knows the events of such a round, puts them off one after
- * another and has one program do them at the step.
+/* Rounds of a training loop that go the way of those before them (hybrid/jit/deferred/followed.py): a Track knows the
+ * events of such a round, puts them off one after another and has one program do them at the step.
  *
- * Whatever is not as it was gives NotImplemented, and nothing has changed; ``give`` hands what was put off so far to Python, which goes on from there.
+ * Whatever is not as it was gives NotImplemented, and nothing has changed; ``give`` hands what was put off so far to
+ * Python, which goes on from there.
  */
 enum { NONE = LIST + 1 };                      /* of an event without results, beside ONE and TUPLE */
-typedef struct { int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise; int ndim; npy_intp dims[32]; } Input;
+typedef struct { int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
+int ndim; npy_intp dims[32]; } Input;
 typedef struct { PyObject *shape, *dtype, *ctx; PyTypeObject *cls; } Made;
 typedef struct {
   PyObject *what, *structure, *places;         /* places: as those of a launcher */
-  PyObject *away;                              /* (array, promise) of each array that it reads or writes and no event before it */
+  /* (array, promise) of each array that it reads or writes and no event before it */
+  PyObject *away;
   PyObject *slots;                             /* of ``backward``: (array, slot, gradient) */
   int training, recording, np_array, inputs, results, kind;
   Input *input;
@@ -17,7 +20,8 @@ typedef struct {
 typedef struct { PyObject *x, *raw, *old; } Hidden;
 typedef struct {
   PyObject_HEAD
-  PyObject *weak, *all, *path;                 /* all: the tuple that it was read from: keeps every object here; path: what Python knows of it */
+  /* all: the tuple that it was read from: keeps every object here; path: what Python knows of it */
+  PyObject *weak, *all, *path;
   PyObject *scope, *state, *lock, *rebinds, *seen, *shared, *watched, *put_off, *live, *fast, *alive, *empty;
   PyTypeObject *promise;
   Py_ssize_t at_data, at_ctx, at_ag, at_version, at_away, at_shape, at_dtype, at_round, at_error, at_grad;
@@ -42,7 +46,8 @@ static PyObject *target(PyObject *ref) {
 
 /* Whether a class has its slots where this track looks for them. */
 static int same_layout(const Track *self, PyTypeObject *cls) {
-  if (offset_of(cls, "_data") == self->at_data && offset_of(cls, "_away") == self->at_away && offset_of(cls, "_ag") == self->at_ag && offset_of(cls, "_ctx") == self->at_ctx) return 0;
+  if (offset_of(cls, "_data") == self->at_data && offset_of(cls, "_away") == self->at_away
+      && offset_of(cls, "_ag") == self->at_ag && offset_of(cls, "_ctx") == self->at_ctx) return 0;
   if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "an array of another layout");
   return -1;
 }
@@ -78,10 +83,13 @@ static int due(const Track *self, const Event *e, PyObject *scope, PyObject *sta
   if (self->at) { if (track != (PyObject *)self || self->thread != PyThread_get_thread_ident()) return 0; }
   else if ((track && track != Py_None) || flag(state, str_round) || flag(state, str_broken)) return 0;
   PyObject *traces = PyDict_GetItemWithError(scope, str_traces), *now = PyList_GET_ITEM(self->rebinds, 0);
-  if (flag(state, str_busy) || !traces || !PyList_CheckExact(traces) || PyList_GET_SIZE(traces) || flag(scope, str_plain)) return 0;
-  if (flag(scope, str_recording) != e->recording || flag(scope, str_training) != e->training || flag(scope, str_np_array) != e->np_array) return 0;
+  if (flag(state, str_busy) || !traces || !PyList_CheckExact(traces) || PyList_GET_SIZE(traces)
+      || flag(scope, str_plain)) return 0;
+  if (flag(scope, str_recording) != e->recording || flag(scope, str_training) != e->training
+      || flag(scope, str_np_array) != e->np_array) return 0;
   if (now != self->seen && PyObject_RichCompareBool(now, self->seen, Py_EQ) != 1) return 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->empty); i++) if (PyList_GET_SIZE(PyTuple_GET_ITEM(self->empty, i))) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->empty); i++) if (PyList_GET_SIZE(PyTuple_GET_ITEM(self->empty, i)))
+      return 0;
   return !PyDict_GET_SIZE(self->shared);
 }
 
@@ -108,7 +116,8 @@ static int fits(const Track *self, const Input *in, PyObject *x) {
   PyObject *old = AT(x, self->at_away);
   if (old && Py_TYPE(old) == self->promise) return 0;
   PyArrayObject *raw = (PyArrayObject *)AT(x, self->at_data);
-  if (!PyArray_CheckExact(raw) || PyArray_NDIM(raw) != in->ndim || (PyArray_DESCR(raw) != in->descr && !PyArray_EquivTypes(PyArray_DESCR(raw), in->descr))) return 0;
+  if (!PyArray_CheckExact(raw) || PyArray_NDIM(raw) != in->ndim
+      || (PyArray_DESCR(raw) != in->descr && !PyArray_EquivTypes(PyArray_DESCR(raw), in->descr))) return 0;
   for (int i = 0; i < in->ndim; i++) if (PyArray_DIM(raw, i) != in->dims[i]) return 0;
   return 1;
 }
@@ -123,13 +132,16 @@ static int fits_all(const Track *self, const Event *e, PyObject *const *xs) {
     } else {
       if (!fits(self, in, xs[i])) return 0;
       for (int k = 0; k < i; k++) if (xs[k] == xs[i]) return 0;
-      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(e->away); k++) if (PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, k), 0) == xs[i]) return 0;
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(e->away); k++)
+          if (PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, k), 0) == xs[i]) return 0;
     }
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++) if (!AT(PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), self->at_data)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++)
+      if (!AT(PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), self->at_data)) return 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->slots); i++) {
     PyObject *three = PyTuple_GET_ITEM(e->slots, i), *slot = PyTuple_GET_ITEM(three, 1);
-    if (AT(PyTuple_GET_ITEM(three, 0), self->at_ag) != slot || AT(slot, self->at_grad) != PyTuple_GET_ITEM(three, 2)) return 0;
+    if (AT(PyTuple_GET_ITEM(three, 0), self->at_ag) != slot || AT(slot, self->at_grad) != PyTuple_GET_ITEM(three, 2))
+        return 0;
   }
   return 1;
 }
@@ -159,12 +171,14 @@ static int promised(const Track *self, const Event *e, PyObject **out, PyObject 
 
 static int begin_round(Track *self, PyObject *state) {
   self->thread = PyThread_get_thread_ident();
-  return PyList_Append(self->live, (PyObject *)self) || add_to(self->watched, 1) || add_to(self->put_off, 1) || PyDict_SetItem(state, str_track, (PyObject *)self) ? -1 : 0;
+  return PyList_Append(self->live, (PyObject *)self) || add_to(self->watched, 1) || add_to(self->put_off, 1)
+      || PyDict_SetItem(state, str_track, (PyObject *)self) ? -1 : 0;
 }
 
 static int end_round(Track *self, PyObject *state) {
   Py_ssize_t at = PySequence_Index(self->live, (PyObject *)self);
-  return at < 0 || PySequence_DelItem(self->live, at) || PyDict_SetItem(state, str_track, Py_None) || add_to(self->put_off, -1) || add_to(self->watched, -1) ? -1 : 0;
+  return at < 0 || PySequence_DelItem(self->live, at) || PyDict_SetItem(state, str_track, Py_None)
+      || add_to(self->put_off, -1) || add_to(self->watched, -1) ? -1 : 0;
 }
 
 static PyObject *not_followed(void) { if (PyErr_Occurred()) PyErr_Clear(); return Py_NewRef(Py_NotImplemented); }
@@ -184,7 +198,9 @@ static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs) {
   int at = self->at;
   if (promised(self, e, out, refs)) return NULL;
   PyObject *scope = flags_of(self->scope), *state = scope ? flags_of(self->state) : NULL;
-  if (at != self->at || !state || !on_devices(self, e, xs) || !due(self, e, scope, state) || !fits_all(self, e, xs) || !lock_taken(self)) {      /* making results may run other code */
+  /* making results may run other code */
+  if (at != self->at || !state || !on_devices(self, e, xs) || !due(self, e, scope, state) || !fits_all(self, e, xs)
+      || !lock_taken(self)) {
     drop(out, e->results), drop(refs, e->results);
     return not_followed();
   }
@@ -193,7 +209,8 @@ static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs) {
     self->given[self->outsides++] = Py_NewRef(xs[i]);
     hide(self, xs[i], e->input[i].promise);
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++) hide(self, PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 1));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++)
+      hide(self, PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 1));
   for (int i = 0; i < e->results; i++) self->result[self->results++] = refs[i];
   self->at++;
   unlock(self);
@@ -204,7 +221,8 @@ static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs) {
 static const Event *expected(const Track *self, PyObject *what, PyObject *structure, Py_ssize_t n) {
   const Event *e = self->at < self->events ? &self->event[self->at] : NULL;
   int at = self->at;
-  if (!e || e->inputs != n || (e->structure != structure && PyObject_RichCompareBool(e->structure, structure, Py_EQ) != 1)) return NULL;
+  if (!e || e->inputs != n
+      || (e->structure != structure && PyObject_RichCompareBool(e->structure, structure, Py_EQ) != 1)) return NULL;
   if (e->what != what && PyObject_RichCompareBool(e->what, what, Py_EQ) != 1) return NULL;
   return at == self->at && places_hold(e->places) ? e : NULL;
 }
@@ -249,7 +267,9 @@ static int fill_results(const Track *self, PyObject **out, int n, PyObject *valu
   Py_ssize_t k = 0;
   for (int i = 0; i < n; i++) if (out[i]) {
     PyObject *y = PyTuple_CheckExact(values) && k < PyTuple_GET_SIZE(values) ? PyTuple_GET_ITEM(values, k++) : NULL;
-    if (!y || Py_TYPE(y) != Py_TYPE(out[i])) { PyErr_SetString(PyExc_RuntimeError, "a round of a training loop gave other results"); return -1; }
+    if (!y || Py_TYPE(y) != Py_TYPE(out[i])) {
+      PyErr_SetString(PyExc_RuntimeError, "a round of a training loop gave other results"); return -1;
+    }
     set(out[i], self->at_data, AT(y, self->at_data));
     set(out[i], self->at_ag, Py_None), set(out[i], self->at_away, Py_None);
   }
@@ -260,7 +280,8 @@ static int fill_results(const Track *self, PyObject **out, int n, PyObject *valu
 static PyObject *done(Track *self, PyObject *state) {
   PyObject *fast = Py_NewRef(PyList_GET_ITEM(self->fast, 0)), *out = NULL;
   if (fast == Py_None) out = Py_NewRef(Py_None);
-  else if (!PyDict_SetItem(state, str_busy, Py_True)) out = PyObject_Vectorcall(fast, self->given, self->outsides, NULL);
+  else if (!PyDict_SetItem(state, str_busy, Py_True)) out =
+      PyObject_Vectorcall(fast, self->given, self->outsides, NULL);
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyDict_SetItem(state, str_busy, Py_False);
@@ -278,13 +299,16 @@ static void forget(Track *self) {
   self->at = 0;
 }
 
-/* finish(what): the step that ends a round does all of it by one program: True. NotImplemented where that is not due; False, or an error, where the program does not
- * take it: then everything is as before the step, and ``give`` says what the round was. */
+/* finish(what): the step that ends a round does all of it by one program: True. NotImplemented where that is not due;
+ * False, or an error, where the program does not take it: then everything is as before the step, and ``give`` says what
+ * the round was. */
 static PyObject *track_finish(PyObject *object, PyObject *const *args, Py_ssize_t n) {
   Track *self = (Track *)object;
   const Event *e = n == 1 ? expected(self, args[0], Py_None, 0) : NULL;
-  PyObject *scope = flags_of(self->scope), *state = scope ? flags_of(self->state) : NULL, *out[self->most_results + 1], *values = NULL;
-  if (!e || e != self->event + self->events - 1 || !state || !due(self, e, scope, state) || !lock_taken(self)) return not_followed();
+  PyObject *scope = flags_of(self->scope), *state = scope ? flags_of(self->state) : NULL, *out[self->most_results + 1],
+      *values = NULL;
+  if (!e || e != self->event + self->events - 1 || !state || !due(self, e, scope, state) || !lock_taken(self))
+      return not_followed();
   int results = self->results, full = 0;
   if (!alive(self, out)) { unlock(self); return not_followed(); }
   Py_INCREF(self);
@@ -307,17 +331,20 @@ static PyObject *listed(PyObject **items, int n) {
   return list;
 }
 
-/* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for it)]); the track is free for another round, and whoever
- * called sees to the rest: memory goes back into its slots, counters go down. Under the lock. */
+/* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for
+ * it)]); the track is free for another round, and whoever called sees to the rest: memory goes back into its slots,
+ * counters go down. Under the lock. */
 static PyObject *track_give(PyObject *object, PyObject *none) {
   Track *self = (Track *)object;
-  PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides), *results = listed(self->result, self->results);
+  PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides),
+      *results = listed(self->result, self->results);
   for (int i = 0; hidden && i < self->hiddens; i++) {
     Hidden *h = &self->hidden[i];
     PyObject *three = PyTuple_Pack(3, h->x, h->raw, h->old ? h->old : Py_None);
     if (three) PyList_SET_ITEM(hidden, i, three); else Py_CLEAR(hidden);
   }
-  PyObject *out = hidden && given && results ? Py_BuildValue("kiNNN", self->thread, self->at, given, results, hidden) : NULL;
+  PyObject *out = hidden && given && results ? Py_BuildValue("kiNNN", self->thread, self->at, given, results, hidden)
+      : NULL;
   if (!out) return NULL;
   while (self->hiddens) {
     Hidden *h = &self->hidden[--self->hiddens];

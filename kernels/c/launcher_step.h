@@ -1,4 +1,5 @@
-/* What belongs to a call of a training step beside its program (hybrid/jit/fast_step.py): before it, after it, and reading what Python says of it. */
+/* What belongs to a call of a training step beside its program (hybrid/jit/fast_step.py): before it, after it, and
+ * reading what Python says of it. */
 static void set(PyObject *object, Py_ssize_t at, PyObject *value) {
   PyObject *old = AT(object, at);
   AT(object, at) = Py_NewRef(value);
@@ -24,7 +25,9 @@ static int prepared(const Step *step) {
   return yes;
 }
 
-static PyObject *one_more(PyObject *number) { return number ? PyLong_FromLongLong(PyLong_AsLongLong(number) + 1) : NULL; }
+static PyObject *one_more(PyObject *number) {
+  return number ? PyLong_FromLongLong(PyLong_AsLongLong(number) + 1) : NULL;
+}
 
 /* The arrays that the program updates were written, and the gradients it used are not there. 1, or -1 with an error. */
 static int note(const Launcher *self, const Step *step) {
@@ -42,7 +45,8 @@ static int note(const Launcher *self, const Step *step) {
   }
   PyObject *watched = PyList_GetItem(step->watched, 0), *unmet = PyList_GetItem(step->group, 2);
   if (!watched || !unmet) return -1;
-  if (PyList_GetItem(step->group, 1) == Py_True && (watched == unmet || PyObject_RichCompareBool(watched, unmet, Py_EQ) == 1)) return 1;
+  if (PyList_GetItem(step->group, 1) == Py_True
+      && (watched == unmet || PyObject_RichCompareBool(watched, unmet, Py_EQ) == 1)) return 1;
   PyObject *done = PyObject_CallNoArgs(step->noted);
   Py_XDECREF(done);
   return done ? 1 : -1;
@@ -68,7 +72,8 @@ static int read_gradients(Step *step, PyObject *all) {
   if (!step->gradient) { PyErr_NoMemory(); return -1; }
   for (; step->gradients < PyTuple_GET_SIZE(all); step->gradients++) {
     Gradient *g = &step->gradient[step->gradients];
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(all, step->gradients), "OO!O!", &g->slot, &PyBool_Type, &g->fresh, &PyBool_Type, &g->lost)) return -1;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(all, step->gradients), "OO!O!", &g->slot, &PyBool_Type, &g->fresh,
+        &PyBool_Type, &g->lost)) return -1;
     step->at_fresh = offset_of(Py_TYPE(g->slot), "fresh"), step->at_lost = offset_of(Py_TYPE(g->slot), "lost");
     if (PyErr_Occurred()) return -1;
   }
@@ -81,10 +86,14 @@ static int read_step(Launcher *self, PyObject *all) {
   PyObject *starts, *stops, *gradients;
   if (!step) { PyErr_NoMemory(); return -1; }
   step->all = Py_NewRef(all);
-  if (!PyArg_ParseTuple(all, "OOO!O!O!O!O!O!O!", &step->prepare, &step->noted, &PyList_Type, &step->watched, &PyList_Type, &step->clock, &PyList_Type, &step->group,
-                        &PyList_Type, &starts, &PyList_Type, &stops, &PyTuple_Type, &step->updated, &PyTuple_Type, &gradients)) return -1;
+  if (!PyArg_ParseTuple(all, "OOO!O!O!O!O!O!O!", &step->prepare, &step->noted, &PyList_Type, &step->watched,
+      &PyList_Type, &step->clock, &PyList_Type, &step->group,
+                        &PyList_Type, &starts, &PyList_Type, &stops, &PyTuple_Type, &step->updated, &PyTuple_Type,
+                            &gradients)) return -1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(step->updated); i++)
-    if (Py_TYPE(PyTuple_GET_ITEM(step->updated, i)) != self->cls) { PyErr_SetString(PyExc_TypeError, "an updated array of another class"); return -1; }
+    if (Py_TYPE(PyTuple_GET_ITEM(step->updated, i)) != self->cls) {
+      PyErr_SetString(PyExc_TypeError, "an updated array of another class"); return -1;
+    }
   step->stretches = (int)PyList_GET_SIZE(starts);
   step->start = addresses(starts), step->stop = addresses(stops);
   if (PyErr_Occurred() || !step->start || !step->stop || PyList_GET_SIZE(stops) != step->stretches) {

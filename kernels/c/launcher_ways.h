@@ -1,4 +1,5 @@
-/* Ways from a call itself: into an event of a track (launcher_rounds.h), and one of several ways. All give None where they are not to be gone. */
+/* Ways from a call itself: into an event of a track (launcher_rounds.h), and one of several ways. All give None where
+ * they are not to be gone. */
 typedef struct { PyObject_HEAD vectorcallfunc call; PyObject *track, *places; int number; } Front;
 
 /* Whether rounds may be put off, as hybrid/base/config.py says it. */
@@ -14,7 +15,8 @@ static PyObject *front_call(PyObject *object, PyObject *const *args, size_t narg
   if (track && track->at == self->number && self->number < track->events - 1) {
     const Event *e = &track->event[self->number];
     PyObject *scope = flags_of(track->scope);
-    if (scope && flag(scope, str_recording) == e->recording && PyVectorcall_NARGS(nargsf) == e->inputs && places_hold(self->places) && places_hold(e->places)
+    if (scope && flag(scope, str_recording) == e->recording && PyVectorcall_NARGS(nargsf) == e->inputs
+        && places_hold(self->places) && places_hold(e->places)
         && (self->number || defers())) out = put_off((Track *)found, e, args);
   }
   Py_XDECREF(found);
@@ -27,8 +29,11 @@ static PyObject *front_call(PyObject *object, PyObject *const *args, size_t narg
 static PyObject *front_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *track, *places;
   int number;
-  if (!PyArg_ParseTuple(args, "O!iO!", &TrackType, &track, &number, &PyTuple_Type, &places) || check_places(places)) return NULL;
-  if (number < 0 || number >= ((Track *)track)->events || ((Track *)track)->event[number].kind != ONE) { PyErr_SetString(PyExc_ValueError, "a way leads to an event with one result"); return NULL; }
+  if (!PyArg_ParseTuple(args, "O!iO!", &TrackType, &track, &number, &PyTuple_Type, &places) || check_places(places))
+      return NULL;
+  if (number < 0 || number >= ((Track *)track)->events || ((Track *)track)->event[number].kind != ONE) {
+    PyErr_SetString(PyExc_ValueError, "a way leads to an event with one result"); return NULL;
+  }
   Front *self = (Front *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = front_call, self->number = number, self->places = Py_NewRef(places);
@@ -57,8 +62,10 @@ static void front_dealloc(PyObject *object) {
 
 static PyTypeObject FrontType = {
   PyVarObject_HEAD_INIT(NULL, 0)
-  .tp_name = "hybrid_launcher.Front", .tp_basicsize = sizeof(Front), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-  .tp_new = front_new, .tp_dealloc = front_dealloc, .tp_traverse = front_traverse, .tp_clear = front_clear, .tp_call = PyVectorcall_Call,
+  .tp_name = "hybrid_launcher.Front", .tp_basicsize = sizeof(Front),
+      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+  .tp_new = front_new, .tp_dealloc = front_dealloc, .tp_traverse = front_traverse, .tp_clear = front_clear,
+      .tp_call = PyVectorcall_Call,
   .tp_vectorcall_offset = offsetof(Front, call),
 };
 
@@ -84,7 +91,9 @@ static PyObject *either_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   return (PyObject *)self;
 }
 
-static int either_traverse(PyObject *object, visitproc visit, void *arg) { Py_VISIT(((Either *)object)->ways); return 0; }
+static int either_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(((Either *)object)->ways); return 0;
+}
 
 static void either_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
@@ -94,6 +103,8 @@ static void either_dealloc(PyObject *object) {
 
 static PyTypeObject EitherType = {
   PyVarObject_HEAD_INIT(NULL, 0)
-  .tp_name = "hybrid_launcher.Either", .tp_basicsize = sizeof(Either), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
-  .tp_new = either_new, .tp_dealloc = either_dealloc, .tp_traverse = either_traverse, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Either, call),
+  .tp_name = "hybrid_launcher.Either", .tp_basicsize = sizeof(Either),
+      .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+  .tp_new = either_new, .tp_dealloc = either_dealloc, .tp_traverse = either_traverse, .tp_call = PyVectorcall_Call,
+      .tp_vectorcall_offset = offsetof(Either, call),
 };

@@ -1,6 +1,8 @@
-// Operands of bfloat16 products put in order, by squares of as many words as a vector has, from float32 or bfloat16 (FROM: how a vector is loaded,
-// some of it by a mask). A word has two numbers that are neighbours along the depth.
-HY_FN hy_words hyv_word_pairs(hy_v a, hy_v b) { return (hy_words)(HYV_WIDEN(hyv_to_bf16(a)) | HYV_WIDEN(hyv_to_bf16(b)) << 16); }
+// Operands of bfloat16 products put in order, by squares of as many words as a vector has, from float32 or bfloat16
+// (FROM: how a vector is loaded, some of it by a mask). A word has two numbers that are neighbours along the depth.
+HY_FN hy_words hyv_word_pairs(hy_v a, hy_v b) {
+  return (hy_words)(HYV_WIDEN(hyv_to_bf16(a)) | HYV_WIDEN(hyv_to_bf16(b)) << 16);
+}
 
 // words of two vectors beside each other in memory
 HY_FN hy_words hyv_words_beside(hy_v a, hy_v b) {
@@ -23,16 +25,19 @@ HY_FN void hyv_words_turn(hy_words *r) {
 
 #define HYV_EACH_WORD for (int i = 0; i < HYV_LANES; i++)
 #define HYV_PAIRS_OF(T, END, LOAD, LOADM) \
-/* packs columns that are contiguous along the depth, ``stride`` apart: reads ``count`` of them and fills the others with zeros */ \
+/* packs columns that are contiguous along the depth, ``stride`` apart: reads ``count`` of them \
+ and fills the others with zeros */ \
 HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long stride, long count) { \
     hy_words r[HYV_LANES]; \
-    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + i * stride; r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; } \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + i * stride; \
+    r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; } \
     hyv_words_turn(r); \
     _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
 } \
-/* packs columns that are neighbours in memory, steps of the depth ``stride`` apart: reads ``count`` columns and writes ``room``. Columns from ``count`` \
- on, and steps from ``depth`` on, are filled with zeros */ \
-HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, long depth, long words) { \
+/* packs columns that are neighbours in memory, steps of the depth ``stride`` apart: reads ``count`` columns \
+ and writes ``room``. Columns from ``count`` on, and steps from ``depth`` on, are filled with zeros */ \
+HY_FN void hyv_pairs_across##END(hy_word *out, long step, const T *from, long stride, long count, long room, \
+    long depth, long words) { \
     const hy_m some = HYV_RANGE(0, count), all = HYV_RANGE(0, room); long k = 0; \
     for (; k < depth / 2; k++, out += step, from += 2 * stride) \
         HYV_STOREM(all, (float *)out, (hy_v)hyv_word_pairs(LOADM(some, from), LOADM(some, from + stride))); \

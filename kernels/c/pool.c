@@ -1,7 +1,7 @@
-/* The threads that compiled programs share. GCC turns a parallel loop into a function and a call of GOMP_parallel; programs
- * bring a GOMP_parallel of their own that comes here (pool.h). Unlike OpenMP's, a parallel loop never waits for a thread
- * that has not begun: its parts are handed out one after the other, and the caller takes what is left. On a busy machine it
- * is as fast as one thread, where OpenMP waits until the system runs every thread.
+/* The threads that compiled programs share. GCC turns a parallel loop into a function and a call of GOMP_parallel;
+ * programs bring a GOMP_parallel of their own that comes here (pool.h). Unlike OpenMP's, a parallel loop never waits
+ * for a thread that has not begun: its parts are handed out one after the other, and the caller takes what is left. On
+ * a busy machine it is as fast as one thread, where OpenMP waits until the system runs every thread.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -11,12 +11,14 @@
 #include <time.h>
 
 typedef void (*Part)(void *);
-/* nanoseconds of waiting awake: to wake a sleeping thread takes 50 to 100 us, which is more than what lies between most loops */
+/* nanoseconds of waiting awake: to wake a sleeping thread takes 50 to 100 us, which is more than what lies between most
+ * loops */
 enum { MOST_THREADS = 256, SPIN_WORKER = 200000, SPIN_CALLER = 100000 };
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
-/* What threads that take parts write is in a cache line with what they read then; what they write at the end is in another one. */
+/* What threads that take parts write is in a cache line with what they read then; what they write at the end is in
+ * another one. */
 static struct {
   _Alignas(64) _Atomic uint64_t state;       /* loop's number << 32 | parts << 16 | next part */
   Part part;
@@ -90,7 +92,8 @@ static void forked(void) {
   pthread_mutex_init(&owner, NULL), pthread_mutex_init(&lock, NULL);
   pthread_cond_init(&wake, NULL), pthread_cond_init(&done, NULL);
   workers = 0;
-  atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&job.unfinished, 0), atomic_store(&job.state, 0);
+  atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&job.unfinished, 0),
+      atomic_store(&job.state, 0);
 }
 #endif
 
@@ -121,11 +124,13 @@ static void alone(Part part, void *data, int parts) {
   me.number = number, me.count = count;
 }
 
-/* All parts of a loop, by as many threads. Within another loop, or while another thread runs one, the caller does them all. */
+/* All parts of a loop, by as many threads. Within another loop, or while another thread runs one, the caller does them
+ * all. */
 void hy_pool_run(Part part, void *data, int parts, int threads) {
   int most = __atomic_load_n(&hy_pool_most, __ATOMIC_RELAXED);
   if (threads > most) threads = most;
-  if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts); return; }
+  if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts);
+  return; }
   if (workers < threads - 1) hire(threads - 1);
   job.part = part, job.data = data, job.parts = parts;
   atomic_store(&job.unfinished, parts);

@@ -1,9 +1,10 @@
-/* How parallel loops get to hybrid's threads (pool.c) in place of OpenMP's: the functions that GCC (GOMP_…) and clang (__kmpc_…)
- * make of them. hy_threads: parts that a loop may have. hy_link: where threads.py writes them, and for how many parts a thread
- * counts; no pool where no loop is parallel (HY_PARALLEL).
+/* How parallel loops get to hybrid's threads (pool.c) in place of OpenMP's: the functions that GCC (GOMP_…) and clang
+ * (__kmpc_…) make of them. hy_threads: parts that a loop may have. hy_link: where threads.py writes them, and for how
+ * many parts a thread counts; no pool where no loop is parallel (HY_PARALLEL).
  */
 #define HY_OWN __attribute__((visibility("hidden")))
-#ifndef HY_UNIT                        /* a large program is compiled in HY_UNITS units at the same time; here it is one whole */
+/* a large program is compiled in HY_UNITS units at the same time; here it is one whole */
+#ifndef HY_UNIT
 #define HY_UNIT 0
 #define HY_UNITS 1
 #define HY_KERNEL static
@@ -26,11 +27,13 @@ const struct hy_link hy_link = { &hy_threads, HY_PARTS, (void **)&hy_pool, (void
 static int hy_part_number(void) { return hy_me ? hy_me()[0] : 0; }
 static int hy_part_count(void) { return hy_me ? hy_me()[1] : 1; }
 static void hy_team(void (*part)(void *), void *data, unsigned threads) {
-  if (!hy_pool || (threads < 2 && hy_me()[1] < 2)) part(data);     /* within another loop, its numbers are not those of this one */
+  /* within another loop, its numbers are not those of this one */
+  if (!hy_pool || (threads < 2 && hy_me()[1] < 2)) part(data);
   else hy_pool(part, data, (int)threads, hy_threads / HY_PARTS);
 }
 #ifndef __clang__
-#define HY_GLUE HY_OWN __attribute__((optimize("O0")))           /* called once for a loop: not worth the compiler's time */
+#define HY_GLUE HY_OWN __attribute__((optimize("O0"))) \
+    /* called once for a loop: not worth the compiler's time */
 HY_GLUE void GOMP_parallel(void (*part)(void *), void *data, unsigned threads, unsigned flags) {
   (void)flags;
   hy_team(part, data, threads);
@@ -39,11 +42,13 @@ HY_GLUE int omp_get_thread_num(void) { return hy_part_number(); }
 HY_GLUE int omp_get_num_threads(void) { return hy_part_count(); }
 HY_GLUE _Bool GOMP_single_start(void) { return hy_part_number() == 0; }
 #else
-/* clang gives a loop's variables one by one, as addresses, to a function of as many arguments; more than it has do no harm */
+/* clang gives a loop's variables one by one, as addresses, to a function of as many arguments; more than it has do no
+ * harm */
 enum { HY_MOST = 64 };
 struct hy_fork { void *function, *given[HY_MOST]; };
 #define HY_ADDRESSES void *, void *, void *, void *, void *, void *, void *, void *
-typedef void (*hy_micro)(int *, int *, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES,
+typedef void (*hy_micro)(int *, int *, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES, HY_ADDRESSES,
+    HY_ADDRESSES, HY_ADDRESSES,
                          HY_ADDRESSES);
 #define HY_8(i) , g[i], g[i + 1], g[i + 2], g[i + 3], g[i + 4], g[i + 5], g[i + 6], g[i + 7]
 static void hy_forked(void *data) {
@@ -66,7 +71,8 @@ HY_OWN void __kmpc_fork_call(void *place, int count, void *function, ...) {
   hy_team(hy_forked, &f, (unsigned)hy_wanted);
 }
 /* each use ends in a semicolon, so that what a program does not name is kept (codegen/program/tree_shaking.py) */
-#define HY_STATIC(name, T) HY_OWN void name(void *place, int me, int how, int *last, T *from, T *to, T *step, T by, T chunk) { \
+#define HY_STATIC(name, T) \
+    HY_OWN void name(void *place, int me, int how, int *last, T *from, T *to, T *step, T by, T chunk) { \
   T n = (T)hy_part_count(), k = (T)hy_part_number(), all = (*to - *from) / by + 1, each = all / n, more = all % n; \
   T first = k * each + (k < more ? k : more), size = each + (k < more); \
   (void)place, (void)me, (void)how, (void)chunk; \

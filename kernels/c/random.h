@@ -1,5 +1,6 @@
-// C only, after vector.h: Philox4x32-10 (include/philox.h) of neighbouring elements. Lanes hold the four words of one block after another, as
-// they lie in the result: the words that a round multiplies are the lower halves of 64-bit lanes, the others the upper ones.
+// C only, after vector.h: Philox4x32-10 (include/philox.h) of neighbouring elements. Lanes hold the four words of one
+// block after another, as they lie in the result: the words that a round multiplies are the lower halves of 64-bit
+// lanes, the others the upper ones.
 typedef unsigned long hy_vl __attribute__((vector_size(HYV_BYTES)));
 #if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
 typedef hy_long_long hy_vll __attribute__((vector_size(HYV_BYTES)));
@@ -14,7 +15,7 @@ typedef hy_long_long hy_vll __attribute__((vector_size(HYV_BYTES)));
 #ifdef __clang__
 HY_FN hy_vi HYV_BACK(hy_vi a) { hy_vi o; for (int i = 0; i < HYV_LANES; i++) o[i] = a[i ^ 3]; return o; }
 #else
-#define HYV_BACK(a) __builtin_shuffle(a, HYV_COUNT ^ 3)                        // the four words of each block in turned order
+#define HYV_BACK(a) __builtin_shuffle(a, HYV_COUNT ^ 3)  // the four words of each block in turned order
 #endif
 #define HYV_SHR(a, n) ((hy_vi)((hy_vu32)(a) >> (n)))
 // the words of the blocks from ``block`` on
@@ -36,6 +37,7 @@ HY_FN hy_vi hyv_philox_blocks(unsigned seed, unsigned call, unsigned stream, uns
 HY_FN hy_vi hyv_philox(unsigned seed, unsigned call, unsigned stream, unsigned long offset) {
     const hy_vi whole = hyv_philox_blocks(seed, call, stream, offset >> 2);
     if (!(offset & 3)) return whole;
-    union { hy_vi v[2]; int i[2 * HYV_LANES]; } both = { { whole, hyv_philox_blocks(seed, call, stream, (offset >> 2) + HYV_LANES / 4) } };
+    union { hy_vi v[2]; int i[2 * HYV_LANES];
+    } both = { { whole, hyv_philox_blocks(seed, call, stream, (offset >> 2) + HYV_LANES / 4) } };
     return *(const hy_viu *)(both.i + (offset & 3));
 }

@@ -1,4 +1,5 @@
-// Keys of numbers as unsigned integers in the same order (NaN last, -0 as 0), and a stable sort of such keys of 32 bits.
+// Keys of numbers as unsigned integers in the same order (NaN last, -0 as 0), and a stable sort of such keys of 32
+// bits.
 HY_FN unsigned long hy_key_float(float x) {
     union hy_bits b; b.f = x + 0.0f;
     return x != x ? 0xffffffffu : b.u ^ (b.i < 0 ? 0xffffffffu : 0x80000000u);
@@ -8,7 +9,8 @@ HY_FN unsigned long hy_key_double(double x) {
     return x != x ? (unsigned long)-1 : b.u ^ (b.u >> 63 ? (unsigned long)-1 : (unsigned long)1 << 63);
 }
 #define HY_DIGIT(x, d) ((x) >> (32 + 8 * (d)) & 255)
-// a: n times key << 32 | place; equal keys keep their order; b: as much working memory. By digits of 8 bits, the last first; few by insertion.
+// a: n times key << 32 | place; equal keys keep their order; b: as much working memory. By digits of 8 bits, the last
+// first; few by insertion.
 __attribute__((unused)) static void hy_sort(unsigned long *a, unsigned long *b, long n) {
     if (n <= 40) {
         for (long i = 1; i < n; i++) {

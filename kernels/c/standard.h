@@ -1,4 +1,5 @@
-// C99: GCC's built-in functions by the names that C's own library has. For compilers that have neither these nor vectors.
+// C99: GCC's built-in functions by the names that C's own library has. For compilers that have neither these nor
+// vectors.
 #include <math.h>
 #include <string.h>
 #define __builtin_prefetch(...) ((void)0)

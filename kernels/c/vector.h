@@ -29,7 +29,7 @@ HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (
 #include "vector_either.h"
 
 #ifdef HYV_CMP
-#define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)      // the old elements elsewhere
+#define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)  // else the old elements
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
 #define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
@@ -57,9 +57,11 @@ HY_FN hy_v hyv_last(hy_v v) { return HYV_SHUFFLE(v, v, HYV_IB(HYV_LANES - 1)); }
 // of the last pairs of a line: masks mk_a and mk_b of the two vectors
 #define HYV_PAIRM_FIRST(p) HYV_LOADM(mk_a, p)
 #define HYV_PAIRM_LAST(p) HYV_LOADM(mk_b, (p) + HYV_LANES)
-#define HYV_PAIRM_STORE(p, a, b) do { HYV_STOREM(mk_a, p, HYV_ZIP(a, b)); HYV_STOREM(mk_b, (p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)
+#define HYV_PAIRM_STORE(p, a, b) do { HYV_STOREM(mk_a, p, HYV_ZIP(a, b)); \
+    HYV_STOREM(mk_b, (p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)
 
-// exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their second.
+// exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their
+// second.
 HY_FN hy_v hyv_exp(hy_v x) {
     hy_v c = HYV_MIN(HYV_B(89.0f), HYV_MAX(HYV_B(-104.0f), x));
     hy_v t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), n = t - HYV_B(12582912.0f);
@@ -69,17 +71,22 @@ HY_FN hy_v hyv_exp(hy_v x) {
     p = p * (r * r) + r + HYV_B(1.0f);
     return HYV_SCALE(p, t);
 }
-// 2^(n + r), r in -1/2 ... 1/2 and the integer n being the last bits of t = n + 12582912: a polynomial of degree 6, 1e-8 of the result.
+// 2^(n + r), r in -1/2 ... 1/2 and the integer n being the last bits of t = n + 12582912: a polynomial of degree 6,
+// 1e-8 of the result.
 HY_FN hy_v hyv_two(hy_v r, hy_v t) {
     hy_v p = r * HYV_B(0.000154531634f) + HYV_B(0.00133908633f);
-    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f); p = p * r + HYV_B(0.693147182f);
+    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f);
+    p = p * r + HYV_B(0.693147182f);
     return HYV_SCALE(p * r + HYV_B(1.0f), t);
 }
-// 2^x for any x; 2.4 ulp. 2^x of the fraction that lies above the next lower integer, a polynomial of degree 5, 7e-8 of the result.
+// 2^x for any x; 2.4 ulp. 2^x of the fraction that lies above the next lower integer, a polynomial of degree 5, 7e-8 of
+// the result.
 #if HYV_BYTES == 64 && defined(__AVX512DQ__) && !defined(__clang__)
 HY_FN hy_v hyv_two_to(hy_v x) {
-    hy_v r = __builtin_ia32_reduceps512_mask_round(x, 1, (hy_v){}, HYV_ALL, 4), p = r * HYV_B(0.00188085783f) + HYV_B(0.00898066453f);
-    p = p * r + HYV_B(0.0558344865f); p = p * r + HYV_B(0.240150452f); p = p * r + HYV_B(0.693153474f); p = p * r + HYV_B(0.999999934f);
+    hy_v r = __builtin_ia32_reduceps512_mask_round(x, 1, (hy_v){}, HYV_ALL, 4),
+        p = r * HYV_B(0.00188085783f) + HYV_B(0.00898066453f);
+    p = p * r + HYV_B(0.0558344865f); p = p * r + HYV_B(0.240150452f); p = p * r + HYV_B(0.693153474f);
+    p = p * r + HYV_B(0.999999934f);
     return __builtin_ia32_scalefps512_mask(p, x, (hy_v){}, HYV_ALL, 4);
 }
 #else
@@ -88,17 +95,23 @@ HY_FN hy_v hyv_two_to(hy_v x) {
     return hyv_two(c - (t - HYV_B(12582912.0f)), t);
 }
 #endif
-// exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, from 2.2 ulp to 1.3e-6 of results near the smallest.
+// exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, from 2.2 ulp to
+// 1.3e-6 of results near the smallest.
 #if (defined(__FMA__) || defined(__ARM_FEATURE_FMA)) && !defined(HYV_CMP)
-HY_FN hy_v hyv_exp_below(hy_v x) {           // the polynomial's results are 2^-32 of themselves, so that one factor, 2^(n + 32), gives subnormal ones too
-    hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12583071.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12583071.0f));
-    hy_v p = r * HYV_B(0.00132746334f * 0x1p-32f) + HYV_B(0.00967196168f * 0x1p-32f);         // degree 5: 8e-8 of the result
-    p = p * r + HYV_B(0.0555067837f * 0x1p-32f); p = p * r + HYV_B(0.240222353f * 0x1p-32f); p = p * r + HYV_B(0.693147062f * 0x1p-32f);
+// the polynomial's results are 2^-32 of themselves, so that one factor, 2^(n + 32), gives subnormal ones too
+HY_FN hy_v hyv_exp_below(hy_v x) {
+    hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12583071.0f),
+        r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12583071.0f));
+    // degree 5: 8e-8 of the result
+    hy_v p = r * HYV_B(0.00132746334f * 0x1p-32f) + HYV_B(0.00967196168f * 0x1p-32f);
+    p = p * r + HYV_B(0.0555067837f * 0x1p-32f); p = p * r + HYV_B(0.240222353f * 0x1p-32f);
+    p = p * r + HYV_B(0.693147062f * 0x1p-32f);
     return (p * r + HYV_B(0x1p-32f)) * HYV_FLOAT((HYV_BITS(t) - 0x4B400000) << 23);
 }
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 HY_FN hy_v hyv_exp_below(hy_v x) {
-    hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
+    hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f),
+        r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
     hy_v p = r * HYV_B(0.00132746334f) + HYV_B(0.00967196168f);         // degree 5: 8e-8 of the result
     p = p * r + HYV_B(0.0555067837f); p = p * r + HYV_B(0.240222353f); p = p * r + HYV_B(0.693147062f);
     return HYV_SCALE(p * r + HYV_B(1.0f), t);
@@ -140,30 +153,37 @@ HY_FN hy_v hyv_tanh(hy_v x) {
     hy_v s = HYV_FLOAT((HYV_BITS(t) - (0x4B400000 - 127)) << 23);
     p = p * s + (s - HYV_B(1.0f));
     hy_v d = p + HYV_B(2.0f), lost = p - (d - HYV_B(2.0f)), y = p / d;
-    y -= y * HYV_SELECT(HYV_LT(a, HYV_B(0.4f)), lost * HYV_B(0.48f), (hy_v){});      // what d rounds away counts where d is near 2
+    // what d rounds away counts where d is near 2
+    y -= y * HYV_SELECT(HYV_LT(a, HYV_B(0.4f)), lost * HYV_B(0.48f), (hy_v){});
     return HYV_SIGN(y, x);
 }
 // erf: x + x q(x^2) below 0.93, else 1 - exp(polynomial); 1 ulp (coefficients after N. Juffa).
 HY_FN hy_v hyv_erf(hy_v x) {
     hy_v a = HYV_ABS(x), s = x * x;
     hy_v r = HYV_B(-1.72853470e-5f) * a + HYV_B(3.83197126e-4f), u = HYV_B(-3.88396438e-3f) * a + HYV_B(2.42546219e-2f);
-    r = r * s + u; r = r * a - HYV_B(1.06777877e-1f); r = r * a - HYV_B(6.34846687e-1f); r = r * a - HYV_B(1.28717512e-1f); r = r * a - a;
+    r = r * s + u; r = r * a - HYV_B(1.06777877e-1f); r = r * a - HYV_B(6.34846687e-1f);
+    r = r * a - HYV_B(1.28717512e-1f); r = r * a - a;
     hy_v large = HYV_SIGN(HYV_B(1.0f) - hyv_exp(r), x);
     hy_v q = HYV_B(-5.96761703e-4f) * s + HYV_B(4.99119423e-3f);
-    q = q * s - HYV_B(2.67681349e-2f); q = q * s + HYV_B(1.12819925e-1f); q = q * s - HYV_B(3.76125336e-1f); q = q * s + HYV_B(1.28379166e-1f);
+    q = q * s - HYV_B(2.67681349e-2f); q = q * s + HYV_B(1.12819925e-1f); q = q * s - HYV_B(3.76125336e-1f);
+    q = q * s + HYV_B(1.28379166e-1f);
     return HYV_SELECT(HYV_LT(HYV_B(0.927734375f), a), large, q * x + x);
 }
-// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero; 2 ulp.
+// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero; 2
+// ulp.
 HY_FN hy_v hyv_sigmoid(hy_v x) {
     hy_v e = hyv_exp(-HYV_ABS(x)), d = HYV_B(1.0f) + e, lost = e - (d - HYV_B(1.0f));
     hy_v y = HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(1.0f)) / d;
     return y - y * (lost - lost * e * HYV_B(0.5f));          // what d rounds away, over d
 }
-// 1 + erf(x), 6e-8: log2(erfc(a)) = a p(a), a fit of p over 0 ... 10.1 that weighs errors of the result; below -1 it keeps digits that 1 + erf(x) has not.
+// 1 + erf(x), 6e-8: log2(erfc(a)) = a p(a), a fit of p over 0 ... 10.1 that weighs errors of the result; below -1 it
+// keeps digits that 1 + erf(x) has not.
 HY_FN hy_v hyv_erf1(hy_v x) {
     hy_v a = HYV_MIN(HYV_B(10.1f), HYV_ABS(x)), p = a * HYV_B(-3.21269084e-07f) + HYV_B(9.7755601e-06f);
-    p = p * a - HYV_B(0.000115438619f); p = p * a + HYV_B(0.000673556991f); p = p * a - HYV_B(0.00188967912f); p = p * a - HYV_B(0.000374403578f);
-    p = p * a + HYV_B(0.0280266181f); p = p * a - HYV_B(0.148412585f); p = p * a - HYV_B(0.918426156f); p = p * a - HYV_B(1.62790811f);
+    p = p * a - HYV_B(0.000115438619f); p = p * a + HYV_B(0.000673556991f); p = p * a - HYV_B(0.00188967912f);
+    p = p * a - HYV_B(0.000374403578f);
+    p = p * a + HYV_B(0.0280266181f); p = p * a - HYV_B(0.148412585f); p = p * a - HYV_B(0.918426156f);
+    p = p * a - HYV_B(1.62790811f);
     p *= a;
     hy_v e = hyv_two_to(p);
     return HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(2.0f) - e);

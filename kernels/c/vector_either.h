@@ -1,5 +1,5 @@
-// What vectors of both types have, with the instructions of x86 where there are some (HYV_I), else by GCC's operators. CMP is
-// there where masks are bits.
+// What vectors of both types have, with the instructions of x86 where there are some (HYV_I), else by GCC's operators.
+// CMP is there where masks are bits.
 #if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
 typedef HYV_MASK hy_m;
 #define HYV_ALL ((HYV_MASK)-1)
@@ -101,12 +101,15 @@ HY_FN void HYV_STOREM(hy_m m, HYV_REAL *p, hy_v v) { for (int i = 0; i < HYV_LAN
 #define HYV_TRUNC(a) HYV_EACH(HYV_OF(trunc), a)
 #endif
 
-// a store past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them seen in order
-#define HYV_STREAM(p, v) ({ HYV_REAL *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
+// a store past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them
+// seen in order
+#define HYV_STREAM(p, v) \
+    ({ HYV_REAL *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
 
 // lanes first ... end - 1; either may lie outside of the vector
 HY_FN hy_m HYV_RANGE(long first, long end) {
-    int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first, b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;
+    int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first,
+        b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;
     return (hy_m)(HYV_FIRST(b) & HYV_NOT(HYV_FIRST(a)));
 }
 #define HYV_GT(a, b) HYV_LT(b, a)
@@ -122,8 +125,8 @@ HY_FN hy_m HYV_RANGE(long first, long end) {
 #define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
 #define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
 
-// A sum goes into a total and begins again at zero; lost: what rounding the total lost so far. In the end that counts where it is a number.
-// Both are in memory meanwhile: the loop within has its registers for itself.
+// A sum goes into a total and begins again at zero; lost: what rounding the total lost so far. In the end that counts
+// where it is a number. Both are in memory meanwhile: the loop within has its registers for itself.
 #define HYV_FLUSH(sum, total, lost) { const hy_v y_ = (total) + (sum), z_ = y_ - (total); \
     (lost) += ((total) - (y_ - z_)) + ((sum) - z_); (total) = y_; (sum) = (hy_v){}; \
     __asm__("" : "+m"(total), "+m"(lost)); }
@@ -151,16 +154,19 @@ HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS) }
 HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES) }
 HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX) }
 HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN) }
-// The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
+// The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value,
+// then the first place.
 HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
     hy_m old = HYV_NAN(*best, *best), fresh = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
-    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & fresh)) & sooner);
+    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)),
+        tie = (hy_m)((HYV_EQ(x, *best) | (old & fresh)) & sooner);
     hy_m m = (hy_m)(value | tie | (fresh & HYV_NOT(old)));
     *best = HYV_SELECT(m, x, *best), *where = HYV_BITS(HYV_SELECT(m, HYV_FLOAT(at), HYV_FLOAT(*where)));
 }
 HY_FN HYV_WHOLE hyv_first(hy_v best, hy_vi where, int least) {
     hy_m nan = HYV_NAN(best, best);
     hy_m m = HYV_ANY(nan) ? nan : HYV_EQ(best, HYV_B(least ? hyv_min(best) : hyv_max(best)));
-    union { HYV_REAL f; HYV_WHOLE i; } first = { hyv_min(HYV_SELECT(m, HYV_FLOAT(where), HYV_B(HYV_MOST))) };        // bits of places are in the order of the floats
+    // bits of places are in the order of the floats
+    union { HYV_REAL f; HYV_WHOLE i; } first = { hyv_min(HYV_SELECT(m, HYV_FLOAT(where), HYV_B(HYV_MOST))) };
     return first.i;
 }

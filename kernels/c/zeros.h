@@ -1,6 +1,7 @@
 // What products with an operand that is often zero ask of it (codegen/printers/products/sparsity.py).
 
-// whether fewer than ``most`` numbers are not zero, NaN among these: ``count`` runs of ``n``, whose beginnings lie ``step`` apart
+// whether fewer than ``most`` numbers are not zero, NaN among these: ``count`` runs of ``n``, whose beginnings lie
+// ``step`` apart
 #define HY_SPARSE_OF(name, T, magnitude) \
 HY_FN int name(const T *a, long count, long n, long step, long most) { \
     long found = 0; \
@@ -15,7 +16,8 @@ HY_FN int name(const T *a, long count, long n, long step, long most) { \
 #define HY_HALF_MAGNITUDE(x) ((x) & 0x7fff)
 HY_SPARSE_OF(hy_sparse, float, )
 HY_SPARSE_OF(hy_sparse_halves, unsigned short, HY_HALF_MAGNITUDE)         // of either half type
-// whether none of such runs has an infinity or a NaN, of which zero times it is NaN: with an exponent of ones, one more is a negative number
+// whether none of such runs has an infinity or a NaN, of which zero times it is NaN: with an exponent of ones, one more
+// is a negative number
 #define HY_NOT_FINITE(x) (((x) & 0x7fffffff) + 0x00800000)
 typedef unsigned hy_zi __attribute__((vector_size(64), aligned(4), may_alias));
 HY_FN int hy_finite(const float *a, long count, long n, long step) {
@@ -23,7 +25,8 @@ HY_FN int hy_finite(const float *a, long count, long n, long step) {
     unsigned rest = 0;
     for (long i = 0; i < count; i++, a += step) {
         long j = 0;
-        for (; j + 32 <= n; j += 32) { some |= HY_NOT_FINITE(*(const hy_zi *)(a + j)); more |= HY_NOT_FINITE(*(const hy_zi *)(a + j + 16)); }
+        for (; j + 32 <= n; j += 32) { some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
+        more |= HY_NOT_FINITE(*(const hy_zi *)(a + j + 16)); }
         for (; j + 16 <= n; j += 16) some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
         for (; j < n; j++) { union hy_bits b; b.f = a[j]; rest |= HY_NOT_FINITE(b.u); }
     }

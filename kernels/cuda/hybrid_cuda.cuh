@@ -52,7 +52,8 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 // Block b of a copy: 16 bytes a thread. Both arrays begin on a 16-byte boundary.
 HY_FN void hy_copy(void *to, const void *from, long long bytes, unsigned b) {
     long long at = ((long long)b * blockDim.x + threadIdx.x) * 16;
-    if (at + 16 <= bytes) *(hy_pack<unsigned, 4> *)((char *)to + at) = *(const hy_pack<unsigned, 4> *)((const char *)from + at);
+    if (at + 16 <= bytes) *(hy_pack<unsigned, 4> *)((char *)to + at) =
+        *(const hy_pack<unsigned, 4> *)((const char *)from + at);
     else for (; at < bytes; at++) ((char *)to)[at] = ((const char *)from)[at];
 }
 
@@ -109,7 +110,8 @@ HY_FN hy_half hy_store_half(float f) {
     u &= 0x7fffffff;
     if (u > 0x7f800000u) return (hy_half)(sign | 0x7e00);                                  // NaN
     if (u >= 0x477ff000u) return (hy_half)(sign | 0x7c00);                                 // rounds to infinity
-    if (u < 0x38800000u)                                                                   // subnormal: the adder rounds
+    // subnormal: the adder rounds
+    if (u < 0x38800000u)
         return (hy_half)(sign | (__float_as_uint(__uint_as_float(u) + 0.5f) - 0x3f000000u));
     return (hy_half)(sign | (u - 0x38000000u + 0xfff + (u >> 13 & 1)) >> 13);
 }

@@ -51,14 +51,15 @@ HY_FN unsigned hy_radix_sum(const unsigned (&count)[64][32]) {
 }
 
 // Sums of a tile's counts: states[pass][tile][digit].
-template <int DIGITS> HY_FN void hy_radix_counted(const hy_radix_bins<DIGITS> &bins, unsigned *states, int tile, int tiles) {
+template <int DIGITS> HY_FN void hy_radix_counted(const hy_radix_bins<DIGITS> &bins, unsigned *states, int tile,
+    int tiles) {
     __syncthreads();
     #pragma unroll
     for (int d = 0; d < DIGITS; d++) states[(d * tiles + tile) * 256 + threadIdx.x] = hy_radix_sum(bins.count[d]);
 }
 
-// totals[256 pass + digit]: how often each digit occurs in all tiles. 32 of them a block; its warps share the tiles. The
-// counts that it has read become 0, the state of tiles that have not begun to move pairs.
+// totals[256 pass + digit]: how often each digit occurs in all tiles. 32 of them a block; its warps share the tiles.
+// The counts that it has read become 0, the state of tiles that have not begun to move pairs.
 HY_FN void hy_radix_totals(unsigned *states, unsigned *totals, int block, int tiles) {
     __shared__ unsigned sums[HY_RADIX_THREADS / 32][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -93,8 +94,8 @@ HY_FN unsigned hy_radix_votes(unsigned digit, bool inside, unsigned (&owned)[8])
     return peers;
 }
 
-// Looks each lane's digit up in a table of 32 N entries that lies in the registers of a warp: lane l holds the entries l,
-// l + 32, ... Lanes read each other's by shuffles.
+// Looks each lane's digit up in a table of 32 N entries that lies in the registers of a warp: lane l holds the entries
+// l, l + 32, ... Lanes read each other's by shuffles.
 template <int N>
 HY_FN unsigned hy_radix_entry(const unsigned (&own)[N], unsigned digit) {
     unsigned found[N];
@@ -122,8 +123,8 @@ HY_FN int hy_radix_ticket(unsigned *tickets) {
 }
 
 // How many pairs in the tiles before this one have this thread's digit (Merrill and Garland's decoupled look-back). The
-// state of a tile: 0, it has not counted yet; 1 + its own count; HY_RADIX_ALL + the count in it and all tiles before it.
-// Each state is one word, so that no fence is needed. states: of this thread's digit in the first tile.
+// state of a tile: 0, it has not counted yet; 1 + its own count; HY_RADIX_ALL + the count in it and all tiles before
+// it. Each state is one word, so that no fence is needed. states: of this thread's digit in the first tile.
 #define HY_RADIX_ALL 0x80000000u
 HY_FN unsigned hy_radix_before(unsigned *states, int tile, unsigned own) {
     const int window = 4;
@@ -165,12 +166,14 @@ HY_FN void hy_radix_scatter(const unsigned long long *pairs, const unsigned *tot
     for (int first = begin; first < begin + stretch; first += 32 * batch) {
         unsigned key[batch];
         #pragma unroll
-        for (int k = 0; k < batch; k++) key[k] = first + 32 * k < n ? (unsigned)(pairs[first + 32 * k] >> shift) & 255 : 0;
+        for (int k = 0; k < batch; k++) key[k] = first + 32 * k < n ? (unsigned)(pairs[first + 32 * k] >> shift) & 255
+            : 0;
         #pragma unroll
         for (int k = 0; k < batch; k++) {
             const int i = first + 32 * k;
             unsigned owned[8];
-            const unsigned digit = key[k], peers = hy_radix_votes(digit, i < n, owned), entry = hy_radix_entry(counts, digit);
+            const unsigned digit = key[k], peers = hy_radix_votes(digit, i < n, owned),
+                entry = hy_radix_entry(counts, digit);
             tables.rank[i] = (digit & 128 ? entry >> 16 : entry & 0xffff) + __popc(peers & below);
             #pragma unroll
             for (int v = 0; v < 4; v++) counts[v] += __popc(owned[v]) + (__popc(owned[v + 4]) << 16);
@@ -179,7 +182,8 @@ HY_FN void hy_radix_scatter(const unsigned long long *pairs, const unsigned *tot
     #pragma unroll
     for (int v = 0; v < 8; v++) tables.next[warp][32 * v + lane] = counts[v % 4] >> v / 4 * 16 & 0xffff;
     const unsigned total = totals[threadIdx.x];
-    unsigned start = total;                     // of pairs with this thread's digit: those with a lower digit are before
+    // of pairs with this thread's digit: those with a lower digit are before
+    unsigned start = total;
     #pragma unroll
     for (int d = 1; d < 32; d *= 2) {
         const unsigned other = __shfl_up_sync(~0u, start, d);

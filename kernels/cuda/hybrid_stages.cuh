@@ -15,10 +15,11 @@ struct hy_place {
     unsigned x;
 };
 
-// A barrier of all blocks of a launch, which must all be resident: what a block wrote before it is visible to all blocks
-// after it. state: one word, 0 before the first launch. Block 0 adds 0x80000000 - (blocks - 1), each other block adds 1, so
-// that the last arrival, whichever block it is, flips the highest bit and leaves 0 below it; the others spin until the bit
-// has flipped. waits: false in a block without work after the barrier, which is counted and does not wait.
+// A barrier of all blocks of a launch, which must all be resident: what a block wrote before it is visible to all
+// blocks after it. state: one word, 0 before the first launch. Block 0 adds 0x80000000 - (blocks - 1), each other block
+// adds 1, so that the last arrival, whichever block it is, flips the highest bit and leaves 0 below it; the others spin
+// until the bit has flipped. waits: false in a block without work after the barrier, which is counted and does not
+// wait.
 HY_FN void hy_grid_barrier(void *state, unsigned blocks, bool waits) {
     unsigned *word = (unsigned *)state;
     __syncthreads();

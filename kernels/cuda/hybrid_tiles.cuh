@@ -1,5 +1,5 @@
-// Tiles in shared memory whose next slices are under way: asynchronous copies where the GPU has them (compute capability
-// 8.0 and later), else loads into registers that are stored when the tile before is done.
+// Tiles in shared memory whose next slices are under way: asynchronous copies where the GPU has them (compute
+// capability 8.0 and later), else loads into registers that are stored when the tile before is done.
 #ifndef HYBRID_TILES_CUH
 #define HYBRID_TILES_CUH
 #include "hybrid_async.cuh"
@@ -7,7 +7,9 @@
 #if defined(CUDA_ON_CPU) || __CUDA_ARCH__ >= 800
 struct hy_chunk {};
 // Begins to bring 16 bytes, zeros where not inside.
-HY_FN void hy_fetch(hy_chunk &, hy_shared to, const void *from, bool inside) { hy_cp_async<16>(to, from, inside ? 16 : 0); }
+HY_FN void hy_fetch(hy_chunk &, hy_shared to, const void *from, bool inside) {
+  hy_cp_async<16>(to, from, inside ? 16 : 0);
+}
 HY_FN void hy_put(const hy_chunk &, hy_shared) {}
 HY_FN void hy_commit() { hy_cp_async_commit(); }
 template <int GROUPS> HY_FN void hy_wait() { hy_cp_async_wait<GROUPS>(); }
@@ -22,7 +24,8 @@ HY_FN void hy_fetch(hy_chunk &c, hy_shared, const void *from, bool inside) {
     for (int i = 0; i < 4; i++) c.x[i] = v.x[i];
 }
 HY_FN void hy_put(const hy_chunk &c, hy_shared to) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(to), "r"(c.x[0]), "r"(c.x[1]), "r"(c.x[2]), "r"(c.x[3])
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(to), "r"(c.x[0]), "r"(c.x[1]), "r"(c.x[2]),
+        "r"(c.x[3])
                  : "memory");
 }
 HY_FN void hy_commit() {}

@@ -3,8 +3,8 @@
 // D (64 x N, float) += A (64 x 16) B (16 x N): halves in shared memory. With the depth innermost: lines of 128 bytes;
 // piece p (16 bytes) of line r lies at p ^ r % 8, in lines of 64 bytes at p ^ r / 2 % 4. 8 lines are a group, on a
 // boundary of its size; `stride` bytes lie between groups. Turned (HY_TURNED_A, HY_TURNED_B): a line of 128 bytes is 64
-// rows or columns at one depth, and `lead` bytes lie between those of the next 64. Warp w has rows 16 w + lane / 4 and 8
-// more, columns 8 j + lane % 4 * 2 and the next: d[4 j] and on.
+// rows or columns at one depth, and `lead` bytes lie between those of the next 64. Warp w has rows 16 w + lane / 4 and
+// 8 more, columns 8 j + lane % 4 * 2 and the next: d[4 j] and on.
 // tf32 is 8 deep, with A from registers (as hy_mma_tf32 has it) and B with the depth innermost; where `adds` is 0, what
 // d held is forgotten.
 // Between the first hy_wgmma and its wait nobody may touch d or A's registers, nor write where A and B lie.

@@ -1,7 +1,7 @@
 // Copies that arrive later and the barriers that tell of them, for the emulator. Included by cuda_on_cpu.h.
 //
-// Bytes of an asynchronous copy are NaN (0xFF) from its issue until somebody waits for it: whoever reads them too early,
-// or still reads what they replace, gets a wrong result in every order of threads.
+// Bytes of an asynchronous copy are NaN (0xFF) from its issue until somebody waits for it: whoever reads them too
+// early, or still reads what they replace, gets a wrong result in every order of threads.
 #pragma once
 
 namespace emu {
@@ -29,7 +29,8 @@ struct Phase {
 };
 
 static Phase phase_of(uint64_t w) {
-    return {(unsigned)(w & 0xfffff), (unsigned)(w >> 20 & 0xfffff), (unsigned)(w >> 63), (int)((int64_t)(w << 1) >> 41)};
+    return {(unsigned)(w & 0xfffff), (unsigned)(w >> 20 & 0xfffff), (unsigned)(w >> 63),
+        (int)((int64_t)(w << 1) >> 41)};
 }
 
 static EMU_QUIET void keep_phase(uint64_t *barrier, Phase p) {

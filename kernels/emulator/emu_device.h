@@ -11,7 +11,8 @@ static inline void emu_grid_sync() { emu::grid_barrier(); }
 static void emu_sync_first(unsigned threads) {
     using namespace emu;
     Block *b = M.current_block;
-    if (M.current->tid >= threads) fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
+    if (M.current->tid >= threads)
+        fail(BAD_COLLECTIVE, "a thread calls a barrier of fewer threads that it is not one of");
     if (++b->first_arrived < threads || M.error) return wait_at(AT_FIRST_BARRIER, b->first_generation);
     emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
     b->first_arrived = 0;

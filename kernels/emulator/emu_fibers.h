@@ -4,27 +4,29 @@
 #define EMU_USE_UCONTEXT 1
 #include <ucontext.h>
 #endif
-
 extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[], __stop_emu_shared[];
 
 namespace emu {
 
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, AT_FIRST_BARRIER, DONE };
-enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED, BAD_MBARRIER };
+enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED,
+    BAD_MBARRIER };
 
 const int MAX_ASYNC = 256;                      // copies of a thread under way
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 // ---- what emu_watch.cpp is told, where it is there
-enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END, PROXY_FENCE };
+enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_END, ARRIVAL, WAITED, BLOCK_END,
+    PROXY_FENCE };
 enum Came { READ, WRITE, ASYNC_READ, ASYNC_WRITE };           // ASYNC: through the asynchronous proxy
 #ifdef EMU_WATCH
-#define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))     // the emulator's own work
+#define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))  // its own work
 extern "C" void emu_watch_sync(int what, const void *at);
 extern "C" void emu_watch_access(const void *at, int size, int came, void *pc);
 extern "C" void emu_watch_own(const void *at, unsigned long bytes);
-extern "C" void emu_watch_begin(const void *machine, const void *shared, const void *end, const void *image, const void *stop);
+extern "C" void emu_watch_begin(const void *machine, const void *shared, const void *end, const void *image,
+    const void *stop);
 extern "C" void emu_watch_end();
 #else
 #define EMU_QUIET inline
@@ -35,7 +37,6 @@ struct Atomic {
     Atomic() { emu_watch_sync(ATOMIC, nullptr); }
     ~Atomic() { emu_watch_sync(ATOMIC_END, nullptr); }
 };
-
 struct AsyncCopy {
     void *to;
     const void *from;
@@ -117,7 +118,8 @@ struct Machine {
     unsigned grid_arrived, grid_generation;
     unsigned long switches, spins;
     bool cooperative, interleaved;
-    bool ahead, spinning;                       // warps run as far ahead of the others as they can; but not when they spin
+    // warps run as far ahead of the others as they can; but not when they spin
+    bool ahead, spinning;
     int sums;                                   // of tensor cores: see emu_tensor.h
     int error;
     char message[512];
@@ -367,7 +369,8 @@ static Rendezvous *find_meeting(Warp &w, unsigned mask) {
 }
 
 // A warp collective: each lane brings 32 bytes and sees all the others' in r->value[*slot].
-static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot, uint64_t c = 0, uint64_t d = 0) {
+static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot, uint64_t c = 0,
+    uint64_t d = 0) {
     Fiber *me = M.current;
     Warp &w = warp_of(me);
     unsigned self = me->tid & 31;

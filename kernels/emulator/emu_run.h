@@ -14,8 +14,8 @@ struct EmuLaunch {
     int cooperative, first_arg, args;           // its arguments: entries first_arg .. of the index list
 };
 
-// Number of kernels of this module that have static shared arrays, 1 at least: the arrays lie in one section, so limits are
-// multiplied by it.
+// Number of kernels of this module that have static shared arrays, 1 at least: the arrays lie in one section, so limits
+// are multiplied by it.
 extern const unsigned emu_sharing;
 
 namespace emu {
@@ -199,7 +199,8 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     M.interleaved = options.resident > 1 && M.resident > 1;
     reserve_stacks((size_t)M.resident * threads * STACK);
     // the emulator's own memory is one piece: emu_watch.cpp leaves it out
-    size_t piece = M.resident * (sizeof(Block) + threads * sizeof(Fiber) + warps * sizeof(Warp)) + threads * sizeof(unsigned);
+    size_t piece = M.resident * (sizeof(Block) + threads * sizeof(Fiber) + warps * sizeof(Warp)) + threads
+        * sizeof(unsigned);
     char *own = (char *)calloc(piece, 1);
     Fiber *fibers = (Fiber *)own;
     Warp *all_warps = (Warp *)(fibers + (size_t)M.resident * threads);
@@ -231,7 +232,9 @@ template <int... I> struct MakeIndices<0, I...> {
 };
 template <class F> struct Caller;
 template <class... A> struct Caller<void (*)(A *...)> {
-    template <void (*K)(A *...), int... I> static EMU_QUIET void apply(void **args, Indices<I...>) { K(*(A **)args[I]...); }
+    template <void (*K)(A *...), int... I> static EMU_QUIET void apply(void **args, Indices<I...>) {
+      K(*(A **)args[I]...);
+    }
     template <void (*K)(A *...)> static void call(void **args) {
         apply<K>(args, typename MakeIndices<sizeof...(A)>::type());
     }
@@ -261,7 +264,7 @@ const int EMU_MAX_ARGS = 4096;              // CUDA 12.1 and later: 32,764 bytes
     /* 0, or 1 + the number of the launch that failed */                                                        \
     EMU_API int emu_run(const EmuLaunch *launches, int n, const int *index, void **table, const EmuOptions *o) { \
         for (int i = 0; i < n; i++) {                                                                           \
-            void *args[EMU_MAX_ARGS];                                                                                     \
+            void *args[EMU_MAX_ARGS]; \
             for (int k = 0; k < launches[i].args; k++) args[k] = &table[index[launches[i].first_arg + k]];      \
             if (emu::run(launches[i], emu_kernels[launches[i].kernel].call, args, *o)) return i + 1;            \
         }                                                                                                       \

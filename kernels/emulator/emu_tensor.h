@@ -3,7 +3,7 @@
 //
 // The sums have two forms, and kernels must be right with both (HYBRID_EMU_SUMS):
 //   rounded    each product is added in float and rounded to nearest, in order;
-//   truncated  products, exact, and the sum so far are aligned to the largest of them, cut off below its 24 bits, added,
+// truncated products, exact, and the sum so far are aligned to the largest of them, cut off below its 24 bits, added,
 //              and the result is cut off, in groups of 8 halves or 4 tf32. So measured by M. Fasi, N. J. Higham,
 //              M. Mikaitis, S. Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ Computer Science 7 (2021),
 //              e330; newer ones keep more bits, so this is the worst case. A group of n adds an error of at most
@@ -80,8 +80,8 @@ template <Factor KIND, int DEPTH> static inline void mma(float d[4], const unsig
 }
 
 // COUNT matrices of 8 rows of 16 bytes; lanes 8 i .. 8 i + 7 give the addresses of the rows of matrix i. A lane gets of
-// each the word at row lane / 4 and column lane % 4; of transposed ones, the halves at column lane / 4, rows 2 (lane % 4)
-// and the next.
+// each the word at row lane / 4 and column lane % 4; of transposed ones, the halves at column lane / 4, rows 2 (lane %
+// 4) and the next.
 template <int COUNT, bool TRANSPOSED> static EMU_QUIET void ldmatrix(unsigned *to, const void *row) {
     unsigned slot;
     if (lane() < 8 * COUNT) emu_watch_access(row, 16, READ, __builtin_return_address(0));
@@ -110,8 +110,8 @@ template <int COUNT> static EMU_QUIET void stmatrix(void *row, const unsigned *f
 // ---- wgmma: a thread's part of D is computed when it waits, so that whoever changes A or B before changes the result
 enum How { TURNED_A = 1, TURNED_B = 2, FORGETS = 4 };
 
-// Where the factor in row r at depth k of a swizzled tile lies: bits 4 to 6 of the address are XORed with bits 7 to 9, of
-// lines of 64 bytes bits 4 and 5 with bits 7 and 8.
+// Where the factor in row r at depth k of a swizzled tile lies: bits 4 to 6 of the address are XORed with bits 7 to 9,
+// of lines of 64 bytes bits 4 and 5 with bits 7 and 8.
 static inline const char *place(int size, const Matrix &m, int r, int k, bool turned) {
     uintptr_t at = (uintptr_t)m.at + (turned ? r / 64 * m.lead + k / 8 * m.stride + k % 8 * 128 + r % 64 * size
                                              : r / 8 * m.stride + r % 8 * m.line + k * size);

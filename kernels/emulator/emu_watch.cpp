@@ -1,12 +1,14 @@
 // Every access of emulated kernels to memory: races, reads and writes outside of arrays, bank conflicts, sectors.
 //
 // gcc's -fsanitize=thread calls __tsan_readN and __tsan_writeN before each access; they are defined here and not in
-// libtsan. Built once, into a library of its own, that modules built with -DEMU_WATCH use (hybrid/runtime/cuda/watch.py).
+// libtsan. Built once, into a library of its own, that modules built with -DEMU_WATCH use
+// (hybrid/runtime/cuda/watch.py).
 //
 // Two accesses to a word, one of them a write, race unless something orders them: the same thread; a barrier of the
-// block or the grid; a collective of their warp; arrival at and wait for an mbarrier; between blocks, a fence behind the
-// first and an atomic or volatile access before the second. Order is known for warps, by the time of the last event of
-// each warp that another one knows of (vector clocks, L. Lamport 1978), and for lanes by their warp's last collective.
+// block or the grid; a collective of their warp; arrival at and wait for an mbarrier; between blocks, a fence behind
+// the first and an atomic or volatile access before the second. Order is known for warps, by the time of the last event
+// of each warp that another one knows of (vector clocks, L. Lamport 1978), and for lanes by their warp's last
+// collective.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -51,7 +53,8 @@ struct Traffic {                                // of one instruction
 const emu::Machine *machine;
 uintptr_t shared_from, shared_to, image_from, image_to;
 std::vector<Range> arrays;                      // of the launch
-uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;            // the emulator's memory, the threads' own variables
+// the emulator's memory, the threads' own variables
+uintptr_t own_from, own_bytes, stacks_from, stacks_bytes;
 bool on, asleep, whole, traffic;                // whole: all arrays of the launch are known
 unsigned launch, now, atomics;
 std::unordered_map<uintptr_t, Word *> pages;    // of 1024 words
@@ -324,7 +327,8 @@ API const char *emu_watch_found() {
     for (auto &f : flows) {
         char line[200];
         const Traffic &t = f.second;
-        snprintf(line, sizeof line, "traffic %lx %s %s %d %lu %lu %lu\n", (unsigned long)((uintptr_t)f.first - image_from),
+        snprintf(line, sizeof line, "traffic %lx %s %s %d %lu %lu %lu\n",
+            (unsigned long)((uintptr_t)f.first - image_from),
                  t.shared ? "shared" : "global", t.write ? "write" : "read", t.size, t.requests, t.cost, t.least);
         text += line;
     }

@@ -1,5 +1,5 @@
-// Scalar functions of every target. HY_FN, HY_NAN, HY_MATH, hy_rem (fmod) and the integers of 64 bits are the target's own:
-// c/scalars.h, cuda/hybrid_scalars.cuh.
+// Scalar functions of every target. HY_FN, HY_NAN, HY_MATH, hy_rem (fmod) and the integers of 64 bits are the target's
+// own: c/scalars.h, cuda/hybrid_scalars.cuh.
 #define hy_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define hy_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
 

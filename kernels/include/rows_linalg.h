@@ -1,4 +1,5 @@
-// Row kernels of linear algebra. HY_T is the element type; the HY_LANES threads of a block share a row (in C there is one).
+// Row kernels of linear algebra. HY_T is the element type; the HY_LANES threads of a block share a row (in C there is
+// one).
 
 // Cholesky factor of the lower triangle of a (n x n): a = out outT, row by row of columns; nan where a is not positive.
 HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
@@ -24,12 +25,14 @@ HY_FN void hy_trsm_HY_T(HY_T *x, const HY_T *a, const HY_T *b, int n, int m, int
         for (int step = 0; step < n; step++) {
             int up = lower != transpose, i = up ? step : n - 1 - step;
             HY_T s = b[i * m + c];
-            for (int k = up ? 0 : i + 1; k < (up ? i : n); k++) s -= (transpose ? a[k * n + i] : a[i * n + k]) * x[k * m + c];
+            for (int k = up ? 0 : i + 1; k < (up ? i : n); k++) s -= (transpose ? a[k * n + i] : a[i * n + k])
+                * x[k * m + c];
             x[i * m + c] = s / a[i * n + i];
         }
 }
 
-// Inverse by Gauss and Jordan with row pivots; work: n more columns of the result, out is (n x 2n) with the inverse on the right.
+// Inverse by Gauss and Jordan with row pivots; work: n more columns of the result, out is (n x 2n) with the inverse on
+// the right.
 HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
     int w = 2 * n;
     for (int i = HY_LANE; i < n * w; i += HY_LANES) out[i] = i % w < n ? a[i / w * n + i % w] : i % w - n == i / w;
@@ -55,10 +58,12 @@ HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
     }
 }
 
-// x of a x = b, a (n x n), b (n x m), by elimination with row pivots: out (n x (n + m)) holds what a became, and x on the right.
+// x of a x = b, a (n x n), b (n x m), by elimination with row pivots: out (n x (n + m)) holds what a became, and x on
+// the right.
 HY_FN void hy_gesv_HY_T(HY_T *out, const HY_T *a, const HY_T *b, int n, int m) {
     int w = n + m;
-    for (int i = HY_LANE; i < n * w; i += HY_LANES) out[i] = i % w < n ? a[i / w * n + i % w] : b[i / w * m + i % w - n];
+    for (int i = HY_LANE; i < n * w; i += HY_LANES) out[i] = i % w < n ? a[i / w * n + i % w]
+        : b[i / w * m + i % w - n];
     HY_SYNC;
     for (int j = 0; j < n; j++) {
         int p = j;
@@ -83,7 +88,8 @@ HY_FN void hy_gesv_HY_T(HY_T *out, const HY_T *a, const HY_T *b, int n, int m) {
     }
 }
 
-// Sign and log of the determinant, by elimination with row pivots: out (n + 2) x n, of which the first two hold the result.
+// Sign and log of the determinant, by elimination with row pivots: out (n + 2) x n, of which the first two hold the
+// result.
 HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
     HY_T *u = out + 2, sign = 1, total = 0;
     for (int i = HY_LANE; i < n * n; i += HY_LANES) u[i] = a[i];
@@ -110,8 +116,8 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
     if (HY_LANE == 0) { out[0] = sign; out[1] = total; }
 }
 
-// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in turn (Golub and Van Loan 8.5): out (2n + 1) x n
-// holds the eigenvectors as rows, the eigenvalues in ascending order, and the matrix that becomes diagonal.
+// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in turn (Golub and Van Loan 8.5): out (2n +
+// 1) x n holds the eigenvectors as rows, the eigenvalues in ascending order, and the matrix that becomes diagonal.
 HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n) {
     HY_T *w = out + n * n, *s = w + n;
     for (int i = HY_LANE; i < n * n; i += HY_LANES) {
@@ -165,7 +171,8 @@ HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n) {
     }
     for (int i = HY_LANE; i < n; i += HY_LANES) {                  // the largest component is positive
         int best = 0;
-        for (int k = 1; k < n; k++) if (HY_ABS(out[i * n + k]) > HY_ABS(out[i * n + best]) * (1 + 64 * HY_EPS)) best = k;
+        for (int k = 1; k < n; k++) if (HY_ABS(out[i * n + k]) > HY_ABS(out[i * n + best]) * (1 + 64 * HY_EPS)) best =
+            k;
         if (out[i * n + best] < 0) for (int k = 0; k < n; k++) out[i * n + k] = -out[i * n + k];
     }
 }

@@ -1,4 +1,5 @@
-"""Files of at most 400 lines, functions of at most 50."""
+"""Files of at most 400 lines, functions of at most 50, lines of C of at most 120 columns (as ruff has those of
+Python)."""
 from __future__ import annotations
 
 import ast
@@ -8,12 +9,12 @@ from typing import Iterator
 from ..paths import ROOT
 
 FOLDERS = ("hybrid", "codegen", "kernels", "tests", "benchmarks", "examples", ".ci")
-FILE, FUNCTION = 400, 50
+FILE, FUNCTION, LINE = 400, 50, 120
 
 
 def files() -> Iterator[Path]:
     for folder in FOLDERS:
-        yield from (p for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".h", ".c", ".cuh", ".cpp", ".js"))
+        yield from (p for p in (ROOT / folder).rglob("*") if p.suffix in (".py", ".h", ".hpp", ".c", ".cuh", ".cpp", ".js"))
 
 
 def long_files() -> set[str]:
@@ -32,3 +33,10 @@ def test_files_are_short() -> None:
 
 def test_functions_are_short() -> None:
     assert not long_functions(), "split these: a reader takes in a function of 50 lines"
+
+
+def test_lines_of_c_are_short() -> None:
+    long = {f"{p.relative_to(ROOT)}:{i}" for p in files() if p.suffix in (".c", ".h", ".cuh", ".hpp", ".cpp")
+            and "data" not in p.parts
+            for i, line in enumerate(p.read_text().splitlines(), 1) if len(line) > LINE}
+    assert not long, f"break these: {sorted(long)}"

@@ -1,6 +1,6 @@
 /* Functions of libcuda and libcudart where there is no GPU: kernels run in the emulator, device memory is the host's.
- * The stand-in for CuPy (tests/cuda/fake_cupy.py) calls it, and real CuPy does where its runtime module is linked with it
- * (tests/stand_in/cuda/README.md). Launches are done when they return; HYBRID_STAND_IN_NOOP=1 leaves kernels out. */
+ * The stand-in for CuPy (tests/cuda/fake_cupy.py) calls it, and real CuPy does where its runtime module is linked with
+ * it (tests/stand_in/cuda/README.md). Launches are done when they return; HYBRID_STAND_IN_NOOP=1 leaves kernels out. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -45,7 +45,8 @@ static int run_node(Node *x) {
   Module *m = x->fn->m;
   if (!m->so) stand_in_left_out++;
   if (noop || !m->so) return 0;
-  EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, x->cooperative, 0, x->n};
+  EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, x->cooperative, 0,
+      x->n};
   EmuOptions o = {0, 1, 0, 1};
   int index[x->n + 1];
   for (int i = 0; i < x->n; i++) index[i] = i;
@@ -117,7 +118,8 @@ API int cuFuncSetAttribute(void *f, int a, int v) { return 0; }
 API int cuFuncGetAttribute(int *v, int a, void *f) { *v = 0; return 0; }
 static const char *name_of(int e) {
   return e == FAILED ? "CUDA_ERROR_ILLEGAL_ADDRESS" :
-    e == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : e == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN";
+    e == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : e == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+        : "CUDA_ERROR_UNKNOWN";
 }
 API int cuGetErrorName(int e, const char **s) { *s = name_of(e); return 0; }
 API int cuGetErrorString(int e, const char **s) { *s = name_of(e); return 0; }
