@@ -13,8 +13,7 @@ namespace @name@ {
 // Thrown with the words of an error code.
 class error : public std::runtime_error {
  public:
-  explicit error(int code, const std::string &what) : std::runtime_error(what + ": " + @name@_error_text(code)),
-      code_(code) {}
+  explicit error(int code, const std::string &what) : std::runtime_error(what + ": " + @name@_error_text(code)), code_(code) {}
   int code() const noexcept { return code_; }
 
  private:
@@ -54,8 +53,7 @@ class model {
   template <class T>
   static void fits(span<T> s, const @name@_array &a, std::size_t bytes) {
     if (s.size() * sizeof(T) != bytes)
-      throw std::length_error(std::string(a.name) + " has " + std::to_string(bytes / sizeof(T)) + " elements, got "
-          + std::to_string(s.size()));
+      throw std::length_error(std::string(a.name) + " has " + std::to_string(bytes / sizeof(T)) + " elements, got " + std::to_string(s.size()));
   }
   std::unique_ptr<@name@_model, free> model_;
 };

@@ -1,6 +1,6 @@
 
-/* Sizes that each call gives: @SIZES_LIST@. For sizes that the program is not made for, calls give @NAME@_ERROR_SIZES,
- * and the functions here 0 or -1. */
+/* Sizes that each call gives: @SIZES_LIST@. For sizes that the program is not made for, calls give @NAME@_ERROR_SIZES, and the
+ * functions here 0 or -1. */
 /* Bytes of an input or output, by its number. */
 size_t @name@_input_bytes(int input@SIZES_TYPE@);
 size_t @name@_output_bytes(int output@SIZES_TYPE@);

@@ -6,8 +6,7 @@ static int hy_overlap(const void *a, size_t an, const void *b, size_t bn) {
 #define HY_INPUT_BYTES(i) @INPUT_BYTES@
 #define HY_OUTPUT_BYTES(i) @OUTPUT_BYTES@
 /* Whether the arrays of a call can be used. */
-static int hy_check(const @name@_model *m@SIZES_TYPE@, const void *workspace, const void *const *inputs,
-    void *const *outputs) {
+static int hy_check(const @name@_model *m@SIZES_TYPE@, const void *workspace, const void *const *inputs, void *const *outputs) {
   if (!m || !workspace || (!inputs && @NAME@_INPUTS) || (!outputs && @NAME@_OUTPUTS)) return @NAME@_ERROR_ARGUMENT;
 @FIT@  const size_t room = @name@_workspace_bytes(m@SIZES@);
   for (int i = 0; i < @NAME@_INPUTS; i++) {

@@ -13,10 +13,8 @@ static int hy_level(void) {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd")
          && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") ? 2 : 1;
 }
-static void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs,
-    void *const *outputs@MORE_TYPE@) {
-  (m->level == 2 ? @name@_call_v4 : m->level == 1 ? @name@_call_v3 : @name@_call_base)(m, workspace, inputs,
-      outputs@MORE@);
+static void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, void *const *outputs@MORE_TYPE@) {
+  (m->level == 2 ? @name@_call_v4 : m->level == 1 ? @name@_call_v3 : @name@_call_base)(m, workspace, inputs, outputs@MORE@);
 }
 static void hy_prepare(struct @name@_model *m, char *once) {
   m->level = hy_level();

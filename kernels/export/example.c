@@ -2,8 +2,7 @@
  *
  *     ./example @name@.weights [threads @GIVEN@]
  *
- * @SIZES_SAID@ input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros
- * without it.@OUTPUTS_SAID@ */
+ *@SIZES_SAID@ input.bin: an input's elements as they are in memory, in C order (NumPy: x.tofile("input.bin")); zeros without it.@OUTPUTS_SAID@ */
 #include "@name@.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -112,9 +112,7 @@ static hy_pool *hy_pool_new(int workers) {
 #else
 #define HY_THREADED 0
 #if HY_LOOPS
-static void hy_run(const hy_team *hy, hy_part part, const void *shared, int parts) {
-  hy_alone(hy, part, shared, parts);
-}
+static void hy_run(const hy_team *hy, hy_part part, const void *shared, int parts) { hy_alone(hy, part, shared, parts); }
 #endif
 #endif
 #if HY_LOOPS

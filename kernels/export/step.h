@@ -22,10 +22,9 @@ static int hy_put(FILE *file, const void *data, size_t n) { return fwrite(data, 
 /* JSON text of the weights, into `out` where that is given; its length. */
 static size_t hy_header(char *out, size_t room, uint32_t crc) {
   size_t n = 0, at = 0;
-#define HY_SAY(...) do { const int k_ = snprintf(out ? out + n : NULL, out ? room - n : 0, __VA_ARGS__); \
-    n += k_ > 0 ? (size_t)k_ : 0; } while (0)
-  HY_SAY("{\"__metadata__\":{\"format\":\"np\",\"hybrid.version\":\"%d\",\"hybrid.fingerprint\":\"%s\","
-         "\"hybrid.crc32\":\"%08lx\"}", @NAME@_VERSION, @NAME@_FINGERPRINT, (unsigned long)crc);
+#define HY_SAY(...) do { const int k_ = snprintf(out ? out + n : NULL, out ? room - n : 0, __VA_ARGS__); n += k_ > 0 ? (size_t)k_ : 0; } while (0)
+  HY_SAY("{\"__metadata__\":{\"format\":\"np\",\"hybrid.version\":\"%d\",\"hybrid.fingerprint\":\"%s\",\"hybrid.crc32\":\"%08lx\"}", @NAME@_VERSION,
+         @NAME@_FINGERPRINT, (unsigned long)crc);
   for (int i = 0; i < HY_WEIGHTS; i++) {
     const @name@_array *a = &hy_weights[i];
     HY_SAY(",\"%s\":{\"dtype\":\"%s\",\"shape\":[", a->name, hy_dtype_names[a->dtype]);
@@ -42,8 +41,7 @@ static size_t hy_header(char *out, size_t room, uint32_t crc) {
 int @name@_save(const @name@_model *m, const char *path) {
   if (!m || !path) return @NAME@_ERROR_ARGUMENT;
   uint32_t crc = 0;
-  for (int i = 0; i < HY_WEIGHTS; i++) crc =
-      hy_crc32_more(crc, (const unsigned char *)m->arrays + hy_places[i].offset, hy_weights[i].bytes);
+  for (int i = 0; i < HY_WEIGHTS; i++) crc = hy_crc32_more(crc, (const unsigned char *)m->arrays + hy_places[i].offset, hy_weights[i].bytes);
   const size_t n = hy_header(NULL, 0, crc), name = strlen(path);
   const uint64_t size = n;
   char *text = (char *)malloc(n + 1), *temporary = (char *)malloc(name + 5);
@@ -52,8 +50,7 @@ int @name@_save(const @name@_model *m, const char *path) {
   memcpy(temporary, path, name), memcpy(temporary + name, ".tmp", 5);
   FILE *file = fopen(temporary, "wb");
   int done = file && hy_put(file, &size, 8) && hy_put(file, text, n);
-  for (int i = 0; done && i < HY_WEIGHTS; i++) done =
-      hy_put(file, m->arrays + hy_places[i].offset, hy_weights[i].bytes);
+  for (int i = 0; done && i < HY_WEIGHTS; i++) done = hy_put(file, m->arrays + hy_places[i].offset, hy_weights[i].bytes);
   if (file && fclose(file)) done = 0;
 #ifdef _WIN32
   if (done) remove(path);               /* rename does not replace a file there */

@@ -16,8 +16,7 @@ static int hy_hex(hy_text *t, unsigned *value) {
   *value = 0;
   for (int i = 0; i < 4; i++, t->at++) {
     if (t->at == t->end) return 0;
-    const int c = *t->at, digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A'
-        && c <= 'F' ? c - 'A' + 10 : -1;
+    const int c = *t->at, digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
     if (digit < 0) return 0;
     *value = *value * 16 + (unsigned)digit;
   }
@@ -120,15 +119,13 @@ static int hy_same_shape(const hy_entry *e, const @name@_array *a) {
   return 1;
 }
 /* One entry of the JSON text: where its array goes, and that it comes once. */
-static int hy_place(const char *name, const hy_entry *e, const unsigned char *data, uint64_t size, char *const *to,
-    unsigned char *seen) {
+static int hy_place(const char *name, const hy_entry *e, const unsigned char *data, uint64_t size, char *const *to, unsigned char *seen) {
   for (int i = 0; i < HY_WEIGHTS; i++) {
     const @name@_array *a = &hy_weights[i];
     if (strcmp(a->name, name)) continue;
     if (seen[i]) return @NAME@_ERROR_FORMAT;
     if (strcmp(e->dtype, hy_dtype_names[a->dtype]) || !hy_same_shape(e, a)) return @NAME@_ERROR_ARRAYS;
-    if (e->offset[1] > size || e->offset[0] > e->offset[1] || e->offset[1] - e->offset[0] != a->bytes)
-        return @NAME@_ERROR_FORMAT;
+    if (e->offset[1] > size || e->offset[0] > e->offset[1] || e->offset[1] - e->offset[0] != a->bytes) return @NAME@_ERROR_FORMAT;
     if (a->bytes) memcpy(to[i], data + e->offset[0], a->bytes);
     seen[i] = 1;
     return @NAME@_OK;

@@ -2,8 +2,7 @@
 
 // Suppression among n boxes (corners) in descending order of score: keep[i] becomes 1 or 0. A kept box drops later ones
 // that overlap it by more than the threshold, of its own class or, with force, of any.
-HY_FN void hy_nms_HY_T(HY_T *keep, const HY_T *box, const HY_T *id, const HY_T *valid, int n, int limit, int force,
-    HY_T threshold) {
+HY_FN void hy_nms_HY_T(HY_T *keep, const HY_T *box, const HY_T *id, const HY_T *valid, int n, int limit, int force, HY_T threshold) {
     for (int i = HY_LANE; i < n; i += HY_LANES) keep[i] = valid[i] != 0 && i < limit;
     HY_SYNC;
     for (int i = 0; i < n; i++) {
@@ -25,8 +24,7 @@ HY_FN void hy_nms_HY_T(HY_T *keep, const HY_T *box, const HY_T *id, const HY_T *
 
 // Pairs of n rows and m columns, taken in the given order of their n * m scores while the score is good enough and both
 // are free: out[i] is row i's column, out[n + j] column j's row, or -1.
-HY_FN void hy_match_HY_T(HY_T *out, const HY_T *score, const HY_T *order, int n, int m, int limit, int ascend,
-    HY_T threshold) {
+HY_FN void hy_match_HY_T(HY_T *out, const HY_T *score, const HY_T *order, int n, int m, int limit, int ascend, HY_T threshold) {
     for (int i = HY_LANE; i < n + m; i += HY_LANES) out[i] = -1;
     HY_SYNC;
     if (HY_LANE == 0) {

@@ -37,6 +37,8 @@ def test_functions_are_short() -> None:
 
 
 def test_lines_of_c_are_short() -> None:
-    long = {f"{p.relative_to(ROOT)}:{i}" for p in files() if p.suffix in C and "data" not in p.parts
-            for i, line in enumerate(p.read_text().splitlines(), 1) if len(line) > LINE}
+    """Not those of templates, nor the heads of functions that programs take one by one, which are one line."""
+    long = {f"{p.relative_to(ROOT)}:{i}" for p in files() if p.suffix in C and not {"data", "export"} & set(p.parts)
+            for i, line in enumerate(p.read_text().splitlines(), 1)
+            if len(line) > LINE and not (line.startswith("HY_FN") and line.endswith("{"))}
     assert not long, f"break these: {sorted(long)}"

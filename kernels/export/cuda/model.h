@@ -1,6 +1,5 @@
 
-/* ---- the model: its module, and its memory on the GPU
- * ---------------------------------------------------------------- */
+/* ---- the model: its module, and its memory on the GPU ---------------------------------------------------------------- */
 struct @name@_model {
   hy_driver cuda;
   void *library, *context, *module, *functions[HY_KERNELS + 1];
@@ -10,16 +9,14 @@ struct @name@_model {
   pthread_mutex_t lock;                 /* of a call: its memory is the model's */
 };
 
-/* The program for the GPU's architecture: its own, or that of an earlier GPU of its family; else text for the
- * driver. */
+/* The program for the GPU's architecture: its own, or that of an earlier GPU of its family; else text for the driver. */
 static const hy_image *hy_image_for(int major, int minor) {
   const hy_image *best = NULL;
   for (int i = 0; i < HY_IMAGES; i++) {
     const hy_image *one = &hy_images[i];
     const int newer = one->major > major || (one->major == major && one->minor > minor);
     if (newer || (!one->text && one->major != major)) continue;
-    if (!best || best->text > one->text
-        || (best->text == one->text && best->major * 100 + best->minor < one->major * 100 + one->minor)) best = one;
+    if (!best || best->text > one->text || (best->text == one->text && best->major * 100 + best->minor < one->major * 100 + one->minor)) best = one;
   }
   return best;
 }
@@ -35,8 +32,7 @@ static int hy_begin(@name@_model *m) {
   int done = !m->cuda.load(&m->module, image->bytes);
   for (int i = 0; done && i < HY_KERNELS; i++) done = !m->cuda.function(&m->functions[i], m->module, hy_kernels[i]);
   for (int i = 0; done && i < HY_LAUNCHES; i++)        /* 8: the most dynamic shared memory */
-    if (hy_launches[i].shared > 48 * 1024) done =
-        !m->cuda.allow(m->functions[hy_launches[i].kernel], 8, (int)hy_launches[i].shared);
+    if (hy_launches[i].shared > 48 * 1024) done = !m->cuda.allow(m->functions[hy_launches[i].kernel], 8, (int)hy_launches[i].shared);
   done = done && !m->cuda.allocate(&m->arrays, HY_ARRAYS_BYTES) && !m->cuda.allocate(&m->work, HY_WORK_BYTES);
   for (int i = 0; i < HY_PLACES; i++) m->table[i] = (hy_where[i].weight ? m->arrays : m->work) + hy_where[i].offset;
   void *mine;
@@ -79,9 +75,7 @@ void @name@_free(@name@_model *m) {
   free(m);
 }
 
-int @name@_set_threads(@name@_model *m, int threads) {
-  return !m || threads < 1 || threads > 1024 ? @NAME@_ERROR_ARGUMENT : @NAME@_OK;
-}
+int @name@_set_threads(@name@_model *m, int threads) { return !m || threads < 1 || threads > 1024 ? @NAME@_ERROR_ARGUMENT : @NAME@_OK; }
 
 /* The memory of a call is on the GPU, and the model's. */
 size_t @name@_workspace_bytes(const @name@_model *m) { return m ? 1 : 0; }

@@ -2,17 +2,14 @@
 /* One call: inputs to the GPU, the kernels, outputs back, which waits for them. */
 static int hy_call(@name@_model *m, const void *const *inputs, void *const *outputs) {
   int failed = 0;
-  for (int i = 0; !failed && i < @NAME@_INPUTS; i++) failed =
-      m->cuda.to_device(m->table[i], inputs[i], @name@_inputs[i].bytes);
+  for (int i = 0; !failed && i < @NAME@_INPUTS; i++) failed = m->cuda.to_device(m->table[i], inputs[i], @name@_inputs[i].bytes);
   for (int i = 0; !failed && i < HY_LAUNCHES; i++) {
     const hy_launch *l = &hy_launches[i];
     void *arguments[HY_MOST_ARGUMENTS + 1];
     for (int k = 0; k < l->count; k++) arguments[k] = &m->table[hy_arguments[l->first + k]];
-    failed = m->cuda.launch(m->functions[l->kernel], l->blocks, 1, 1, l->threads, 1, 1, l->shared, NULL, arguments,
-        NULL);
+    failed = m->cuda.launch(m->functions[l->kernel], l->blocks, 1, 1, l->threads, 1, 1, l->shared, NULL, arguments, NULL);
   }
-  for (int i = 0; !failed && i < @NAME@_OUTPUTS; i++) failed =
-      m->cuda.to_host(outputs[i], m->table[hy_results[i]], @name@_outputs[i].bytes);
+  for (int i = 0; !failed && i < @NAME@_OUTPUTS; i++) failed = m->cuda.to_host(outputs[i], m->table[hy_results[i]], @name@_outputs[i].bytes);
   return failed;
 }
 

@@ -19,8 +19,8 @@ extern "C" {
 #define @NAME@_STACK_BYTES @STACK_BYTES@        /* of arrays on the stack during a call, other variables not counted */
 @SIZES@
 
-/* Computes the outputs from the inputs: arrays in C order, which may not overlap. Its workspace is a static array: no
- * two calls may run at the same time. */
+/* Computes the outputs from the inputs: arrays in C order, which may not overlap. Its workspace is a static array: no two
+ * calls may run at the same time. */
 void @name@_run(@TYPED@);
 /* The same in a workspace of the caller's; without calls of @name@_run the linker leaves the static one out
  * (-ffunction-sections -fdata-sections -Wl,--gc-sections). */
