@@ -9,7 +9,8 @@ HY_FN void hy_copy(void *to, const void *from, unsigned long n) {
 }
 
 // x as a number of its type: compilers do not compute a product and what is subtracted from it in one rounding
-#if defined(__GNUC__) && defined(__x86_64__) && !defined(__AVX512F__)  // in memory: vectors longer than registers
+#if defined(__GNUC__) && defined(__x86_64__) \
+    && !defined(__AVX512F__)         // in memory where vectors are longer than registers
 #define HY_ROUNDED(x) __builtin_choose_expr(sizeof(x) > 32, \
     ({ __auto_type hy_x = (x); __asm__("" : "+m"(hy_x)); hy_x; }), \
     ({ __auto_type hy_x = (x); __asm__("" : "+x"(hy_x)); hy_x; }))

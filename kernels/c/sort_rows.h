@@ -12,7 +12,7 @@ typedef hy_long_long hy_keys __attribute__((vector_size(8 * HY_ROWS), may_alias)
 // what may stand before what comes d places later changes with it: keys that are all different, keys with places
 #if defined(__AVX512F__) && !defined(__clang__)
 #define HY_ORDER(x, y) do { const hy_keys a_ = (x), b_ = (y); \
-    (x) = __builtin_ia32_pminsq512_mask(a_, b_, a_, (unsigned char)-1);
+    (x) = __builtin_ia32_pminsq512_mask(a_, b_, a_, (unsigned char)-1); \
     (y) = __builtin_ia32_pmaxsq512_mask(a_, b_, a_, (unsigned char)-1); } while (0)
 #define HY_ORDER_BOTH(x, y, u, v) do { const hy_keys a_ = (x), b_ = (y), c_ = (u), d_ = (v); \
     const unsigned char m_ = __builtin_ia32_cmpq512_mask(b_, a_, 1, (unsigned char)-1) | \
@@ -25,7 +25,7 @@ typedef hy_long_long hy_keys __attribute__((vector_size(8 * HY_ROWS), may_alias)
     (y) = (a_ & m_) | (b_ & ~m_); } while (0)
 #define HY_ORDER_BOTH(x, y, u, v) do { \
   const hy_keys a_ = (x), b_ = (y), c_ = (u), d_ = (v), m_ = (hy_keys)((b_ < a_) | ((b_ == a_) & (d_ < c_))); \
-    (x) = (b_ & m_) | (a_ & ~m_); (y) = (a_ & m_) | (b_ & ~m_); (u) = (d_ & m_) | (c_ & ~m_);
+    (x) = (b_ & m_) | (a_ & ~m_); (y) = (a_ & m_) | (b_ & ~m_); (u) = (d_ & m_) | (c_ & ~m_); \
     (v) = (c_ & m_) | (d_ & ~m_); } while (0)
 #endif
 // Batcher's exchanges by merging, for any n (Knuth, The Art of Computer Programming 3, 5.2.2, algorithm M)
