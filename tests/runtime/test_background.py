@@ -379,6 +379,49 @@ def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """On the core that calls leave it would take their compilers' time. When the process ends it is begun at once."""
+    loaded, ending = threading.Event(), threading.Event()
+    monkeypatch.setattr(launcher, "load", loaded.set)
+    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
+    thread = threading.Thread(target=launcher._quietly, args=(ending,))
+    with background.CALLS.beside():
+        thread.start()
+        assert not loaded.wait(0.3)
+        if ends:
+            ending.set()
+            assert loaded.wait(60)
+    thread.join(60)
+    assert loaded.is_set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_does_not_wait_for_the_launcher(in_background: None) -> None:
+    """Which its parent is building still."""
+    script = textwrap.dedent("""
+        import os, signal
+        import hybrid as mx
+        from hybrid import nd
+        from hybrid.runtime import launcher
+        from hybrid.runtime.once import once
+        with once("launcher"):                                   # as long as it is not there
+            f, x = mx.hybridize(lambda x: nd.tanh(x) * 27), nd.ones((3, 3))
+            want = f(x).asnumpy()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(40)
+                while not launcher.coming():                         # after some calls it is asked for again
+                    assert (f(x).asnumpy() == want).all()
+                os._exit(0 if (f(x).asnumpy() == want).all() else 1)
+            print(os.waitpid(child, 0)[1], flush=True)
+            os._exit(0)
+    """)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100,
+                         env={**os.environ, "HYBRID_COMPILE": "now"})
+    assert ran.stdout == "0\n", ran.stdout + ran.stderr
+
+
 def test_processes_that_want_the_same_program_build_it_once(in_background: None, monkeypatch: pytest.MonkeyPatch,
                                                              tmp_path: Path) -> None:
     """The compiler is asked what it is, and for one program, once by two processes which begin at the same time. They
