@@ -105,7 +105,8 @@ def test_the_form_of_the_first() -> None:
 
 # Tiles in the order in which their blocks begin; each thread has a digit.
 BEFORE = """#include "hybrid_sort.cuh"
-extern "C" __global__ void before(unsigned *states, const unsigned *own, unsigned *out, const int *tiles, unsigned *ticket) {
+extern "C" __global__ void before(unsigned *states, const unsigned *own, unsigned *out, const int *tiles,
+                                  unsigned *ticket) {
   const int tile = tiles[hy_radix_ticket(ticket)], at = tile * 256 + threadIdx.x;
   out[at] = hy_radix_before(states + threadIdx.x, tile, own[at]);
 }"""
