@@ -139,19 +139,18 @@ HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); retur
 #else
 #define HY_BEYOND(nan, negative, lowest) (((lowest) - 1 + (negative)) & ((nan) - 1u))
 #endif
-#define HY_TO_INT(name, from, bits, to, whole, top, end, nans) \
+#define HY_TO_INT(name, from, bits, to, whole, end, nans) \
   HY_FN to name(from x) { \
-    union { from f; bits u; } b; b.f = x; bits a = b.u & ~top, out = a >= end; \
+    union { from f; bits u; } b; b.f = x; \
+    bits top = (bits)1 << (sizeof(bits) * 8 - 1), a = b.u & ~top, out = a >= end; \
     whole negative = (b.u & top) != 0, nan = a > nans; \
     b.u &= out - 1; \
     return (to)((whole)(to)b.f | (HY_BEYOND(nan, negative, (whole)1 << (sizeof(to) * 8 - 1)) & -(whole)out)); \
   }
-HY_TO_INT(hy_float_to_int, float, unsigned, int, unsigned, 0x80000000u, 0x4f000000u, 0x7f800000u)
-HY_TO_INT(hy_double_to_int, double, unsigned long, int, unsigned, 0x8000000000000000ul, 0x41e0000000000000ul,
-    0x7ff0000000000000ul)
-HY_TO_INT(hy_float_to_long, float, unsigned, long, unsigned long, 0x80000000u, 0x5f000000u, 0x7f800000u)
-HY_TO_INT(hy_double_to_long, double, unsigned long, long, unsigned long, 0x8000000000000000ul, 0x43e0000000000000ul,
-    0x7ff0000000000000ul)
+HY_TO_INT(hy_float_to_int, float, unsigned, int, unsigned, 0x4f000000u, 0x7f800000u)
+HY_TO_INT(hy_double_to_int, double, unsigned long, int, unsigned, 0x41e0000000000000ul, 0x7ff0000000000000ul)
+HY_TO_INT(hy_float_to_long, float, unsigned, long, unsigned long, 0x5f000000u, 0x7f800000u)
+HY_TO_INT(hy_double_to_long, double, unsigned long, long, unsigned long, 0x43e0000000000000ul, 0x7ff0000000000000ul)
 // integers without a sign, in two halves: what x86 processors do for lack of an instruction
 HY_FN unsigned long hy_float_to_ulong(float x) {
     unsigned long big = x >= 0x1p63f;
