@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import zlib
 from typing import Any, Iterator
@@ -14,6 +15,9 @@ import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:          # as shells start jobs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# hundreds of tests start processes that import hybrid: from sources alone that takes a second, else 0.3
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
