@@ -37,7 +37,8 @@ static PyObject *view_of(PyArrayObject *x, int writeable) {
 
 /* What the function is given for an argument, NULL for one that Python has to look at. first: the first array. */
 static PyObject *host_of(PyObject *v, int writeable, PyObject **first) {
-  if (is_plain_value(v) || PySlice_Check(v) || PyType_Check(v) || PyArray_DescrCheck(v)) return Py_NewRef(v);
+  if (is_plain_value(v) || PyArray_IsScalar(v, Generic) || PySlice_Check(v) || PyType_Check(v) || PyArray_DescrCheck(v))
+    return Py_NewRef(v);
   if (PyList_CheckExact(v) || PyTuple_CheckExact(v)) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(v);
     PyObject *out = PyTuple_New(n), *list;

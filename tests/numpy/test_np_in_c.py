@@ -76,6 +76,26 @@ def test_results_are_those_of_python(name: str) -> None:
     assert found == told(call(x, y, i)) and told((x, y, i)) == before
 
 
+@pytest.mark.parametrize("dtype", "float32 float64 float16 int8 int64 uint8 bool".split())
+def test_numbers_beside_arrays(dtype: str) -> None:
+    """They are of the array's dtype where they fit in there, through C as through Python."""
+    x = np.array([[1, 0, 3], [5, 1, 100]]).astype(dtype)
+
+    def results() -> list[Any]:
+        found = []
+        for n in (2, 2.5, True, -1, 0, float("nan"), float("-inf"), -0.0):
+            for call in (lambda: np.where(x > 1, x, n), lambda: np.where(x, n, x), lambda: np.divmod(x, n),
+                         lambda: divmod(n, x)):
+                try:
+                    found.append(told(call()))
+                except (OverflowError, TypeError, ValueError) as err:
+                    found.append(repr(err))
+        return found
+    here = results()
+    known_calls.NUMPYS.clear()
+    assert here == results()
+
+
 def test_results_are_the_callers_own() -> None:
     """Where NumPy gives its argument back, that is copied, however large it is."""
     for x in (np.ones((2, 3)), np.ones((100, 1000))):
