@@ -21,8 +21,7 @@ from .writes import note
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# what is in the slot of an array's buffer; AttributeError where it is empty
-_BUFFER = evict.Held.__dict__["_data"].__get__
+_BUFFER = evict.Held.__dict__["_data"].__get__     # what is in the slot of the buffer; AttributeError where it is empty
 
 
 class NDArray(evict.Held):
@@ -111,8 +110,7 @@ class NDArray(evict.Held):
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
-        # held until the write is noted: who gives buffers up sees that
-        raw = self._data
+        raw = self._data                             # held until the write is noted: who gives buffers up sees that
         if pending.PUT_OFF[0]:
             pending.before_write(raw)
         raw[...] = value if type(raw) is np.ndarray else beside(value, self._ctx)
