@@ -32,6 +32,7 @@ def in_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("HYBRID_CACHE", str(folder))
     monkeypatch.setenv("HYBRID_COMPILE", "background")
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
     yield
     background.shut_down()
