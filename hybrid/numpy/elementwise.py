@@ -168,28 +168,17 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if isinstance(condition, (bool, _np.bool_)) and not is_value(x) and not is_value(y):
         return x if condition else y
     dtype = next((v.dtype for v in (x, y) if is_value(v)), None)
-    if is_value(condition) and condition.size <= SMALL and (_fits(x, dtype) or _fits(y, dtype)):
-        numbers = [_np.dtype(dtype).type(v) if _fits(v, dtype) else v for v in (x, y)]
-        found = fallback.numpy_function("where", ndarray).through_c((condition, *numbers), {})
-        if found is not NotImplemented:
-            return found
     values = [v if is_value(v) else _beside(v, dtype) for v in (x, y)]
     return functions.resolve("np", "where")(condition if is_value(condition) else array(_np.asarray(condition)),
                                             *values)
 
 
-SMALL = 4096                            # elements up to which NumPy's own function is called
-
-
-def _fits(value: Any, dtype: Any) -> bool:
-    """Whether a value is a number that is taken in another value's dtype."""
-    return (isinstance(value, (int, float, bool)) and dtype is not None
-            and (isinstance(value, int) or _np.dtype(dtype).kind == "f"))
-
-
 def _beside(value: Any, dtype: Any) -> Any:
     """A number as an array of the other value's dtype, where it fits in there."""
-    return array(value, dtype=dtype) if _fits(value, dtype) else array(value)
+    if isinstance(value, (int, float, bool)) and dtype is not None and (isinstance(value, int)
+                                                                        or _np.dtype(dtype).kind == "f"):
+        return array(value, dtype=dtype)
+    return array(value)
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, out: Any = None,
