@@ -21,7 +21,8 @@ from .writes import note
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_BUFFER = evict.Held.__dict__["_data"].__get__     # what is in the slot of the buffer; AttributeError where it is empty
+# what is in the slot of an array's buffer; AttributeError where it is empty
+_BUFFER = evict.Held.__dict__["_data"].__get__
 
 
 class NDArray(evict.Held):
@@ -110,7 +111,8 @@ class NDArray(evict.Held):
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
-        raw = self._data                             # held until the write is noted: who gives buffers up sees that
+        # held until the write is noted: who gives buffers up sees that
+        raw = self._data
         if pending.PUT_OFF[0]:
             pending.before_write(raw)
         raw[...] = value if type(raw) is np.ndarray else beside(value, self._ctx)
@@ -187,12 +189,10 @@ class NDArray(evict.Held):
     to_dlpack_for_write = to_dlpack_for_read
 
     def __bool__(self) -> bool:
-        if not self.size:
-            return False
-        if self.size != 1:
+        if self.size > 1:
             raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use "
                              f".any() or compare with asscalar()")
-        return bool(self.asscalar())
+        return bool(self.size and self.asscalar())
 
     def __float__(self) -> float:
         return float(self._single())

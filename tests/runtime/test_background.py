@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -319,61 +317,3 @@ def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.Monk
     assert g.programs[0].state == "compiled" and len(jobs) == 1
     monkeypatch.setenv("HYBRID_DETERMINISTIC", "1")
     assert config.compile_mode() == "now"
-
-
-SCRIPT = """
-    import os, signal, sys, time
-    import hybrid as mx
-    from hybrid import nd
-    from hybrid.runtime import background
-    f = mx.hybridize(lambda x: nd.tanh(x) * 9)
-    f(nd.ones((3, 3))), f(nd.ones((3, 3)))
-    while not os.path.exists(sys.argv[1]):
-        time.sleep(0.01)
-    print([c.process.pid for c in background.queue()._compilers if c.process][0], flush=True)
-"""
-
-
-@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt",
-                                 "os._exit(3)"])
-def test_processes_end_with_the_one_that_began_them(in_background: None, end: str, tmp_path: Path) -> None:
-    """Also the compiler, which would go on for a minute."""
-    cc, begun = tmp_path / "cc", tmp_path / "begun"
-    cc.write_text(f'#!/bin/sh\ncase "$*" in *net.so*) touch {begun}; sleep 60;; esac\n'
-                  f'exec {toolchain.compiler()} "$@"\n')
-    cc.chmod(0o755)
-    script = textwrap.dedent(SCRIPT) + end
-    begin = time.monotonic()
-    ran = subprocess.run([sys.executable, "-c", script, str(begun)], capture_output=True, text=True, timeout=100,
-                         env={**os.environ, "HYBRID_CC": str(cc)})
-    assert ran.stdout, ran.stderr
-    group = int(ran.stdout)
-    assert time.monotonic() - begin < 40
-    until(lambda: not members(group), 15)
-
-
-def members(group: int) -> list[int]:
-    """Processes of a process group."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(entry.parent.name))
-    return found
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
-    f, x = mx.hybridize(lambda x: nd.tanh(x) * 7), nd.ones((3, 3))
-    f(x), f(x)
-    child = os.fork()
-    if child == 0:
-        try:
-            ok = abs(float(f(x).asnumpy()[0, 0]) - 7 * np.tanh(1)) < 1e-5
-            os._exit(0 if ok and list(f._engine.entries.values())[0].is_compiled() else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
