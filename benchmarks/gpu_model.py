@@ -75,8 +75,10 @@ def model(k: Kernel, gpu: Gpu) -> Time:
     from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,       # noqa: PLC0415
                                  tile as async_tile)
     from gpu_model_launches import over_time, steps                                           # noqa: PLC0415
-    from gpu_model_sort import radix, sorts                                                   # noqa: PLC0415
-    if sorts(k):
+    from gpu_model_sort import radix, select, selects, sorts                                  # noqa: PLC0415
+    if selects(k):
+        t = select(k, gpu)
+    elif sorts(k):
         t = radix(k, gpu)
     elif steps(k):
         t = over_time(k, gpu)

@@ -31,6 +31,7 @@ from gpu_model_async import STALL, shared_clocks
 L2 = 263                        # clocks
 LAUNCH = 1.0                    # us that each launch adds
 DEPENDENT = 4                   # clocks of an instruction that waits for the one before
+SELECT = r"hy_select<(\d+), true>"
 BEGIN = 1500                    # clocks of a launch and its first loads, as for tiles in gpu_model.py
 
 
@@ -49,6 +50,9 @@ def barriers(launch: Any, text: str) -> int:
     """Barriers of the grid within a launch. text: of its kernel."""
     if not launch.cooperative:
         return 0
+    select = re.search(SELECT, text)
+    if select:
+        return int(select[1]) + 2                          # counts are 0; one a digit; all pairs are there
     found = re.search(r"for \(int s = 0; s < (\d+); s\+\+\)", text)
     each = len(re.findall(r"^ +hy_grid_barrier", text, re.M)) * int(found[1]) if found else 0
     return each + (int(found[1]) - 1 if found and "if (s) hy_grid_barrier" in text else 0) or len(launch.waves) - 1

@@ -27,6 +27,7 @@ from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.running import print_running
 from hybrid.codegen.printers.cuda.scatter import print_scatter
+from hybrid.codegen.printers.cuda.select import print_select, takes_select
 from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
@@ -39,7 +40,7 @@ __all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "At", "Barrier", "CudaText", "
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
     "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh",
-    "hybrid_stages.cuh"))
+    "hybrid_select.cuh", "hybrid_stages.cuh"))
 
 
 @dataclass
@@ -62,7 +63,7 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     if k.kind == "scatter":
         return print_scatter(k, name)
     if k.kind == "sort":
-        return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
+        return _print_sort(k, name)
     if k.kind == "running":
         return print_running(k, name)
     if k.kind == "call":
@@ -80,6 +81,12 @@ def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return print_reduction(k, name)
     return first_that_fits(k, [("squares in shared memory", lambda: print_transposed(k, name)),
                                ("elements", lambda: print_flat(k, name))])
+
+
+def _print_sort(k: Kernel, name: str) -> PrintedCuda:
+    if takes_select(k):
+        return print_select(k, name)
+    return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
 
 
 def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:

@@ -4,16 +4,22 @@ for GPUs, where NVRTC is installed.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
+import sys
 import tempfile
 import zlib
 from typing import Any, Iterator
 
+import numpy as np
 import pytest
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:          # as shells start jobs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# hundreds of tests start processes that import hybrid: from sources alone that takes a second, else 0.3
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
@@ -23,6 +29,22 @@ os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels i
 os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
 from .cuda.cuda_tools import check_new_kernels, spilled, cuda_device  # noqa: E402, F401  after the settings
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The launcher and the pool are compiled once, for all processes of the run, whatever cache each of them has. Tests
+    of the first call in the background leave HYBRID_WARM out, which says to trace it."""
+    if "HYBRID_WARM" in os.environ:                             # the user's, or of the process that began this one
+        return
+    from hybrid.runtime import launcher, threads, warmed  # noqa: PLC0415  after the settings
+
+    libraries = tempfile.TemporaryDirectory(prefix="hybrid-tests-libraries-")
+    config.add_cleanup(libraries.cleanup)
+    warmed.begin(libraries.name)
+    threads.built()
+    launcher.built()
+    warmed.end()
+    os.environ["HYBRID_WARM"] = libraries.name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,6 +79,17 @@ def settings_end_with_the_test(request: pytest.FixtureRequest) -> Iterator[None]
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
+
+
+@pytest.fixture(autouse=True)
+def the_same_draws_in_every_run(request: pytest.FixtureRequest) -> None:
+    """Weights and inputs that a test draws without a seed of its own depend on its name alone."""
+    from hybrid.base import rng  # noqa: PLC0415  only where tests run
+
+    number = zlib.crc32(request.node.nodeid.encode())
+    rng.seed(number)
+    np.random.seed(number)
+    random.seed(number)
 
 
 @pytest.fixture(scope="session", autouse=True)

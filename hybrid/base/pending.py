@@ -15,15 +15,17 @@ LATER: list[Any] = []                   # jit/deferred/rounds.py, put here when 
 
 
 def settle(why: str) -> None:
-    """Do now what was put off, if there is anything. why: what is about to happen, for reports."""
+    """Do now what all threads put off, if there is anything. why: what is about to happen, for reports."""
     if PUT_OFF[0]:
         LATER[0].settle_all(why)
 
 
-def settle_for(why: str, arrays: Any) -> None:
-    """Do now what this thread put off, and what others put off that depends on some arrays. why: as for ``settle``."""
+def settle_for(why: str, arrays: Any = (), block: Any = None) -> None:
+    """Do now what this thread put off, and what others put off that depends on some arrays or calls a block: which
+    rounds of a loop are one program, and so their last bits, never depends on what other threads do beside it. why: as
+    for ``settle``."""
     if PUT_OFF[0]:
-        LATER[0].settle_for(why, arrays)
+        LATER[0].settle_for(why, arrays, block)
 
 
 def before_write(raw: Any) -> None:

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 try:
     import fcntl
@@ -82,13 +82,27 @@ def cache_root() -> Path:
         return Path(tempfile.gettempdir()) / f"hybrid-{user()}"
 
 
-def take_lock(file: int, whole: bool = False) -> bool:
-    """Lock an open file, or with ``whole`` a folder until this process and its children end; False where another
-    process has it. True where there are no locks."""
-    if fcntl is None:
-        return True
+def take_lock(file: int, byte: int) -> bool:
+    """Lock a byte of an open file for this process alone, until it closes any that it opened of that file. False where
+    another process has it; True where there are no locks."""
+    return fcntl is None or _locked(lambda: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte))
+
+
+def give_lock(file: int, byte: int) -> None:
+    """Let go of a byte of an open file."""
+    if fcntl is not None:
+        fcntl.lockf(file, fcntl.LOCK_UN, 1, byte)
+
+
+def take_folder(file: int) -> bool:
+    """Lock an open folder until this process and its children end. False where others have it; True where there are no
+    locks."""
+    return fcntl is None or _locked(lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB))
+
+
+def _locked(take: Callable[[], None]) -> bool:
     with contextlib.suppress(BlockingIOError):
-        (fcntl.flock if whole else fcntl.lockf)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take()
         return True
     return False
 

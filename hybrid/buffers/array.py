@@ -68,12 +68,12 @@ class NDArray(evict.Held):
     @property
     def _fresh_grad(self) -> bool:
         """Whether ``backward`` wrote the gradient since this was set to False; programs for MXNet read and set it."""
-        pending.settle("whether a gradient is new was asked")
+        pending.settle_for("whether a gradient is new was asked", (self,))
         return self._ag is not None and self._ag.fresh
 
     @_fresh_grad.setter
     def _fresh_grad(self, fresh: bool) -> None:
-        pending.settle("a gradient was said to be new, or not to be")
+        pending.settle_for("a gradient was said to be new, or not to be", (self,))
         if self._ag is not None:
             self._ag.fresh = bool(fresh)
 
@@ -102,10 +102,12 @@ class NDArray(evict.Held):
 
     def _exposed(self) -> Any:
         """The raw array, for others that may write it unseen."""
-        pending.settle("memory was given to other code")
-        if shared(self._data):
+        pending.settle_for("memory was given to other code")
+        raw = self._data
+        pending.before_write(raw)
+        if shared(raw):
             REBINDS[0] += 1
-        return self._data
+        return raw
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""

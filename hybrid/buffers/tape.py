@@ -59,7 +59,7 @@ class Slot:
 def collect(x: Any, grad: Any, req: str) -> None:
     """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
     there to be read."""
-    pending.settle("an array was told to collect a gradient")
+    pending.settle_for("an array was told to collect a gradient", (x,))
     x._ag = Slot(grad=grad, req=req) if req != "null" else None
     if req == "null":
         _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]          

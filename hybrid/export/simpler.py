@@ -29,7 +29,8 @@ def _function(f: Function) -> Function:
         if body == f.body:
             break
         f = replace(f, body=body)
-    return replace(f, body=nested(substituted(line, _numbered(f)) for line in flat(f.body)))
+    numbers = _numbered(f)
+    return replace(f, body=nested(substituted(line, numbers) for line in flat(f.body)))
 
 
 def _numbered(f: Function) -> dict[str, str]:

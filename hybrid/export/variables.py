@@ -1,7 +1,7 @@
 """Variables of a printed function: their types, which of them are second names, and which nothing reads."""
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Iterable, Iterator, Sequence
 
 from ..ir.parse import Words, flat, is_name
 from ..ir.stmt import Function, Stmt
@@ -128,8 +128,16 @@ class Variables:
     def __init__(self, f: Function):
         lines = [f.parameters, *flat(f.body)]
         self.types: dict[str, set[str]] = {}
+        self._kept: dict[int, tuple[Stmt, list[Words]]] = {}
         for line in lines:
             self._note(code_of(line))
+
+    def _lines(self, body: Iterable[Stmt]) -> Iterator[Words]:
+        """The words of each line of some statements; a statement's are made once, although many variables ask."""
+        for s in body:
+            if id(s) not in self._kept:
+                self._kept[id(s)] = s, flat([s])                   # kept: else its number could be another's
+            yield from self._kept[id(s)][1]
 
     def _note(self, code: list[str]) -> None:
         """Notes what is declared: names after the names of a type."""
@@ -157,18 +165,16 @@ class Variables:
         if found is None or len(found[2]) != 1:
             return None
         kind, name, (other,) = found
-        if other.isdecimal() and self.is_long(name) and not changes(flat(rest), name):
+        if other.isdecimal() and self.is_long(name) and not changes(self._lines(rest), name):
             return name, other
         if self.types.get(other) != {kind} or self.types.get(name) != {kind}:
             return None
-        lines = flat(rest)
-        return None if changes(lines, name) or changes(lines, other) else (name, other)
+        return None if any(changes(self._lines(rest), n) for n in (name, other)) else (name, other)
 
-    @staticmethod
-    def is_read(line: Words, rest: Sequence[Stmt]) -> bool:
+    def is_read(self, line: Words, rest: Sequence[Stmt]) -> bool:
         """False for a declaration that no statement after it names, and whose value is arithmetic alone."""
         found = initialized(line)
-        if found is None or any(found[1] in words for words in flat(rest)):
+        if found is None or any(found[1] in words for words in self._lines(rest)):
             return True
         value = found[2]
         return any(is_name(w) and value[i + 1:i + 2] == ["("] or value[i:i + 2] in (["+", "+"], ["-", "-"])

@@ -74,7 +74,7 @@ class Block(Returning[Result]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if pending.PUT_OFF[0]:
-            pending.settle(f"attribute {name!r} of {type(self).__name__} was assigned")
+            pending.settle_for(f"attribute {name!r} of {type(self).__name__} was assigned", block=self)
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value,
                                                                        type(existing)) and not (isinstance(existing,
@@ -115,7 +115,7 @@ class Block(Returning[Result]):
         return own + [v for c in self._children.values() for v in c._watched()]
 
     def __delattr__(self, name: str) -> None:
-        pending.settle(f"attribute {name!r} of {type(self).__name__} was deleted")
+        pending.settle_for(f"attribute {name!r} of {type(self).__name__} was deleted", block=self)
         object.__delattr__(self, name)
         self._children.pop(name, None)
         self._reg_params.pop(name, None)

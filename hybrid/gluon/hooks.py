@@ -28,7 +28,7 @@ class HookHandle:
     def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any, block: "Block | None" = None):
         if not callable(hook):
             raise TypeError(f"a hook must be a function, got {hook!r:.60}")
-        pending.settle("a hook was registered")
+        pending.settle_for("a hook was registered", block=block)
         self._hooks, self.id, self._block = hooks, id(hook), block
         hooks[self.id] = hook
         if block is not None:
@@ -36,7 +36,7 @@ class HookHandle:
 
     def detach(self) -> None:
         """Remove the hook."""
-        pending.settle("a hook was removed")
+        pending.settle_for("a hook was removed", block=self._block)
         if self._hooks.pop(self.id, None) is not None and self._block is not None:
             self._block._touched()
 

@@ -21,7 +21,7 @@ from ..base.scope import untraced
 from ..autograd.traced_grad import parameter_gradient
 from .parameter_parts import Parts
 from .parameter_values import STORAGE, check_loaded, devices_of, draw, fits, shape_known
-from .per_device import VERSION, PerDevice
+from .per_device import VERSION, PerDevice, arrays_of
 from .stored_rows import SparseAccess
 
 
@@ -80,7 +80,7 @@ class Parameter(Parts, SparseAccess):
             raise AttributeValueError(f"grad_req must be write, add or null, got {req!r}")
         req = req if self._differentiable else "null"
         if req != self._grad_req:
-            pending.settle(f"grad_req of {self.name!r} was changed")
+            pending.settle_for(f"grad_req of {self.name!r} was changed", arrays_of([self]))
             self._grad_req = req
             if self._data is not None:
                 self._init_grad()

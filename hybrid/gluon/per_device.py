@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Iterable, Iterator
 
 from ..base import pending
 from ..buffers.array import REBINDS, NDArray
@@ -16,7 +16,7 @@ class PerDevice(OrderedDict[Context, NDArray]):
     code hears of it."""
 
     def __setitem__(self, ctx: Context, x: NDArray) -> None:
-        pending.settle("a parameter got another array")
+        pending.settle_for("a parameter got another array", self.values())
         super().__setitem__(ctx, x)
         VERSION[0] += 1
         REBINDS[0] += 1
@@ -30,3 +30,8 @@ class PerDevice(OrderedDict[Context, NDArray]):
             row += [None] * (ctx.device_id + 1 - len(row))
             row[ctx.device_id] = ctx
         return out
+
+
+def arrays_of(parameters: Iterable[Any]) -> Iterator[NDArray]:
+    """The arrays of parameters that have any, on all devices."""
+    return (x for p in parameters for x in (p._data or {}).values())

@@ -19,6 +19,7 @@ from ..jit.deferred import entrances
 from ..jit.deferred.events import Size
 from .gradient_sums import GradientSums
 from .parameter import Parameter
+from .per_device import arrays_of
 from .stored_rows import StoredRows
 from .trainer_arguments import over_ranks, own_store, parameters_of, shards_of, sums_devices
 
@@ -219,7 +220,7 @@ class Trainer:
 
     def allreduce_grads(self) -> None:
         """Add up the gradients of the devices, on each device. Then change them, if need be, and call ``update``."""
-        pending.settle("gradients were added up")
+        pending.settle_for("gradients were added up", arrays_of(self._params))
         self._refuse_on_store("allreduce_grads")
         self._begin()
         if self._reduces:
@@ -243,7 +244,7 @@ class Trainer:
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """``step`` without ``allreduce_grads``."""
         self._refuse_on_store("update")
-        pending.settle("parameters were updated")
+        pending.settle_for("parameters were updated", arrays_of(self._params))
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
@@ -366,7 +367,7 @@ class Trainer:
         The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult
         of Parameters are not saved. With ``shard_states`` all ranks must call it, each with a name.
         """
-        pending.settle("a Trainer's states were saved")
+        pending.settle_for("a Trainer's states were saved", arrays_of(self._params))
         with self.whole_states():
             write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
 
@@ -390,7 +391,7 @@ class Trainer:
 
         FileFormatError, and nothing changed, when the file is damaged or of another optimizer.
         """
-        pending.settle("a Trainer's states were loaded")
+        pending.settle_for("a Trainer's states were loaded", arrays_of(self._params))
         data = Path(fname).read_bytes()
         for updater in self._updaters:
             updater.set_states(data, self._amp_loss_scaler)

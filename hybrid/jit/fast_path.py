@@ -31,8 +31,7 @@ def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tup
     """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
     kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
-    if not launcher.coming():
-        launcher.load()                                      # it knows the numbers of classes that the guard pins
+    launcher.soon()                                          # it knows the numbers of classes that the guard pins
     launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, PUT_OFF, *counters), kind, guard.pinned(), form, step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)

@@ -115,7 +115,7 @@ class PackedSteps(ChannelsLast):
         least = 0 if _inside(win) < MOSTLY_BORDER else self.least
         if not self._fills(w.shape[kept[0]], least):
             return None
-        data = beneath(win, ("window", "pad", "permute", "reshape"))
+        data = beneath(win, ("window", "pad", "permute", "reshape", "cast"))
         if not self._fills(w.shape[channel], least) and data.prim != "input":
             return None
         if all(w.shape[a] == 1 for a in taps) and not _last(win):     # a product, as fast in the order that is there

@@ -87,12 +87,9 @@ class Bound:
         if (own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given
             or program._arena_slot > MAX_LAUNCHER_SLOTS or program.patience.left):
             return None
-        launcher.prepare()                                       # a process that was to make it may have ended
-        if launcher.coming():
-            return launcher.later
-        made = launcher.load()
-        if made is None:
-            return None
+        made = launcher.found()
+        if made is None or made is launcher.later:
+            return made
         net = int(_ffi.cast("uintptr_t", program._net))
         outputs = tuple((slot, *spec) for (slot, _), spec in zip(program._results, own))
         allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)

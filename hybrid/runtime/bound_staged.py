@@ -35,12 +35,9 @@ class BoundStaged:
         if (step is not None or self.program.program.updates or len(outputs) > MOST_RESULTS
             or slots > MAX_LAUNCHER_SLOTS or not kind and len(outputs) != 1):
             return None
-        launcher.prepare()
-        if launcher.coming():
-            return launcher.later
-        made = launcher.load()
-        if made is None:
-            return None
+        made = launcher.found()
+        if made is None or made is launcher.later:
+            return made
         results = tuple((slots - len(outputs) + i, n.shape, n.dtype) for i, n in enumerate(outputs))
         found = made(cls, 0, slots, 0, 0, tuple(self._free), results, (), ctx, scope, bool(train), counters, places,
                      form, (None,) * len(results), kind, None, self.program, None, self._call)

@@ -16,6 +16,7 @@ from . import buffers, cache, compiler_trial, launcher, plans, shared_objects, t
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
+from .once import once
 from .prepacked import buffer_of, fits, prepared
 from .recipe import Recipe
 from .report import Report
@@ -265,7 +266,7 @@ def _compiled(program: Program) -> CpuProgram:
     found = _on_disk(key, again)
     if found is not None:
         return found
-    with plans.building(key) if key is not None else contextlib.nullcontext():
+    with once(key):
         found = _on_disk(key, again)                             # another process may have built it meanwhile
         if found is not None:
             return found

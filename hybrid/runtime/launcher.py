@@ -12,6 +12,7 @@ import importlib.util
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from hybrid.kernels import text as kernel_text
 
-from ..base import forking
+from ..base import config, forking
 from ..base.errors import CompileError
 from . import background, compiler_process, shared_objects, toolchain, warmed
 
@@ -29,6 +30,8 @@ _loaded: list[Any] = []
 _module: list[Any] = []
 _coming: list[threading.Thread] = []
 LAST_WAIT = 2.0                 # seconds that the end of a process waits for it at most
+# seconds after which it is compiled beside calls that do without programs; while programs are compiled, so many at most
+HEAD_START, LONGEST_DELAY, LOOK = 0.5, 20.0, 0.1
 
 
 def built() -> Path | None:
@@ -104,9 +107,16 @@ def known_call(*environment: Any) -> Any:
 
 
 def soon() -> None:
-    """Load it where an earlier process built it, else begin to build it: for calls that could do without it."""
+    """Load it where an earlier process built it, else begin to build it: calls can do without it."""
     if not _loaded:
         load() if warmed.known(NOTE) is not None else prepare()
+
+
+def found() -> Any:
+    """The Launcher class as far as it is there without waiting for a compiler, also in a process that was forked while
+    it was built: ``later`` while it is being built, None where there is none."""
+    soon()
+    return _loaded[0] if _loaded else later if coming() else None
 
 
 def part(name: str) -> Any:
@@ -132,26 +142,39 @@ class Made:
 
 
 def prepare() -> None:
-    """Start building it in the background, where no earlier process did: the first result does not wait for it."""
-    if not _loaded and not coming() and warmed.known(NOTE) is None:
-        thread = threading.Thread(target=_quietly, name="hybrid-launcher", daemon=True)
+    """Start building it in the background, where no earlier process did and anything is compiled at all: the first
+    result does not wait for it."""
+    if not _loaded and not coming() and warmed.known(NOTE) is None and config.compile_mode() != "never":
+        ending = threading.Event()
+        thread = threading.Thread(target=_quietly, args=(ending,), name="hybrid-launcher", daemon=True)
         _coming[:] = [thread]
         thread.start()
-        atexit.register(_end, thread)
+        atexit.register(_end, thread, ending)
 
 
-def _end(thread: threading.Thread) -> None:
+def _end(thread: threading.Thread, ending: threading.Event) -> None:
     """When the process ends: a launcher that is nearly there is for later ones, but nobody waits long for a compiler
     that others leave no time."""
+    ending.set()
     thread.join(LAST_WAIT)
     if thread.is_alive():
         compiler_process.end_compilers()
 
 
-def _quietly() -> None:
+def _quietly(ending: threading.Event) -> None:
+    if config.compile_mode() == "background":
+        _wait_for_programs(ending)
     # a cache folder that goes meanwhile; calls go through Python
-    with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():     # programs come first
+    with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():
         load()
+
+
+def _wait_for_programs(ending: threading.Event) -> None:
+    """Programs come first: wait until no process compiles any."""
+    end = time.monotonic() + LONGEST_DELAY
+    ending.wait(HEAD_START)
+    while background.CALLS.compilers and time.monotonic() < end and not ending.wait(LOOK):
+        pass
 
 
 def coming() -> bool:

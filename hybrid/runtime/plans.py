@@ -6,11 +6,9 @@ anything of it is not what it was, or the file is damaged, the program is built 
 """
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Sequence
@@ -21,7 +19,7 @@ import hybrid.codegen
 from hybrid.codegen.schedule import registered
 import hybrid.kernels
 
-from ..base import collector, config, system
+from ..base import collector, config
 from .. import ir
 from ..ir import Program
 from ..ir import scalar
@@ -31,6 +29,7 @@ from ..ir.scan import Body
 from ..ir.size import Dim, Size
 from ..ir.size_text import as_key, plain_guards, rich_guards
 from . import cache, shared_objects, tiles, toolchain
+from .once import once
 from .recipe import Recipe, from_text, to_text
 
 Guard = tuple[str, Size, bool]           # what was asked of a size, and the answer (ir/asked.py)
@@ -215,30 +214,6 @@ def keep_sized(name: str | None, recipe: Recipe, dims: Sequence[Dim], asked: Ask
     _keep(name, recipe, f"{head}\n")
 
 
-LOCKS = 64                              # files that stand for all programs
-LONGEST_WAIT = 120.0                   # seconds for another process, which may have been stopped
-
-
-def building(name: str) -> contextlib.AbstractContextManager[None]:
-    """Within it, other processes that want to build the same program wait; where files have no locks, nobody does."""
-    return _alone(str(int(name, 16) % LOCKS))
-
-
-@contextlib.contextmanager
-def _alone(what: str) -> Iterator[None]:
-    lock = None
-    with contextlib.suppress(OSError):
-        lock = os.open(cache.folder() / f".lock-{what}", os.O_RDWR | os.O_CREAT, 0o600)
-        end = time.monotonic() + LONGEST_WAIT
-        while time.monotonic() < end and not system.take_lock(lock):     # of this process: children do not inherit it
-            time.sleep(0.02)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            os.close(lock)
-
-
 def keep(name: str | None, recipe: Recipe) -> None:
     """Put a recipe into the disk cache, if it can be written and its library is there."""
     _keep(name, recipe, "")
@@ -272,11 +247,11 @@ def known(title: str) -> Path | None:
 
 def remembered(title: str, make: Callable[[], Path | None]) -> Path | None:
     """A library of this library's own: the one that an earlier process made, or what ``make`` gives. Other processes
-    that want it wait meanwhile; what programs wait for each other by is another file, since one may want a library."""
+    that want it wait meanwhile."""
     so = known(title)
     if so is not None:
         return so
-    with _alone(title):
+    with once(title):
         so = known(title)                                # made by the process that was waited for
         if so is not None:
             return so

@@ -34,7 +34,7 @@ def _hold(path: str) -> int | None:
     except OSError:
         return None
     with contextlib.suppress(OSError):
-        if system.take_lock(fd, whole=True):
+        if system.take_folder(fd):
             return fd
     os.close(fd)
     return None

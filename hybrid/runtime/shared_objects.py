@@ -10,10 +10,11 @@ from typing import Any, Callable
 
 from hybrid.codegen.targets import ALL_PASSES
 
-from ..base import forking, system
+from ..base import system
 from ..base.errors import CompileError
 from . import cache, compiler_process, compilers, scratch, toolchain
 from .compiler_trial import wrong_with
+from .once import once
 
 # for texts that include nothing, which use no library but libm: linking takes half the time
 ALONE = "-nostdlib"
@@ -25,8 +26,6 @@ MOST_UNITS, UNIT = 8, 20_000
 # characters of a unit at most (a second or two): a process that ends before a long text is compiled leaves the units
 # that it has in the cache, and the next one goes on from there
 LONG_UNIT = 160_000
-_build_lock = forking.lock()
-_building: dict[str, forking.LongLock] = {}
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
 
 
@@ -61,8 +60,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
 
     extra: more flags. salt: what else the result depends on (versions of headers).
 
-    Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal
-    content.
+    Threads, and processes, that ask for one text compile it once.
     """
     cc = toolchain.compiler()
     if cc is None:
@@ -74,9 +72,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     so, c = where / f"{key}.so", where / f"{key}.c"
     if intact(so):
         return so, c
-    with _build_lock:
-        lock = _building.setdefault(key, forking.LongLock())
-    with lock:
+    with once(so.name):
         if not intact(so):
             so = _compile(cc, every, source, so, c)
             _made_here.add(so.name)

@@ -16,6 +16,7 @@ from ..ir.asked import Asked
 from ..ir.size import Dim, Size, ask, dims, number_of
 from . import launcher, plans, threads, toolchain, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
+from .once import once
 from .recipe import Recipe
 from .report import Report
 
@@ -37,7 +38,7 @@ class SizedProgram:
         self._arenas: list[np.ndarray] = []
         self.compiled_here = 0
         if not self._read(program, key):
-            with plans.building(key) if key is not None else contextlib.nullcontext():
+            with once(key):
                 if not self._read(program, key):             # another process may have built it meanwhile
                     self._build(key, begin)
         launcher.prepare()

@@ -18,6 +18,7 @@ from hybrid.kernels import text as kernel_text
 from ..base import system
 from . import cache, compiler_process, compilers, scratch, tiles
 from .net_ffi import ffi
+from .once import once
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", *system.SHARED,
          "-Werror=implicit-function-declaration")
@@ -90,18 +91,27 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     """An answer about a compiler, asked once for each build of it and kept in the cache folder."""
     real = Path(cc).resolve()
     stat = real.stat()
-    path = (cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt")  # noqa: E501
-    try:
+    name = cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())
+    path = cache.folder() / f"cc-{name}.txt"
+    answer = _kept(path)
+    if answer is None and not _asking.allowed:
+        raise NotAtHand
+    if answer is None:
+        with once(path.name):
+            answer = _kept(path)
+            if answer is None:
+                answer = ask()
+                cache.write(path, cache.encoded(f"{answer}\n{cache.checksum(cache.encoded(answer))}"))
+    return answer
+
+
+def _kept(path: Path) -> str | None:
+    """An answer in the cache folder; None where it is not there, or damaged."""
+    with contextlib.suppress(OSError, ValueError):
         answer, kept = cache.read_text(path).rsplit("\n", 1)
         if kept == cache.checksum(cache.encoded(answer)):
             return answer
-    except (OSError, ValueError):
-        pass                                             # not there, or damaged
-    if not _asking.allowed:
-        raise NotAtHand
-    answer = ask()
-    cache.write(path, cache.encoded(f"{answer}\n{cache.checksum(cache.encoded(answer))}"))
-    return answer
+    return None
 
 
 @lru_cache(maxsize=8)

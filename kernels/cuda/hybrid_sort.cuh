@@ -35,23 +35,26 @@ template <int DIGITS> HY_FN void hy_radix_count(hy_radix_bins<DIGITS> &bins, uns
     }
 }
 
+// How often the digit of this thread's number occurs in what was counted before a barrier.
+HY_FN unsigned hy_radix_sum(const unsigned (&count)[64][32]) {
+    const int row = threadIdx.x / 4, part = threadIdx.x % 4;
+    unsigned even = 0, odd = 0;                 // two sums a word, of a quarter of the columns
+    #pragma unroll
+    for (int k = 0; k < 2; k++) {
+        const hy_pack<unsigned, 4> four = *(const hy_pack<unsigned, 4> *)&count[row][part * 8 + (k ^ row % 2) * 4];
+        #pragma unroll
+        for (int j = 0; j < 4; j++) even += four.x[j] & 0x00ff00ff, odd += four.x[j] >> 8 & 0x00ff00ff;
+    }
+    #pragma unroll
+    for (int m = 1; m < 4; m *= 2) even += __shfl_xor_sync(~0u, even, m), odd += __shfl_xor_sync(~0u, odd, m);
+    return (part & 1 ? odd : even) >> part / 2 * 16 & 0xffff;
+}
+
 // Sums of a tile's counts: states[pass][tile][digit].
 template <int DIGITS> HY_FN void hy_radix_counted(const hy_radix_bins<DIGITS> &bins, unsigned *states, int tile, int tiles) {
-    const int row = threadIdx.x / 4, part = threadIdx.x % 4;
     __syncthreads();
     #pragma unroll
-    for (int d = 0; d < DIGITS; d++) {
-        unsigned even = 0, odd = 0;             // two sums a word, of a quarter of the columns
-        #pragma unroll
-        for (int k = 0; k < 2; k++) {
-            const hy_pack<unsigned, 4> four = *(const hy_pack<unsigned, 4> *)&bins.count[d][row][part * 8 + (k ^ row % 2) * 4];
-            #pragma unroll
-            for (int j = 0; j < 4; j++) even += four.x[j] & 0x00ff00ff, odd += four.x[j] >> 8 & 0x00ff00ff;
-        }
-        #pragma unroll
-        for (int m = 1; m < 4; m *= 2) even += __shfl_xor_sync(~0u, even, m), odd += __shfl_xor_sync(~0u, odd, m);
-        states[(d * tiles + tile) * 256 + threadIdx.x] = (part & 1 ? odd : even) >> part / 2 * 16 & 0xffff;
-    }
+    for (int d = 0; d < DIGITS; d++) states[(d * tiles + tile) * 256 + threadIdx.x] = hy_radix_sum(bins.count[d]);
 }
 
 // totals[256 pass + digit]: how often each digit occurs in all tiles. 32 of them a block; its warps share the tiles. The

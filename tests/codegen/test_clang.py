@@ -100,7 +100,8 @@ def test_clang_computes_what_eager_code_does(openmp: bool, tmp_path: Path) -> No
         Path(cc).write_text(WITHOUT.format(clang=CLANG))
         Path(cc).chmod(0o755)
     ran = subprocess.run([sys.executable, "-c", PROGRAM],
-                         env={**os.environ, "HYBRID_CC": str(cc), "HYBRID_CACHE": str(tmp_path / "cache"),
+                         env={**os.environ, "HYBRID_WARM": "", "HYBRID_CC": str(cc),
+                              "HYBRID_CACHE": str(tmp_path / "cache"),
                               "HYBRID_NUM_THREADS": "2"},
                          capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stderr[-3000:]

@@ -5,6 +5,7 @@ results are also compared with float64.
 from __future__ import annotations
 
 import ast
+import cProfile
 import functools
 import json
 import os
@@ -13,7 +14,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,7 +26,7 @@ from .sanit_worker import CONFIGURATIONS, RACES, cases
 from ..paths import ROOT
 
 TESTS = [pytest.param(c, kind, id=f"{c}-{kind}".replace(" ", "_"),
-                      marks=[pytest.mark.thorough] if c in ("avx2", "masks", "plain") else [])
+                      marks=[pytest.mark.thorough] if c in ("avx2", "masks", "plain", "races") else [])
          for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
 
 
@@ -160,21 +160,15 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
     monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
     monkeypatch.setattr(batch_in_lanes.BatchInLanes, "_elsewhere", lambda self, c: float("inf"))
-    folder, called = Path(codegen.c.__file__).parent, set()
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        if event == "call" and (at := frame.f_code.co_filename).startswith(str(folder)) \
-                and "cuda" not in at[len(str(folder)):]:
-            called.add((Path(frame.f_code.co_filename).stem, frame.f_code.co_name))
-    before = sys.getprofile()
+    folder, seen = Path(codegen.c.__file__).parent, cProfile.Profile(timer=lambda: 0)
     forget()
     for _, case, _ in cases(CONFIGURATIONS["masks"]):
         planned = build.planned(case[0], case[0].memo.get("frozen", frozenset()))
-        sys.setprofile(note)
-        try:
+        with seen:
             build.build(planned)
-        finally:
-            sys.setprofile(before)
+    codes = [entry.code for entry in seen.getstats() if not isinstance(entry.code, str)]
+    called = {(Path(code.co_filename).stem, code.co_name) for code in codes
+              if code.co_filename.startswith(str(folder)) and "cuda" not in code.co_filename[len(str(folder)):]}
     trees = {path.stem: ast.parse(path.read_text()).body for path in folder.rglob("*.py")
              if "cuda" not in str(path.relative_to(folder))}
     wanted = {(module, n.name) for module, body in trees.items() for part in body
@@ -186,7 +180,7 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("configuration", ["avx512", "races"])
+@pytest.mark.parametrize("configuration", ["avx512", pytest.param("races", marks=pytest.mark.thorough)])
 def test_networks(configuration: str, folder: Path) -> None:
     """Training, inference through the launcher, calls from several threads: code, launcher and threads as users have
     them."""

@@ -104,7 +104,8 @@ def added(lengths: Any, keys: int) -> np.ndarray:
     return np.where(np.arange(keys) < np.array(lengths)[:, None, None], 0, -1e30).astype("float32")
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", [pytest.param(d, marks=[pytest.mark.thorough] if d == "bfloat16" else [])
+                                   for d in TOLERANCE])
 def test_keys_in_parts(dtype: str) -> None:
     """A token, or a few, over many keys: even and odd numbers of columns, a last part with fewer keys, several warps of
     queries, a function of the result."""

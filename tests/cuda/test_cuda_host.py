@@ -309,20 +309,37 @@ def test_equal_kernels_are_one_function() -> None:
     assert stands == ["a", "a"] and text.count("two() {") == 2 and "void b(" not in text
 
 
-def test_many_kernels_are_compiled_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long text is several modules, each with some of the kernels."""
+@pytest.mark.parametrize("parts", [[1], [2, 2], [4, 4, 5]], ids=str)
+def test_kernels_are_compiled_side_by_side(monkeypatch: pytest.MonkeyPatch, parts: list[int]) -> None:
+    """A text is several modules, each with some of the kernels."""
     texts_of: list[str] = []
     compile_one = fake_cupy.compile_for_fake
     monkeypatch.setattr(cupy_driver.nvrtc, "compile",
                         lambda text, arch: texts_of.append(text) or compile_one(text, arch))
     monkeypatch.setattr(cupy_driver.config, "usable_cores", lambda: 3)
     kernel = 'extern "C" __global__ void __launch_bounds__(32) %s(float *x) {\n  x[0] += %d;\n}\n'
-    names = [f"k{i}" for i in range(13)]
-    module = cuda.driver().load("".join(kernel % (n, i) for i, n in enumerate(names)), names)
+    names = [f"k{i}" for i in range(sum(parts))]
+    module = cuda.driver().load("".join(kernel % (n, i) for i, n in enumerate(names, 1)), names)
     x = np.zeros(1, np.float32)
-    module.plan([(n, (1, 1, 1), (32, 1, 1), 0, (0,)) for n in names]).run([x.ctypes.data])
-    assert x[0] % sum(range(13)) == 0 and x[0] > 0
-    assert len(texts_of) == 3 and sorted(t.count("__global__") for t in texts_of) == [4, 4, 5]
+    module.plan([(n, (1, 1, 1), (1, 1, 1), 0, (0,)) for n in names]).run([x.ctypes.data])
+    assert x[0] == sum(range(1, sum(parts) + 1))
+    assert sorted(t.count("__global__") for t in texts_of) == parts
+
+
+def test_a_first_result_does_not_wait_for_the_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is compiled beside the first calls, which go through Python meanwhile."""
+    ready, asked = threading.Event(), threading.Event()
+    monkeypatch.setattr(launcher, "_loaded", [])
+    monkeypatch.setattr(launcher, "_build", lambda: (asked.set(), ready.wait(60)) and None)
+    monkeypatch.setattr(launcher.warmed, "known", lambda name: None)
+    monkeypatch.setattr(launcher.atexit, "register", lambda *_: None)
+    f = mx.hybridize(lambda x: nd.dot(x, x) * 5)
+    try:
+        assert [f(nd.ones((3, 3))).asnumpy()[0, 0] for _ in range(3)] == [15] * 3
+        assert asked.is_set() and launcher.coming()
+    finally:
+        ready.set()
+        launcher._coming[0].join()
 
 
 def test_without_a_c_compiler_cupy_launches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def test_lenet_reads_the_digits(hybridized: bool) -> None:
     reads_the_digits(hybridized, mx.gpu(0))
 
 
+@pytest.mark.thorough
 def test_lenet_in_every_order() -> None:
     """Values and gradients of a small batch."""
     net, pixels, _, logits = lenet(mx.gpu(0))

@@ -8,8 +8,10 @@ import pytest
 
 from hybrid import ir
 from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import select
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from .cuda_forms import Form, normal, program
 from .cuda_tools import run_cuda
@@ -52,6 +54,53 @@ def test_the_form() -> None:
     assert len(million) == 6 and ("k0_move3", 245) in million
     assert launches(np.zeros((7, 500), "float32")) == [("k0", 7)]
     assert launches(np.zeros((2, 5000), "float64")) == [("k0", 2)]
+
+
+def first(count: int, descending: bool, x: np.ndarray) -> Form:
+    """The first of each row alone are read."""
+    return Form(lambda x: ir.slice(ir.argsort(x, descending), (0,) * x.ndim, (*x.shape[:-1], count)), [x])
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU of three multiprocessors: up to six blocks share a row."""
+    monkeypatch.setattr(EmulatorDriver, "processors", property(lambda self: 3))
+    monkeypatch.setattr(select, "PROCESSORS", 3)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_first_of_long_rows(descending: bool, three: None) -> None:
+    """Every kind of key, one tile and several in a block, rows that blocks share and rows with a block each."""
+    x = normal(2, 9000)
+    x[0, 7], x[0, 3000], x[1, 9], x[1, 11], x[1, 40] = np.nan, np.inf, -0.0, 0.0, -np.inf
+    halves, few = normal(30000, dtype="float16"), rng.integers(-5, 5, (3, 12000)).astype("int32")
+    check([first(5, descending, x), first(1, descending, x), first(1000, descending, halves),
+           first(700, descending, few), first(300, descending, rng.integers(-100, 100, (7, 5000)).astype("int8")),
+           first(128, descending, rng.integers(0, 2, (2, 40000)).astype("bool")),
+           first(64, descending, rng.integers(0, 2**32, (20000,)).astype("uint32"))])
+
+
+def test_the_first_of_equal_keys(three: None) -> None:
+    """They are taken in the order in which they stand, also where the last of them lie in several blocks."""
+    check([first(1024, False, np.zeros((2, 40000), "float32")), first(1024, True, np.ones((1, 8192), "int8"))])
+
+
+def test_the_first_while_blocks_take_turns(monkeypatch: pytest.MonkeyPatch, three: None) -> None:
+    monkeypatch.setenv("HYBRID_EMU_BLOCKS", "6")
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    check([first(40, False, rng.integers(0, 300, (2, 6 * 4096 - 7)).astype("uint16"))])
+
+
+def test_the_form_of_the_first() -> None:
+    """One launch, whose blocks share a row; each row has one where there are many; all are sorted where no blocks may
+    wait for each other, and where many are read."""
+    def launches(x: np.ndarray, count: int, processors: int = 132) -> list[tuple[int, bool]]:
+        printed = cuda.print_program(plan(program([first(count, True, x)])[0]).groups, processors=processors)
+        return [(launch.blocks, launch.cooperative) for launch in printed.launches if launch.name != "k1"]
+    million, rows = np.zeros(10**6, "float32"), np.zeros((200, 5000), "float32")
+    assert launches(million, 100) == [(245, True)] and launches(rows, 100) == [(200, False)]
+    assert launches(rows, 100, 0) == [(200, False)] and len(launches(million, 100, 0)) == 6
+    assert len(launches(million, 1025)) == 6 and len(launches(rows, 1000)) == 6
 
 
 # Tiles whose blocks begin from the last one to the first; each thread has a digit.

@@ -115,6 +115,7 @@ def test_mxnet_loads_what_is_exported_here(tmp_path: Path) -> None:
 def test_a_call_inside_a_compiled_step_tells_an_export_the_inputs(mode: str, tmp_path: Path,
                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", mode)
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     net = nn.Dense(2)
     net.initialize()
     trainer = gluon.Trainer(net.collect_params(), "sgd")

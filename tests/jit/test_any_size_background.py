@@ -25,6 +25,7 @@ def in_background(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     for name, value in {"HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_COMPILE": "background", "HYBRID_VERIFY": "0",
                         "HYBRID_DEBUG": "0"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     background.shut_down()
     yield
     coming._waiting.clear()

@@ -10,7 +10,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon
 from hybrid.gluon import nn
-from hybrid.runtime import toolchain
+from hybrid.runtime import launcher, toolchain
 
 from .test_deferred_loop import BATCHES, STEPS, Loop, both, is_joined, not_joined, small, smooth
 
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C 
 def compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What follows rounds in C is there before the first one."""
     monkeypatch.setenv("HYBRID_COMPILE", "now")
+    launcher.load()
 
 
 def is_followed(loop: Loop) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -151,9 +151,18 @@ def test_a_stranger_thread_reads_a_promise() -> None:
     np.testing.assert_array_equal(found[0], out.asnumpy())
 
 
-def test_other_threads_leave_alone_what_they_do_not_share() -> None:
-    """Calls and updates of other networks in another thread do not have a round made call by call; a call of the same
-    one does."""
+TOUCHES: dict[str, Callable[[Loop], Any]] = {
+    "call": lambda loop: loop.net(BATCHES[0][0]), "attribute": lambda loop: setattr(loop.net[0], "note", 1),
+    "hook": lambda loop: loop.net[0].register_forward_hook(lambda *_: None),
+    "gradient": lambda loop: loop.net[0].weight.data().attach_grad(),
+    "update": lambda loop: loop.trainer.update(1, True),
+    "memory": lambda loop: loop.net[0].weight.data()[0:1]._exposed()}
+
+
+@pytest.mark.parametrize("touch", TOUCHES.values(), ids=TOUCHES)
+def test_other_threads_leave_alone_what_they_do_not_share(touch: Callable[[Loop], Any]) -> None:
+    """Calls, updates and changes of other networks in another thread do not have a round made call by call; those of
+    the same one do."""
     loop, other = Loop(maker=smooth), Loop(maker=smooth)
     for i in range(6):
         loop.step(i)
@@ -167,7 +176,7 @@ def test_other_threads_leave_alone_what_they_do_not_share() -> None:
         loss.backward()
         ready.set()
         go_on.wait(60)
-        loop.trainer.step(8)
+        loop.trainer.step(8, ignore_stale_grad=True)
     thread = threading.Thread(target=half)
     thread.start()
     assert ready.wait(60) and pending.PUT_OFF[0] == 1
@@ -176,12 +185,43 @@ def test_other_threads_leave_alone_what_they_do_not_share() -> None:
     with autograd.record():
         loss = (other.net(x) ** 2).mean()
     loss.backward()
-    other.trainer.step(1)
-    assert pending.PUT_OFF[0] == 1
-    loop.net(x)
+    other.trainer.allreduce_grads()
+    other.trainer.update(1)
+    other.net[0].note = 1
+    other.net[0].register_forward_hook(lambda *_: None).detach()
+    other.net[0].weight.grad_req = "add"
+    other.net[0].weight._data[mx.cpu()] = other.net[0].weight.data().copy()
+    other.net[0].weight.data().attach_grad()
+    nd.ones((2, 2))._exposed()
+    nn.Dense(3)
+    assert not other.net[0].weight.data()._fresh_grad and pending.PUT_OFF[0] == 1
+    touch(loop)
     assert pending.PUT_OFF[0] == 0
     go_on.set()
     thread.join()
+
+
+def test_what_no_step_followed_is_no_part_of_the_next_loop() -> None:
+    """A loop is joined after as many rounds, whatever calls of another network came before it: the same bits."""
+    other, x = Loop(maker=smooth), BATCHES[0][0]
+    found = []
+    for before in ("nothing", "forward", "backward", "strange"):
+        loop = Loop(maker=smooth)
+        if before != "nothing":
+            with autograd.record():
+                left = other.net(x).sum()
+            if before == "backward":
+                left.backward()
+            elif before == "strange":
+                left.backward(nd.ones((1,)))
+        mx.random.seed(2)
+        for i in range(5):
+            loop.step(i)
+        assert loop.root.joined == 3, before
+        found.append(loop.state())
+    for state in found[1:]:
+        for a, b in zip(state, found[0], strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_nothing_is_kept_alive() -> None:

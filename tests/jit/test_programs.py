@@ -70,6 +70,7 @@ def test_blocks_and_recorded_calls() -> None:
 
 def test_a_program_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_COMPILE", "background")
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     f = mx.hybridize(lambda x: nd.tanh(x) * 15)
     try:
         f(nd.ones((3, 3))), f(nd.ones((3, 3)))

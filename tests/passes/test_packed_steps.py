@@ -178,3 +178,29 @@ def test_products_without_windows() -> None:
     net(x)
     _, step = step_of(net, x)
     assert any(k.kind == "convolution" for k in step.report().kernels), step.report()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_first_convolution_of_halves(dtype: str) -> None:
+    """It is packed as that of float32, though its data is converted first, and what follows it lies channels last."""
+    reports = {}
+    for kind in ("float32", dtype):
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(32, 7, 2, 3, in_channels=3), nn.BatchNorm(in_channels=32), nn.Activation("relu"),
+                nn.MaxPool2D(3, 2, 1), nn.Conv2D(32, 3, padding=1, in_channels=32))
+        net.initialize(mx.init.Xavier())
+        net.cast(kind)
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "multi_precision": True})
+
+        @mx.hybridize
+        def step(x: Any, net: Any = net, trainer: Any = trainer) -> Any:
+            with autograd.record():
+                y = (net(x) ** 2).mean()
+            y.backward()
+            trainer.step(1)
+            return y
+        step(nd.array(random(4, 3, 64, 64)).astype(kind))
+        reports[kind] = step.report()
+    packed = {kind: sum(k.kind == "convolution" for k in r.kernels) for kind, r in reports.items()}
+    assert packed[dtype] == packed["float32"] >= 2, packed
+    assert "interleaved pairs" in [k.form for k in reports[dtype].kernels], reports[dtype]

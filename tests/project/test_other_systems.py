@@ -82,7 +82,7 @@ print("works")
 
 
 def alone(tmp_path: Path, program: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_CACHE")}
+    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_CACHE", "HYBRID_WARM")}
     (tmp_path / "work").mkdir()                  # a process beside it would remove what is not locked from /tmp
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, cwd=tmp_path,
                           env={**around, "HYBRID_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT),

@@ -20,7 +20,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.ir.size import Specialised
-from hybrid.runtime import background, blas, cache, compiler_process, cpu, shared_objects, sized, toolchain
+from hybrid.runtime import background, blas, cache, compiler_process, cpu, launcher, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -33,6 +33,7 @@ def in_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("HYBRID_CACHE", str(folder))
     monkeypatch.setenv("HYBRID_COMPILE", "background")
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
     yield
     background.shut_down()
@@ -280,6 +281,10 @@ def test_never_compiles_nothing(in_background: None, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("HYBRID_COMPILE", "never")
     monkeypatch.setattr(shared_objects, "build", lambda *a: pytest.fail("a compiler ran"))
     np.testing.assert_allclose(mx.hybridize(lambda x: nd.exp(x))(nd.zeros((2,))).asnumpy(), [1, 1])
+    for name in ("_loaded", "_coming"):                          # as in a process that has no launcher yet
+        monkeypatch.setattr(launcher, name, [])
+    launcher.prepare()
+    assert not launcher._coming
 
 
 def test_other_words_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,15 +380,62 @@ def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """On the core that calls leave it would take their compilers' time. When the process ends it is begun at once."""
+    loaded, ending = threading.Event(), threading.Event()
+    monkeypatch.setattr(launcher, "load", loaded.set)
+    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
+    thread = threading.Thread(target=launcher._quietly, args=(ending,))
+    with background.CALLS.beside():
+        thread.start()
+        assert not loaded.wait(0.3)
+        if ends:
+            ending.set()
+            assert loaded.wait(60)
+    thread.join(60)
+    assert loaded.is_set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_does_not_wait_for_the_launcher(in_background: None) -> None:
+    """Which its parent is building still."""
+    script = textwrap.dedent("""
+        import os, signal
+        import hybrid as mx
+        from hybrid import nd
+        from hybrid.runtime import launcher
+        from hybrid.runtime.once import once
+        with once("launcher"):                                   # as long as it is not there
+            f, x = mx.hybridize(lambda x: nd.tanh(x) * 27), nd.ones((3, 3))
+            want = f(x).asnumpy()
+            child = os.fork()
+            if child == 0:
+                signal.alarm(40)
+                while not launcher.coming():                         # after some calls it is asked for again
+                    assert (f(x).asnumpy() == want).all()
+                os._exit(0 if (f(x).asnumpy() == want).all() else 1)
+            print(os.waitpid(child, 0)[1], flush=True)
+            os._exit(0)
+    """)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100,
+                         env={**os.environ, "HYBRID_COMPILE": "now"})
+    assert ran.stdout == "0\n", ran.stdout + ran.stderr
+
+
 def test_processes_that_want_the_same_program_build_it_once(in_background: None, monkeypatch: pytest.MonkeyPatch,
                                                              tmp_path: Path) -> None:
-    """The compiler is asked for one program once by two processes, which begin at the same time."""
+    """The compiler is asked what it is, and for one program, once by two processes which begin at the same time. They
+    wait for the launcher, which is otherwise built beside the program: the end of a process cuts it off, and the other
+    process makes it again."""
     log, cc = tmp_path / "log", tmp_path / "cc"
     cc.write_text(f'#!/bin/sh\necho "$@" >> {log}\nsleep 1\nexec {toolchain.compiler()} "$@"\n')
     cc.chmod(0o755)
     script = textwrap.dedent("""
         import hybrid as mx
         from hybrid import nd
+        from hybrid.runtime import launcher
+        launcher.load()
         mx.hybridize(lambda x: nd.tanh(x) * 8)(nd.ones((3, 3))).asnumpy()
     """)
     env = {**os.environ, "HYBRID_COMPILE": "now", "HYBRID_CC": str(cc)}
@@ -392,7 +444,8 @@ def test_processes_that_want_the_same_program_build_it_once(in_background: None,
     plan, = Path(cache.folder()).glob("plan-*.txt")
     built = [name for line in log.read_text().splitlines() if (name := source_of(line))]
     assert sum(name in plan.read_text() for name in built) == 1, log.read_text()
-    assert len(set(built)) == len(built), log.read_text()                # the launcher and the pool as well
+    assert len(set(built)) == len(built) > 1, log.read_text()            # the launcher and the pool as well
+    assert log.read_text().count("--version") == 1
 
 
 def source_of(line: str) -> str:

@@ -227,7 +227,7 @@ def slow(tmp_path: Path) -> Iterator["tuple[dict[str, str], Path, Path]"]:
     cc.write_text(SLOW.format(cc=toolchain.compiler(), flag=flag))
     cc.chmod(0o755)
     temporary.mkdir(mode=0o700)
-    yield {**os.environ, "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_CC": str(cc),
+    yield {**os.environ, "HYBRID_WARM": "", "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_CC": str(cc),
            "TMPDIR": str(temporary)}, flag, temporary
 
 

@@ -22,7 +22,7 @@ ZIG = '#!/bin/sh\nfirst=$1; shift; [ "$first" = cc ] || exit 9\nPATH={path} exec
 def ran(program: str, tmp_path: Path, **env: str) -> "subprocess.CompletedProcess[str]":
     """A program where no compiler is on the path."""
     (tmp_path / "empty").mkdir()
-    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY")}
+    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY", "HYBRID_WARM")}
     return subprocess.run([sys.executable, "-c", program],
                           env={**around, "PATH": str(tmp_path / "empty"), "HYBRID_CACHE": str(tmp_path / "cache"),
                                **env}, capture_output=True, text=True, check=False, timeout=600)

@@ -44,7 +44,7 @@ def test_the_launcher_is_compiled_where_it_can_be(cc: str, tmp_path: Path) -> No
     if shutil.which(cc) is None or not (launcher._headers() / "Python.h").exists():
         pytest.skip(f"no {cc}, or no headers of Python")
     run = subprocess.run([sys.executable, "-c", "from hybrid.runtime import launcher; print(launcher.load())"],
-                         env={**os.environ, "HYBRID_CC": cc, "HYBRID_CACHE": str(tmp_path)},
+                         env={**os.environ, "HYBRID_WARM": "", "HYBRID_CC": cc, "HYBRID_CACHE": str(tmp_path)},
                          capture_output=True, text=True, check=False)
     assert "Launcher" in run.stdout, run.stdout + run.stderr
 

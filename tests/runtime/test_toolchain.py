@@ -174,7 +174,7 @@ def put(folder: Path, names: tuple[str, ...], text: str) -> None:
 
 
 def tried(tmp_path: Path, **env: str) -> "subprocess.CompletedProcess[str]":
-    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY")}
+    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY", "HYBRID_WARM")}
     return subprocess.run([sys.executable, "-c", PROGRAM],
                           env={**around, "HYBRID_CACHE": str(tmp_path / "cache"), **env}, capture_output=True,
                           text=True,

@@ -212,6 +212,7 @@ def test_in_the_background_nobody_waits_for_measurements(monkeypatch: pytest.Mon
     for name, value in {"HYBRID_CACHE": str(tmp_path), "HYBRID_COMPILE": "background", "HYBRID_TUNE": "0.5",
                         "HYBRID_VERIFY": "0", "HYBRID_DEBUG": "0"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("HYBRID_WARM", raising=False)
     background.shut_down()
     net = nn.Conv2D(64, 3, padding=1, in_channels=64)
     net.initialize()

@@ -94,13 +94,14 @@ def index_type(k: Kernel) -> str:
 
 
 def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
-             scratch: str = "", alone: bool = False, resident: int = 0) -> str:
-    """Text of a __global__ function. scratch: C type of its working memory, the last parameter. alone: what it writes
-    lies nowhere that it reads, unless that is a new value of an input. resident: blocks that a multiprocessor should
-    run at the same time; a thread may have the more registers, the fewer there are. 0: as the compiler likes it."""
+             scratch: str = "", alone: bool = False, resident: int = 0, barrier: bool = False) -> str:
+    """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; barrier:
+    whether the word of the grid's barrier is one more. alone: what it writes lies nowhere that it reads, unless that is
+    a new value of an input. resident: blocks that a multiprocessor should run at the same time; a thread may have the
+    more registers, the fewer there are. 0: as the compiler likes it."""
     own = "__restrict__ " if alone and not any(n in current().written for n in args[:stores]) else ""
     parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *{own}p{i}" for i, n in enumerate(args)]
-    parts += [f"{scratch} *scratch"] if scratch else []
+    parts += [f"{scratch} *scratch"] * bool(scratch) + ["void *barrier"] * barrier
     bounds = f"{threads}, {resident}" if resident else f"{threads}"
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])

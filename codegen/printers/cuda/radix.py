@@ -22,7 +22,7 @@ def takes_radix(k: Kernel) -> bool:
     return LONG < n < 1 << 31 and k.root.args[0].dtype.itemsize <= 4 and rows > 0
 
 
-def _key(k: Kernel, x: str) -> tuple[str, int]:
+def radix_key(k: Kernel, x: str) -> tuple[str, int]:
     """C text of a key as an unsigned number whose order is the wanted one, and its bits."""
     d = k.root.args[0].dtype
     bits = 32 if dt.is_float(d) else 8 * d.itemsize
@@ -42,7 +42,7 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     e = emitter(k, names)
     row = Var("r", max(rows, 2))
     block = Block(None, frozenset([row]))
-    key, bits = _key(k, sort_key(e, k.root, block, row, "u"))
+    key, bits = radix_key(k, sort_key(e, k.root, block, row, "u"))
     digits = bits // 8
     counts = 256 * digits * tiles                          # of a row, and its totals behind them
     of_row = [f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)]

@@ -2,7 +2,8 @@
 of a round as one compiled step, once equal rounds came before.
 
 ``events.py``: what a round is made of, and the tree of those that were met. ``round.py``: one round while it lasts.
-``rounds.py``: following it, putting off, doing what was put off. ``joined.py``: the one program of a round.
+``rounds.py``: following it, putting off, doing what was put off. ``unrelated.py``: what came before a round.
+``joined.py``: the one program of a round.
 ``entrances.py``: where blocks, operators, ``backward`` and ``Trainer.step`` tell of themselves, and what is never put
 off.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 import weakref
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -197,9 +197,19 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
 
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
-    """``autograd.backward``."""
-    if STATE.round is None and STATE.track is None or STATE.busy:
+    """``autograd.backward``. What comes after it may be a round, if this one was given up and no step ends it."""
+    if STATE.busy:
         return ordinary()
+    try:
+        if STATE.round is None and STATE.track is None:
+            return ordinary()
+        return _watched_backward(heads, head_grads, retain_graph, train_mode, ordinary)
+    finally:
+        STATE.broken = False
+
+
+def _watched_backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool,
+                      ordinary: Callable[[], None]) -> None:
     several = list(heads) if isinstance(heads, (list, tuple)) else [heads]
     if (STATE.track is not None and head_grads is None and not retain_graph
         and take(STATE.track, Backward(bool(train_mode)), several, None) is None):
@@ -257,8 +267,8 @@ def _check_step(trainer: Any) -> str:
     return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
 
 
-def settle_for(why: str, arrays: Sequence[Any]) -> None:
-    """What this thread put off is done now, and what others put off that depends on some arrays."""
+def settle_for(why: str, arrays: Iterable[Any], block: Any = None) -> None:
+    """What this thread put off is done now, and what others put off that depends on some arrays or calls a block."""
     if STATE.busy:
         return
     r = current()
@@ -268,6 +278,18 @@ def settle_for(why: str, arrays: Sequence[Any]) -> None:
         away = x._away
         if type(away) is Promise:
             away.fulfil()
+    if block is not None:
+        settle_all(why, concerns=lambda nodes: any(_calls(node.event.what, block) for node in nodes))
+
+
+def _calls(what: Any, block: Any) -> bool:
+    """Whether an event calls a block, itself or within another one."""
+    if not isinstance(what, (Call, Loss)):
+        return False
+    called: set[int] = set()
+    for b in (what.block,) if isinstance(what, Loss) else (what.engine.owner, *what.engine.used.blocks):
+        b._tree_ids(called)
+    return id(block) in called
 
 
 __all__ = ["backward", "call", "give_up", "loss", "method", "operator", "scaled", "settle", "settle_all", "settle_for",

@@ -12,6 +12,7 @@ from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
 
+MOST_KINDS = 16                 # of events that come after the same events
 # structures of so many arrays by position
 PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 
@@ -180,6 +181,14 @@ class Node:
         self.away: list[tuple[Any, Any]] = []
         self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
+
+    def add(self, node: "Node") -> str:
+        """Note an event that comes after this one; why not, where too many different ones do."""
+        if len(self.next) >= MOST_KINDS:
+            self.next.clear()
+            return "the calls of its rounds, or numbers in them, are others each time"
+        self.next[node.event] = node
+        return ""
 
     def as_it_was(self) -> bool:
         """Whether what a call's code reads of Python's objects is as it was."""

@@ -34,7 +34,7 @@ class State(threading.local):
     being executed right now."""
     round: Round | None = None
     track: Any = None
-    broken = False                                       # whether deferral is off until the next Trainer.step
+    broken = False                                       # whether deferral is off until the next backward or step
     busy = False
 
 

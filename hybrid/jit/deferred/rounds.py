@@ -23,10 +23,10 @@ from . import followed, joined
 from .events import Backward, Event, Node, Root, Step
 from .followed import LIVE, ROUNDS, STATE, current, not_watched
 from .round import Round
+from .unrelated import rounds_within
 
 TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS = 64                # of a round
-MOST_KINDS = 16                 # of events that come after the same events
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
@@ -126,9 +126,7 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
         raise
     why = _note(r, node, made) if not isinstance(key.what, (Backward, Step)) else ""
     if not known and not why:
-        why = check(node) or _kinds(r.node)
-        if not why:
-            r.node.next[key] = node
+        why = check(node) or r.node.add(node)
     if any(x._version != v for x, v in before):
         why = "an operator changes its arguments"
     if why:
@@ -139,14 +137,6 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
         if isinstance(key.what, Step):
             _met(r)
     return made
-
-
-def _kinds(node: Node) -> str:
-    """Whether too many different events come after the same ones."""
-    if len(node.next) < MOST_KINDS:
-        return ""
-    node.next.clear()
-    return "the calls of its rounds, or numbers in them, are others each time"
 
 
 def _note(r: Round, node: Node, made: Any) -> str:
@@ -183,13 +173,14 @@ def strange(why: str) -> None:
 
 def _met(r: Round) -> None:
     """A round that was done now ended; if that was the second time, the next one is put off."""
-    node, root = r.node, r.root
     end(r)
     _took(r)
-    node.met, root.strange = node.met + 1, 0
-    if node.met >= TIMES and not node.ready and not root.refused:
-        for place in r.trail:
-            place.ready = True
+    for root, trail in ((r.root, r.trail), *rounds_within(r.trail)):
+        node = trail[-1]
+        node.met, root.strange = node.met + 1, 0
+        if node.met >= TIMES and not node.ready and not root.refused:
+            for place in trail:
+                place.ready = True
 
 
 def _took(r: Round) -> None:
@@ -374,16 +365,19 @@ def _one_by_one(r: Round) -> None:
                 y._ag.entry.outputs[y._ag.index] = x     # backward takes it off the tape
 
 
-def settle_all(why: str, raw: Any = None, drawn: bool = False) -> None:
-    """What all threads put off is done now; only what depends on some memory, or draws random numbers, if so asked."""
+def settle_all(why: str, raw: Any = None, drawn: bool = False,
+               concerns: Callable[[Sequence[Node]], bool] = lambda nodes: True) -> None:
+    """What all threads put off is done now; only what depends on some memory, draws random numbers, or has events of
+    some kind, if so asked."""
     if STATE.busy and raw is None:                       # this thread's own round is not put off just now
         return
     with LOCK:
         for track in list(LIVE):
-            if (raw is None or followed.reads(track, raw)) and (track.path.draws or not drawn):
+            if ((raw is None or followed.reads(track, raw)) and (track.path.draws or not drawn)
+                and concerns(track.path.nodes)):
                 followed.taken_over(track)
         for r in list(ROUNDS):
-            if (raw is None or r.reads(raw)) and (r.draws or not drawn):
+            if (raw is None or r.reads(raw)) and (r.draws or not drawn) and concerns(r.trail):
                 settle(r, why)
 
 

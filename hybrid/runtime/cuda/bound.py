@@ -174,11 +174,9 @@ class Bound:
         if (len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given or config.cuda_sync()
                 or self._entries > MOST_SLOTS):
             return None
-        if launcher.coming():
-            return launcher.later
-        made = launcher.load()
-        if made is None:
-            return None
+        made = launcher.found()
+        if made is None or made is launcher.later:
+            return made
         allocate = tuple(functools.partial(self._empty, shape, dtype) for _, shape, dtype in own)
         with program.driver.active():
             device = self._device()

@@ -17,7 +17,7 @@ from ...ir.parse import parse
 from ...ir.stmt import Function, text_of
 from .texts import split
 
-KERNELS = 4                                                # that are worth a thread to compile them
+KERNELS = 2                                                # that are worth a thread to compile them
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
 _thread = threading.local()

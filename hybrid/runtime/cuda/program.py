@@ -22,6 +22,7 @@ from ...passes.changes import note_updates
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
+from .. import launcher
 from ..report import Report, make_report, note_forms, note_in_place
 from . import driver as current_driver
 from .bound import Bound, bind
@@ -83,6 +84,7 @@ class CudaProgram:
             self.report.source_path = str(self._module.source_path)
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
+        launcher.prepare()                                     # the first result does not wait for it
 
     def _print_and_load(self) -> tuple[printer.CudaText, list[printer.Launch]]:
         """Prints the program and loads its kernels; returns the text and the launches. If the module does not compile,
