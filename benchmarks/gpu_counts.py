@@ -268,10 +268,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         "token over 4096 keys, 16 heads, float16": token(16, 1, 4096, "float16"),
         "64 queries over 4096 keys, 16 heads": token(16, 64, 4096),
         "order of a row of 1,000,000": lambda: mx.hybridize(nd.argsort)(nd.zeros((1, 10**6), ctx=GPU)),
-        "first 100 of a row of 1,000,000":
-            lambda: mx.hybridize(lambda x: nd.topk(x, k=100))(nd.zeros((1, 10**6), ctx=GPU)),
-        "first 50 of 32 rows of 50,000":
-            lambda: mx.hybridize(lambda x: nd.topk(x, k=50))(nd.zeros((32, 50000), ctx=GPU)),
+        "first 100 of a row of 1,000,000": lambda: mx.hybridize(lambda x: nd.topk(x, k=100))(nd.zeros((1, 10**6), GPU)),
+        "first 50 of 32 rows of 50,000": lambda: mx.hybridize(lambda x: nd.topk(x, k=50))(nd.zeros((32, 50000), GPU)),
         "running sums, 16M": lambda: mx.hybridize(nd.cumsum)(nd.zeros((1 << 24,), ctx=GPU)),
         "running sums (4096, 1024)": lambda: mx.hybridize(nd.cumsum)(nd.zeros((4096, 1024), ctx=GPU), axis=1),
         "LSTM, 64 steps, batch 32": recurrent(rnn.LSTM, 32),

@@ -189,12 +189,10 @@ class NDArray(evict.Held):
     to_dlpack_for_write = to_dlpack_for_read
 
     def __bool__(self) -> bool:
-        if not self.size:
-            return False
-        if self.size != 1:
+        if self.size > 1:
             raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use "
                              f".any() or compare with asscalar()")
-        return bool(self.asscalar())
+        return bool(self.size and self.asscalar())
 
     def __float__(self) -> float:
         return float(self._single())

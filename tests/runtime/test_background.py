@@ -3,11 +3,8 @@ should."""
 from __future__ import annotations
 
 import os
-import re
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from pathlib import Path
@@ -20,7 +17,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.ir.size import Specialised
-from hybrid.runtime import background, blas, cache, compiler_process, cpu, launcher, shared_objects, sized, toolchain
+from hybrid.runtime import background, blas, compiler_process, cpu, launcher, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -320,134 +317,3 @@ def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.Monk
     assert g.programs[0].state == "compiled" and len(jobs) == 1
     monkeypatch.setenv("HYBRID_DETERMINISTIC", "1")
     assert config.compile_mode() == "now"
-
-
-SCRIPT = """
-    import os, signal, sys, time
-    import hybrid as mx
-    from hybrid import nd
-    from hybrid.runtime import background
-    f = mx.hybridize(lambda x: nd.tanh(x) * 9)
-    f(nd.ones((3, 3))), f(nd.ones((3, 3)))
-    while not os.path.exists(sys.argv[1]):
-        time.sleep(0.01)
-    print([c.process.pid for c in background.queue()._compilers if c.process][0], flush=True)
-"""
-
-
-@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt",
-                                 "os._exit(3)"])
-def test_processes_end_with_the_one_that_began_them(in_background: None, end: str, tmp_path: Path) -> None:
-    """Also the compiler, which would go on for a minute."""
-    cc, begun = tmp_path / "cc", tmp_path / "begun"
-    cc.write_text(f'#!/bin/sh\ncase "$*" in *net.so*) touch {begun}; sleep 60;; esac\n'
-                  f'exec {toolchain.compiler()} "$@"\n')
-    cc.chmod(0o755)
-    script = textwrap.dedent(SCRIPT) + end
-    begin = time.monotonic()
-    ran = subprocess.run([sys.executable, "-c", script, str(begun)], capture_output=True, text=True, timeout=100,
-                         env={**os.environ, "HYBRID_CC": str(cc)})
-    assert ran.stdout, ran.stderr
-    group = int(ran.stdout)
-    assert time.monotonic() - begin < 40
-    until(lambda: not members(group), 15)
-
-
-def members(group: int) -> list[int]:
-    """Processes of a process group."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(entry.parent.name))
-    return found
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
-    f, x = mx.hybridize(lambda x: nd.tanh(x) * 7), nd.ones((3, 3))
-    f(x), f(x)
-    child = os.fork()
-    if child == 0:
-        try:
-            ok = abs(float(f(x).asnumpy()[0, 0]) - 7 * np.tanh(1)) < 1e-5
-            os._exit(0 if ok and list(f._engine.entries.values())[0].is_compiled() else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-@pytest.mark.parametrize("ends", [False, True])
-def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
-    """On the core that calls leave it would take their compilers' time. When the process ends it is begun at once."""
-    loaded, ending = threading.Event(), threading.Event()
-    monkeypatch.setattr(launcher, "load", loaded.set)
-    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
-    thread = threading.Thread(target=launcher._quietly, args=(ending,))
-    with background.CALLS.beside():
-        thread.start()
-        assert not loaded.wait(0.3)
-        if ends:
-            ending.set()
-            assert loaded.wait(60)
-    thread.join(60)
-    assert loaded.is_set()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_does_not_wait_for_the_launcher(in_background: None) -> None:
-    """Which its parent is building still."""
-    script = textwrap.dedent("""
-        import os, signal
-        import hybrid as mx
-        from hybrid import nd
-        from hybrid.runtime import launcher
-        from hybrid.runtime.once import once
-        with once("launcher"):                                   # as long as it is not there
-            f, x = mx.hybridize(lambda x: nd.tanh(x) * 27), nd.ones((3, 3))
-            want = f(x).asnumpy()
-            child = os.fork()
-            if child == 0:
-                signal.alarm(40)
-                while not launcher.coming():                         # after some calls it is asked for again
-                    assert (f(x).asnumpy() == want).all()
-                os._exit(0 if (f(x).asnumpy() == want).all() else 1)
-            print(os.waitpid(child, 0)[1], flush=True)
-            os._exit(0)
-    """)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100,
-                         env={**os.environ, "HYBRID_COMPILE": "now"})
-    assert ran.stdout == "0\n", ran.stdout + ran.stderr
-
-
-def test_processes_that_want_the_same_program_build_it_once(in_background: None, monkeypatch: pytest.MonkeyPatch,
-                                                             tmp_path: Path) -> None:
-    """The compiler is asked what it is, and for one program, once by two processes which begin at the same time. They
-    wait for the launcher, which is otherwise built beside the program: the end of a process cuts it off, and the other
-    process makes it again."""
-    log, cc = tmp_path / "log", tmp_path / "cc"
-    cc.write_text(f'#!/bin/sh\necho "$@" >> {log}\nsleep 1\nexec {toolchain.compiler()} "$@"\n')
-    cc.chmod(0o755)
-    script = textwrap.dedent("""
-        import hybrid as mx
-        from hybrid import nd
-        from hybrid.runtime import launcher
-        launcher.load()
-        mx.hybridize(lambda x: nd.tanh(x) * 8)(nd.ones((3, 3))).asnumpy()
-    """)
-    env = {**os.environ, "HYBRID_COMPILE": "now", "HYBRID_CC": str(cc)}
-    both = [subprocess.Popen([sys.executable, "-c", script], env=env) for _ in range(2)]
-    assert [p.wait(100) for p in both] == [0, 0]
-    plan, = Path(cache.folder()).glob("plan-*.txt")
-    built = [name for line in log.read_text().splitlines() if (name := source_of(line))]
-    assert sum(name in plan.read_text() for name in built) == 1, log.read_text()
-    assert len(set(built)) == len(built) > 1, log.read_text()            # the launcher and the pool as well
-    assert log.read_text().count("--version") == 1
-
-
-def source_of(line: str) -> str:
-    """The name of the C file of the cache among a compiler's arguments; what flags are tried with is elsewhere."""
-    return next((Path(word).stem for word in line.split() if re.fullmatch(r".*/[0-9a-f]{32}\.c", word)), "")
