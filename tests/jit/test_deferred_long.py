@@ -2,13 +2,13 @@
 averages, checkpointing, gradients that are added up over batches with forward passes of their own."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon
+from hybrid import autograd, gluon, optimizer
 from hybrid.gluon import nn
 from hybrid.runtime import launcher, toolchain
 
@@ -120,3 +120,58 @@ def test_accumulation_followed_by_one_step(monkeypatch: Any, parts: int) -> None
         total = float(np.mean([x.asscalar() for x in losses]))
         loop.seen.append(np.array(total))
     assert is_followed(both(monkeypatch, body, maker=maker))
+
+
+class Averaging(optimizer.Optimizer):
+    """An optimizer of a user's, whose update is Python code over arrays."""
+
+    def create_state(self, index: int, weight: Any) -> Any:
+        return mx.nd.zeros_like(weight)
+
+    def update(self, index: int, weight: Any, grad: Any, state: Any) -> None:
+        self._update_count(index)
+        state[:] = 0.9 * state + grad * self.rescale_grad
+        weight[:] = weight - self._get_lr(index) * state
+
+
+class Store(mx.kv.KVStoreBase):
+    """A store of a user's, of one process."""
+    type = "own"
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        for x in out:
+            x[:] = value
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        if out is not None:
+            out[0][:] = value[0]
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        return False
+
+
+APART: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
+    "own update": (lambda: {"optimizer": Averaging(learning_rate=0.05)}, "not one program of all parameters"),
+    "draws": (lambda: {"optimizer": "sgld"}, "draws random numbers"),
+    "store": (lambda: {"optimizer": "sgd", "kvstore": Store()}, "leaves the update to a kvstore")}
+
+
+@pytest.mark.parametrize("given, why", APART.values(), ids=APART)
+def test_steps_that_follow_their_round(given: Callable[[], dict[str, Any]], why: str, monkeypatch: Any) -> None:
+    """Forward and backward pass are one program though the step cannot be part of it."""
+    def body(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.trainer = gluon.Trainer(loop.net.collect_params(), **given())
+        loop.step(i)
+    loop = both(monkeypatch, body, maker=smooth)
+    assert is_joined(loop) and why in str(loop.root) and "each followed by its step" in str(loop.root)
+
+
+def test_a_step_that_begins_to_draw(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        if i == STEPS // 2:
+            monkeypatch.setattr(loop.trainer._optimizer, "draws", True, raising=False)
+        loop.step(i)
+        assert ("followed by its step" in str(loop.root)) == (i >= STEPS // 2 and loop.root.joined > 0)
+    assert is_joined(both(monkeypatch, body, maker=smooth))

@@ -249,22 +249,24 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     r = current()
     if r is None:
         return ordinary()
-    if (ignore_stale_grad or SCOPE.recording or r.node is r.root or not trainer.joins()
+    if (ignore_stale_grad or SCOPE.recording or r.node is r.root or len(trainer._contexts) > 1
         or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("trainer.step was called inside autograd.record, or has ignore_stale_grad, an optimizer that draws "
-                "random numbers, shard_states=True, or several devices in one process")
+        strange("trainer.step was called inside autograd.record, or has ignore_stale_grad or several devices in one "
+                "process")
         STATE.broken = False
         return ordinary()
     trainer.size.value = batch_size
     try:
-        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _check_step(trainer))
+        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _check_step(node, trainer))
     finally:
         rounds.over()
     return None
 
 
-def _check_step(trainer: Any) -> str:
-    return "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
+def _check_step(node: Node, trainer: Any) -> str:
+    """A step that cannot be in the program of a round follows it."""
+    node.apart = "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
+    return ""
 
 
 def settle_for(why: str, arrays: Iterable[Any], block: Any = None) -> None:

@@ -29,6 +29,8 @@ TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS = 64                # of a round
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
+# why a step is apart
+NOT_JOINED = "its optimizer draws random numbers, shares its states out, or leaves the update to a kvstore"
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
 
 
@@ -257,24 +259,30 @@ def _come_back(r: Round) -> None:
 
 
 def finish(r: Round, node: Node) -> None:
-    """The step that ends a round: all of it is done, by one program."""
+    """The step that ends a round: all of it is done, by one program and, where the step is apart, by that."""
     if r.deferred:                                       # else its track did that
         _come_back(r)
     end(r)
+    apart = node.apart if node.event.what.trainer().joins() else NOT_JOINED
+    if apart:
+        r.trail.pop()
     old, STATE.busy = STATE.busy, True
     try:
-        why = joined.run(r, node)
+        why = joined.run(r, r.trail[-1])
         if why:
             _not_joined(r, why)
             _took(r)
         else:
-            r.root.joined += 1
-            joined.lay_track(r, node)
+            r.root.joined, r.root.apart = r.root.joined + 1, apart
+            if not apart:
+                joined.lay_track(r, node)
     except BaseException as err:
         failed(r, err)
         raise
     finally:
         STATE.busy = old
+    if apart:
+        node.event.do((), ())
 
 
 def finish_track(track: Any, step: Step) -> bool:

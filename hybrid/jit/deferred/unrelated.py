@@ -49,7 +49,7 @@ def _noted(root: Root, trail: Sequence[Node], results: int) -> list[Node]:
         known = place.next.get(key)
         if known is None:
             known = Node(key)
-            known.made, known.entry, known.draws = node.made, node.entry, node.draws
+            known.made, known.entry, known.draws, known.apart = node.made, node.entry, node.draws, node.apart
             if place.add(known):
                 return []
         out.append(known)
