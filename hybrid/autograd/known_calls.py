@@ -9,6 +9,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from ..base import pending
+from ..base.dtype import SUPPORTED
 from ..base.scope import CASTS, SCOPE
 from ..buffers.array import NP_CLASS, NDArray
 from ..ir import Program
@@ -29,6 +30,7 @@ OTHER_DTYPES = "other dtypes"                           # noted of programs whos
 PATIENCE, COSTLY = 500, 32
 # at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
 IN_C: list[Callable[..., Any]] = []
+NUMPYS: list[Callable[..., Any]] = []                   # as IN_C: calls of NumPy's own functions; launcher_numpy.h
 _slow = [0]
 
 
@@ -154,6 +156,8 @@ def through_c() -> bool:
     """Whether calls go through C from now on: where that is built; else it is being built."""
     if WARNINGS is not None and not IN_C and (found := launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)):
         IN_C.append(found)
+        launcher.part("numpys_types")([d.num for d in SUPPORTED])
+        NUMPYS.append(launcher.part("numpys_call"))
         for d in OPS.values():                           # of what is done in C the functions are others
             d.known.clear()
     return bool(IN_C)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
+from ..base import collector
 from .direct import (LEAST_REUSED, boolean_arithmetic, constants, movement_of, own, product_of, reduction_of,
                      sequence_of, spread, sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
@@ -78,6 +79,7 @@ def plan(program: Program, xp: Any) -> Plan:
     return program.memo[key]                              # type: ignore[no-any-return]
 
 
+@collector.waits
 def _plan(program: Program, xp: Any) -> Plan:
     order, host = program.order(), xp is np
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}

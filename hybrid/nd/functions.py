@@ -211,18 +211,18 @@ class Kept:
 
     def __init__(self, module: dict[str, Any], *names: Mapping[str, Any]) -> None:
         self.module = module
-        self.names = names                               # tables of operators by the names that functions have
+        self.names = names                               # tables by the names that functions have
         self.made: dict[str, Any] = {}                   # what was put there
         registry.CHANGED.append(self._forget)
 
     def __call__(self, name: str, found: Any) -> Any:
-        """Keep what was found, if it is the function of an operator; what was found."""
+        """Keep what was found, if it is a function of the tables'; what was found."""
         if any(name in table for table in self.names):
             self.module[name] = self.made[name] = found
         return found
 
     def among(self, names: Iterable[str]) -> list[str]:
-        """Those of some names that are operators' in the module; their functions are made now."""
+        """Those of some names that are in the tables; their functions are made now."""
         found = [name for name in names if any(name in table for table in self.names)]
         for name in found:
             if name not in self.module:

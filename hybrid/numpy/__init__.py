@@ -158,11 +158,13 @@ def __getattr__(name: str) -> Any:
     return _kept(name, _MADE[name])
 
 
-_kept = _functions.Kept(globals(), _functions.registry.namespace("np"), _NP_BINARY)
+_kept = _functions.Kept(globals(), _functions.registry.namespace("np"), _NP_BINARY, _composed.COMPOSED,
+                        _fallback.FUNCTIONS)
 
 
 def __dir__() -> list[str]:
-    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED, *_composed.COMPOSED}
+    found = {*(globals().keys() - _kept.made.keys()), *_functions.listing("np"), *_NP_BINARY, *_RENAMED,
+             *_composed.COMPOSED}
     found -= {"Any", "annotations"}
     return sorted(n for n in found if not n.startswith("_") and not _written_in(n))
 

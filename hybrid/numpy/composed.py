@@ -114,7 +114,7 @@ def _in_common_dtype(x1: Any, x2: Any) -> tuple[Any, Any] | None:
         exact = type(v) is int and (dtype.kind == "f" or _np.iinfo(dtype).min <= v <= _np.iinfo(dtype).max)
         if not (is_value(v) or exact or type(v) is float and dtype.kind == "f"):
             return None
-    return x1 if is_value(x1) else _np.asarray(x1, dtype), x2 if is_value(x2) else _np.asarray(x2, dtype)
+    return x1 if is_value(x1) else dtype.type(x1), x2 if is_value(x2) else dtype.type(x2)
 
 
 def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name

@@ -37,11 +37,14 @@ def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not known or needs_operators(*args, *kwargs.values()):
-            return fn(*args, **kwargs)
-        if not own:
-            own.append(fallback.numpy_function(name, ndarray))
-        return own[0](*args, **kwargs)
+        if known:
+            if not own:
+                own.append(fallback.numpy_function(name, ndarray))
+            if (found := own[0].through_c(args, kwargs)) is not NotImplemented:          # no graph is wanted
+                return found
+            if not needs_operators(*args, *kwargs.values()):
+                return own[0].in_python(args, kwargs)
+        return fn(*args, **kwargs)
     COMPOSED[name] = function
     return function
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base import dtype as dt
+from ..autograd import known_calls
 from ..base import pending, rng as generator
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
@@ -75,6 +76,9 @@ def _resize(a: Any, new_shape: Any) -> np.ndarray:
     return out
 
 
+# NumPy's own functions
+FUNCTIONS = {name: f for name, f in vars(np).items()
+             if callable(f) and not isinstance(f, type) and not name.startswith("_")}
 # in place of NumPy's: functions of the same results
 OURS = {"argwhere": _argwhere, "imag": _imag, "iscomplex": _iscomplex, "resize": _resize}
 OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _financial)}            # names that NumPy had
@@ -116,9 +120,19 @@ def _real(found: Any) -> bool:
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
+    """A function of NumPy's for our arrays. ``through_c`` does most calls in C, and gives NotImplemented for those that
+    it leaves to ``in_python``."""
     short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
+    in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
 
-    def function(*args: Any, **kwargs: Any) -> Any:
+    def through_c(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not known_calls.NUMPYS:
+            known_calls.counted()
+        elif in_c and len(args) <= most and "out" not in kwargs:
+            return known_calls.NUMPYS[0](fn, args, kwargs, cls, copying, _rest)
+        return NotImplemented
+
+    def in_python(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) > most:
             raise TypeError(f"{user_location()}: {name} takes {most} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
@@ -138,8 +152,13 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             return target
         # of plain NumPy arrays some functions give the very same back
         return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        found = through_c(args, kwargs)
+        return in_python(args, kwargs) if found is NotImplemented else found
     module, _, last = name.replace("np", "hybrid.numpy", 1).rpartition(".")
     function.of_numpy = fn                               # type: ignore[attr-defined]  # which it calls
+    function.through_c, function.in_python = through_c, in_python            # type: ignore[attr-defined]
     return named(function, last, module, f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n"
                                          f"{fn.__doc__ or ''}")
 
@@ -212,6 +231,11 @@ def _back(value: Any, arrays: Sequence[NDArray], given: set[int], cls: type) -> 
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_back(v, arrays, given, cls) for v in value))
     return type(value)(_back(v, arrays, given, cls) for v in value) if isinstance(value, (list, tuple)) else value
+
+
+def _rest(value: Any, first: NDArray, cls: type) -> Any:
+    """Our arrays for results that C leaves to Python. first: the first array among the arguments."""
+    return _back(value, [first], set(), cls)
 
 
 def _is_fresh(value: Any, ctx: Context) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Hashable, Sequence
 
 import numpy as np
 
-from ..base import dtype as dt
+from ..base import collector, dtype as dt
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, Program
@@ -79,6 +79,7 @@ def row_of(weight: Any, grad: Any, states: Sequence[Any], master: bool, form: Ha
                lazy and w.ndim > 0)
 
 
+@collector.waits
 def build(optimizer: Any, rows: Sequence[Row]) -> Program:
     """The program that updates parameters described by rows, in their order."""
     shared, scalars = optimizer.shared, optimizer.scalars

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Container
 
 from .. import ir
+from ..base import collector
 from ..ir import Node, Program
 from ..ir.at_sizes import AtSizes, at_values, nodes_at
 from ..ir.node import GRADIENT, noting
@@ -72,6 +73,7 @@ def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows
     return program.memo[key]
 
 
+@collector.waits
 def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple[int, ...]) -> Partition:
     source, seeds = program, _seeds(program)
     grads, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
@@ -127,6 +129,7 @@ def _at_sizes(whole: Partition, program: AtSizes) -> Partition:
     return found
 
 
+@collector.waits
 def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
     assert parts.of is not None
     program, wrt, blocks, rows = parts.of

@@ -244,5 +244,8 @@ static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t 
   return out ? out : no();
 }
 
+#include "launcher_numpy.h"
+
 static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS, NULL}, {"known_call", (PyCFunction)(void (*)(void))known_call, METH_FASTCALL, NULL},
-  {"class_version", class_version, METH_O, NULL}, {NULL}};
+  {"class_version", class_version, METH_O, NULL}, {"numpys_types", numpys_setup, METH_O, NULL},
+  {"numpys_call", (PyCFunction)(void (*)(void))numpys_call, METH_FASTCALL, NULL}, {NULL}};

@@ -98,9 +98,10 @@ class Block:
         return self.constants[key]
 
     def constant(self, arg: str, dtype: np.dtype) -> np.ndarray:
-        """An operand that is a number, or a place of an array."""
+        """An operand that is a number, or a place in an array (``name`` or ``name+8``)."""
         places = (self.entry.shared, 0), (self.entry.constants, CONSTANT), (self.entry.local, LOCAL)
-        start = next((at + known[arg] for known, at in places if arg in known), None)
+        name, _, offset = arg.partition("+")
+        start = next((at + known[name] + int(offset or "0") for known, at in places if name in known), None)
         if start is not None:
             value = np.array(start, np.uint64)
         elif found := re.match(r"0[fFdD]([0-9a-fA-F]{8,16})$", arg):

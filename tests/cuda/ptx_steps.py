@@ -198,6 +198,15 @@ def move(b: Block, op: list[str], args: list[str]) -> None:
         b.set(to[0], b.get(source[0], op[-1]))
 
 
+@step("dp2a")
+def two_products(b: Block, op: list[str], args: list[str]) -> None:
+    """The 16-bit halves of a times two neighbouring bytes of b (the lower or the upper ones), and c."""
+    letter, from_ = {"u32": "u", "s32": "i"}, 0 if op[1] == "lo" else 2
+    x = b.get(args[1], "b32").copy().view(letter[op[2]] + "2").reshape(-1, 2).astype(np.int64)
+    y = b.get(args[2], "b32").copy().view(letter[op[3]] + "1").reshape(-1, 4).astype(np.int64)
+    b.set(args[0], ((x * y[:, from_:from_ + 2]).sum(1) + b.get(args[3], "b32")).astype(np.uint32))
+
+
 @step("cvta")
 def generic(b: Block, op: list[str], args: list[str]) -> None:
     """Addresses are the same in each space: shared memory lies below global memory."""
@@ -210,6 +219,10 @@ def convert(b: Block, op: list[str], args: list[str]) -> None:
     to, kind = op[-2], op[-1]
     if kind == "bf16" or to.startswith("bf16"):
         return _bfloat(b, to, args)
+    if to == "tf32":                                       # ten bits behind the point, ties away from zero
+        bits = b.get(args[1], "b32")
+        near = np.where(bits & 0x7f800000 == 0x7f800000, bits, bits + np.uint32(0x1000))
+        return b.set(args[0], near & ~np.uint32(0x1fff))
     x, dtype = b.get(args[1], kind), np.dtype(KINDS[to])
     whole = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
     for name, f in whole.items():

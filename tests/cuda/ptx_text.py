@@ -124,7 +124,7 @@ def _called(body: str, bodies: Sequence[tuple[str, ...]]) -> list[tuple[str, ...
 def parse(text: str) -> dict[str, Entry]:
     """The kernels of a PTX text."""
     text = re.sub(r"//[^\n]*", "", text)
-    dynamic = re.findall(r"\.extern \.shared \.align \d+ \.b8 (\w+)\[\]", text)
+    dynamic = re.findall(r"\.extern \.shared \.align \d+ \.b8 ([\w$]+)\[\]", text)
     bodies = [m.groups() for m in _BODY.finditer(text)]
     outside = _BODY.sub("", text)
     entries: dict[str, Entry] = {}

@@ -179,3 +179,38 @@ def test_words_and_products() -> None:
         assert z[t + 96] == a * b >> 32 and z[t + 128] == s * r >> 32 & 0xffffffff
         whole = both * (both + 3), s * r + both, both * both >> 64
         assert [int(v) for v in w[t::32]] == [v & (1 << 64) - 1 for v in whole]
+
+
+PARTS = """static __device__ __noinline__ unsigned turned(unsigned a) {
+  extern __shared__ unsigned memory[];                      // NVRTC gives it another name here, with a $
+  memory[threadIdx.x ^ 1] = a;
+  __syncthreads();
+  return memory[threadIdx.x];
+}
+extern "C" __global__ void parts(const unsigned *x, const unsigned *y, unsigned *z) {
+  extern __shared__ unsigned memory[];
+  unsigned t = threadIdx.x, a = x[t], b = y[t];
+  unsigned long long at;
+  asm("dp2a.lo.u32.u32 %0, %1, %2, %3;" : "=r"(z[t]) : "r"(a), "r"(b), "r"(t));
+  asm("dp2a.hi.s32.u32 %0, %1, %2, %3;" : "=r"(z[t + 32]) : "r"(a), "r"(b), "r"(t));
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(z[t + 64]) : "f"(__uint_as_float(a)));
+  memory[t] = a;
+  __syncthreads();
+  asm("mov.u64 %0, memory+8;" : "=l"(at));
+  asm("ld.shared.b32 %0, [%1];" : "=r"(z[t + 96]) : "l"(at));
+  __syncthreads();
+  z[t + 128] = turned(a);
+}"""
+
+
+def test_products_of_parts_tf32_and_places_in_arrays() -> None:
+    x, y = np.random.default_rng(4).integers(0, 1 << 32, (2, 32), np.uint32)
+    x[:3] = 0x3f801000, 0xbf800fff, 0x7f800000              # halfway away from zero, down, infinity
+    _, _, z = run_ptx(PARTS, [("parts", (1, 1, 1), (32, 1, 1), 128, (0, 1, 2))], [x, y, np.zeros(160, np.uint32)])
+    halves, bytes_ = x.view(np.uint16).reshape(32, 2).astype(int), y.view(np.uint8).reshape(32, 4).astype(int)
+    lower = (halves * bytes_[:, :2]).sum(1) + np.arange(32)
+    upper = (halves.astype(np.int16).astype(int) * bytes_[:, 2:]).sum(1) + np.arange(32)
+    np.testing.assert_array_equal(z[:32], lower.astype(np.uint32))
+    np.testing.assert_array_equal(z[32:64], upper.astype(np.uint32))
+    assert z[64:67].tolist() == [0x3f802000, 0xbf800000, 0x7f800000] and (z[64:96] & 0x1fff == 0).all()
+    assert (z[96:128] == x[2]).all() and (z[128:] == x.reshape(16, 2)[:, ::-1].ravel()).all()

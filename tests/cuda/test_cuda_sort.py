@@ -103,19 +103,20 @@ def test_the_form_of_the_first() -> None:
     assert len(launches(million, 1025)) == 6 and len(launches(rows, 1000)) == 6
 
 
-# Tiles whose blocks begin from the last one to the first; each thread has a digit.
+# Tiles in the order in which their blocks begin; each thread has a digit.
 BEFORE = """#include "hybrid_sort.cuh"
-extern "C" __global__ void before(unsigned *states, const unsigned *own, unsigned *out, const int *tiles) {
-  const int at = tiles[blockIdx.x] * 256 + threadIdx.x;
-  out[at] = hy_radix_before(states + threadIdx.x, tiles[blockIdx.x], own[at]);
+extern "C" __global__ void before(unsigned *states, const unsigned *own, unsigned *out, const int *tiles,
+                                  unsigned *ticket) {
+  const int tile = tiles[hy_radix_ticket(ticket)], at = tile * 256 + threadIdx.x;
+  out[at] = hy_radix_before(states + threadIdx.x, tile, own[at]);
 }"""
 
 
 def _sums_before(direction: str, tiles: list[int], run: Callable[..., list[np.ndarray]]) -> None:
     own = rng.integers(0, 4096, (len(tiles), 256)).astype("uint32")
-    arrays = [np.zeros_like(own), own, np.zeros_like(own), np.array(tiles, "int32")]
-    launch = ("before", (len(tiles), 1, 1), (256, 1, 1), 0, (0, 1, 2, 3))
-    states, _, out, _ = run(BEFORE, [launch], arrays, **({"order": direction} if direction else {}))
+    arrays = [np.zeros_like(own), own, np.zeros_like(own), np.array(tiles, "int32"), np.zeros(1, "uint32")]
+    launch = ("before", (len(tiles), 1, 1), (256, 1, 1), 0, (0, 1, 2, 3, 4))
+    states, _, out, _, _ = run(BEFORE, [launch], arrays, **({"order": direction} if direction else {}))
     np.testing.assert_array_equal(out, np.cumsum(own, 0, "uint32") - own)
     np.testing.assert_array_equal(states, np.cumsum(own, 0, "uint32") + np.uint32(1 << 31))
 
