@@ -174,10 +174,6 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
         return ir.reshape(_convolved(n.shape, axes, dilation, p, weights), shown.shape)
     if any(d > 1 for d in dilation) or math.prod(stride) > PHASES:
         return None
-    if all(weights.shape[a] % s == 0 for a, s in zip(p.kernel,
-                                                     stride)) and all(weights.shape[a] == 1
-                                                                      for a in p.dot.attrs["batch"][p.side]):
-        return ir.reshape(_side_by_side(n, p, weights), shown.shape)
     lead, first = shown.shape[:min(shown.attrs["axes"])], min(axes)
 
     def parts() -> Iterator[tuple[tuple[int, ...], Node]]:
@@ -191,58 +187,6 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
             part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
             yield phase, ir.reshape(part, (*lead, *part.shape[first:]))
     return _interleaved_sum(shown, parts())
-
-
-def _side_by_side(n: Node, p: Product, weights: Node) -> Node:
-    """All phases in one convolution, where the stride divides the kernel: each is filters of its own, whose results are
-    put between one another.
-
-    It has the form of a convolution operator: filters (O, C, …) over windows of data (N, C, …) (Shi and others,
-    Real-time single image and video super-resolution using an efficient sub-pixel convolutional neural network, 2016).
-    """
-    axes, stride, dot, side = n.attrs["axes"], n.attrs["stride"], p.dot, p.side
-    grad, rank = dot.args[1 - side], len(p.kernel)
-    # of the weights, of the gradient
-    summed, held = ([dot.attrs[k][i] for i in (side, 1 - side)] for k in ("contract", "batch"))
-    free = free_axes(dot)
-    filters, samples = ([a for a in free[i] if a not in own] for i, own in ((side, p.kernel), (1 - side, p.places)))
-    size = [weights.shape[a] // s for a, s in zip(p.kernel, stride)]
-    places = [-(-n.shape[axis] // s) for axis, s in zip(axes, stride)]
-    order = [*held[0], *filters, *summed[0], *p.kernel]
-    w = ir.permute(weights, order)
-    w = ir.reshape(w, [*w.shape[:-rank], *(d for k, s in zip(size, stride) for d in (k, s))])
-    first = len(held[0]) + len(filters)
-    deep = range(first, first + len(summed[0]))
-    w = ir.permute(w, [*range(first), *range(deep.stop + 1, w.ndim, 2), *deep, *range(deep.stop, w.ndim, 2)])
-    channels = math.prod(weights.shape[a] for a in summed[0])
-    w = ir.reshape(w, (w.size // (channels * math.prod(size)), channels, *size))
-    w = ir.slice(w, (0, 0, *(k - 1 for k in size)), w.shape, (1, 1, *[-1] * rank))
-    x = ir.permute(grad, [*held[1], *samples, *summed[1], *p.places])
-    x = ir.reshape(x, (math.prod(grad.shape[a] for a in samples), channels, *x.shape[-rank:]))
-    x = padded(x, [0, 0, *(k - 1 for k in size)], [0, 0, *(q - d for q, d in zip(places, x.shape[2:]))])
-    view = ir.window(x, range(2, 2 + rank), size, (1,) * rank, (1,) * rank)
-    inner = tuple(range(2, 2 + rank))
-    y = ir.dot(w, view, ((1, *inner), (1, *(i + rank for i in inner))))
-    y = ir.permute(y, (1, 0, *inner))
-    y = ir.reshape(y, [*(grad.shape[a] for a in samples), *(weights.shape[a] for a in filters), *stride, *places])
-    return _interleaved(n, y, [(1 - side, a) for a in samples] + [(side, a) for a in filters], p)
-
-
-def _interleaved(n: Node, y: Node, lead: "list[tuple[int, int]]", p: Product) -> Node:
-    """Results (lead, phases, places) in the order of n, places of different phases between one another."""
-    axes, stride, homes = n.attrs["axes"], n.attrs["stride"], _homes(p.dot)
-    at, shape = [], []
-    for i in range(n.ndim):
-        if i in axes:
-            j = axes.index(i)
-            at += [len(lead) + len(axes) + j, len(lead) + j]
-            shape.append(y.shape[at[-2]] * stride[j])
-        elif (home := homes[p.order[i]]) is not None:
-            at.append(lead.index(home))
-            shape.append(y.shape[at[-1]])
-        else:
-            shape.append(1)
-    return ir.slice(ir.reshape(ir.permute(y, at), shape), (0,) * n.ndim, n.shape)
 
 
 def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:

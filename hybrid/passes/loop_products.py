@@ -1,6 +1,6 @@
-"""Products in loops with the same matrix in every step. On the CPU the matrix is packed once, before the loop; products
-of what is known of all steps beforehand (inputs of recurrent cells) are one product over all steps where a step has few
-rows.
+"""Products in loops with the same matrix in every step. On the CPU a matrix of parameters is packed once, before the
+loop; products of what is known of all steps beforehand (inputs of recurrent cells) are one product over all steps
+where a step has few rows.
 """
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .layout import MOST_BYTES, Blocking
 from .loops import reached, tidied
 from .rewrite import over, rebuild, rewrite
 
-LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product
 # rows up to which a step's product reads its matrix for too little work: all steps are done at once
 FEW = 4
@@ -77,8 +76,7 @@ class _Loop:
         if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
             return
         outside = self._outside(w)
-        frozen = all(m in self.kept for m in reached([outside]) if m.prim == "input")
-        if not frozen and self.length < LEAST_STEPS:
+        if not all(m in self.kept for m in reached([outside]) if m.prim == "input"):
             return
         if summed == (0,):
             outside = ir.permute(outside, (1, 0))

@@ -13,7 +13,7 @@ from hybrid.ir.stmt import Stmt
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, count, function, within
-from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from .filters_in_lanes import NEAR_LINES, PIXELS, FiltersInLanes
 from .weight_gradient import SUMS, USED
 
@@ -58,11 +58,7 @@ class DepthwiseGradient(FiltersInLanes):
     # ---- text
     def micro(self) -> Stmt:
         """The tile: lines first to last of some images, under one row of the filter."""
-        x, L, n, y = self.x, self.lanes, self.pictures[-1] if self.pictures else None, self.y.pixel
-        a, apart = self.m.a.address, self.nv * self.lanes
-        heads = ["for (long n = 0; n < pictures; n++) {", "for (long y = first; y < last; y++) {",
-                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
-                   for p, at in (("g", a), ("b", self.place)))]
+        x, L, apart = self.x, self.lanes, self.nv * self.lanes
         sums = [(t, j) for t in range(x.taps) for j in range(self.nv)]
         columns: list[Stmt] = []
         # neighbouring pixels that meet the same taps
@@ -72,8 +68,8 @@ class DepthwiseGradient(FiltersInLanes):
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last{more_declared()}",
                         [*(f"hy_v s{t}_{j} = HYV_LOAD(sums + {t * apart + j * L});" for t, j in sums),
-                         *within(heads, columns), *(f"HYV_STORE(sums + {t * apart + j * L}, s{t}_{j});"
-                                                    for t, j in sums)])
+                         *within(self._over_lines(), columns),
+                         *(f"HYV_STORE(sums + {t * apart + j * L}, s{t}_{j});" for t, j in sums)])
 
     def _taps(self, pixel: int) -> list[int]:
         """The taps of a row of the filter that meet the image at a pixel of the gradient."""
@@ -95,21 +91,12 @@ class DepthwiseGradient(FiltersInLanes):
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
         """Tile ``t`` of channels for all rows of the filter. keep: the loops around it."""
-        m, y, steps = self.m, self.y, self._steps
-        assert m.a.address is not None and m.a.base is not None
-        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        y = self.y
         line = self.picture.shape[-2] * self.picture.shape[-1] if y.pixel is not None else 0
-        out: list[Stmt] = [
-            f"const long r = {self.row_tiles.first('t')};",
-            f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r + first * {literal(steps(m.a.address, n))};",
-            f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + r + first * "
-            f"{literal(steps(self.place, n))};"]
+        out: list[Stmt] = [f"const long r = {self.row_tiles.first('t')};", *self._begin(n, keep, "r", " + r")]
         for tap in range(y.taps):
-            first, last = map(str, y.range(tap))
-            if self.height < y.pixels:
-                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
             out.append(f"{self.name}_tile(pa, pb + ({(tap * y.dilation - y.border) * line}l), sums + (t * {y.taps} + "
-                       f"{tap}) * {self.tile * self.lanes}l, pictures, {first}, {last}{more_passed()});")
+                       f"{tap}) * {self.tile * self.lanes}l, pictures, {self._range(tap)}{more_passed()});")
         return out
 
     def _joined(self) -> list[Stmt]:

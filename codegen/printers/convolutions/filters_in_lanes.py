@@ -13,7 +13,7 @@ from hybrid.ir.stmt import Scope, Stmt
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
-from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from hybrid.codegen.program.size_parameters import more_declared, more_passed
 from hybrid.codegen.schedule.tiling import counted, decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
@@ -70,13 +70,10 @@ class FiltersInLanes(Correlation):
         """The tile: lines first to last of some images. first_column: the tile's first number (tap, channel) of a row
         of the filter; x_offset: the pixel of the image at which that row begins for the gradient's first pixel."""
         x, L, apart = self.x, self.lanes, self.nv * self.lanes
-        a, n, y = self.m.a.address, self.pictures[-1] if self.pictures else None, self.y.pixel
+        a = self.m.a.address
         channels, size, step = self.channel.extent, self.picture.shape[-2], self._steps(self.place, x.pixel)
         sums = Sums([f"HYV_B(inputs[{i}])" for i in range(self.mr)], [self._filters(j) for j in range(self.nv)])
-        heads = ["for (long n = 0; n < pictures; n++) {", "for (long y = first; y < last; y++) {",
-                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
-                   for p, at in (("g", a), ("b", self.place))),
-                 f"for (long x = 0; x < {x.pixels}; x++) {{"]
+        heads = [*self._over_lines(), f"for (long x = 0; x < {x.pixels}; x++) {{"]
         body = [f"const float *inputs = b + x * {step}l, *g_ = g + x * {self._steps(a, x.pixel)}l;",
                 f"const long p = x * {x.stride} + x_offset;",
                 f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
@@ -96,27 +93,19 @@ class FiltersInLanes(Correlation):
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
         """Tile ``t`` for all rows of the filter. keep: the loops around it."""
-        m, x, y, steps, each = self.m, self.x, self.y, self._steps, self.channel_tiles.count
-        assert m.a.address is not None and m.a.base is not None
-        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        x, y, each = self.x, self.y, self.channel_tiles.count
         out: list[Stmt] = [
             f"const long ct = t % {each}, rt = t / {each} % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
             *decode(f"(t / {self.row_tiles.count * each})", counted(self.around)),
-            f"const long c = {self.channel_tiles.first('ct')};",
-            f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r + first * {literal(steps(m.a.address, n))};",
-            f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + c"
-            f" + first * {literal(steps(self.place, n))};"]
+            f"const long c = {self.channel_tiles.first('ct')};", *self._begin(n, keep, "r", " + c")]
         line, places = (math.prod(self.picture.shape[-2:]) if y.pixel is not None else 0), x.taps // self.together
         for tap in range(y.taps):
-            first, last = map(str, y.range(tap))
-            if self.height < y.pixels:
-                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
             for t, kx in enumerate(range(0, x.taps, self.together)):
                 x_offset = kx * x.dilation - x.border
                 at = (tap * y.dilation - y.border) * line + x_offset * self.channel.extent
                 to = f"((t * {y.taps} + {tap}) * {places} + {t}) * {self.tile * self.lanes}l"
-                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {first}, {last}, c, {x_offset}"
-                           f"{more_passed()});")
+                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {self._range(tap)}, c, "
+                           f"{x_offset}{more_passed()});")
         return out
 
     def _joined(self) -> list[Stmt]:

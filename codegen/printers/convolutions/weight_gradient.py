@@ -65,6 +65,7 @@ class Correlation(Anchored):
     """Prints one kernel. x_axis_from_end: the image's axis along its lines, counted from the last axis."""
     x_axis_from_end, channels_last = 1, False
     strips = 1                         # of an image's lines, which are blocks of their own
+    lines = 1                          # that one vector holds
 
     def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, k.dot, name, target)
@@ -205,21 +206,24 @@ class Correlation(Anchored):
         """The tile: lines first to last of some images."""
         x, L, apart = self.x, self.lanes, self.cg * self.x.taps * self.lanes
         b_channel = self._steps(self.place, self.channel)
-        n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
         places = [(c * b_channel, t) for c in range(self.cg) for t in range(x.taps)]
         steps = [Sums([self._pixels(at, t, x0) for at, t in places], self._gradient(x0))
                  for x0 in range(0, x.pixels, L)]
-        loops = ["for (long n = 0; n < pictures; n++) {",
-                 f"for (long y = first; y < last; y += {self.lines}) {{",
-                 *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
-                   for p, at in (("g", self.m.a.address), ("b", self.place)))]
 
         def to(i: int, j: int) -> int:
             return j * apart + i * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
-                        f"long last{more_declared()}", [*steps[0].read("sums", to),
-                                      *within([*loops, *self._masks()], [Scope(tuple(s.step())) for s in steps]),
-                                      *steps[0].write("sums", to)])
+                        f"long last{more_declared()}", [
+                            *steps[0].read("sums", to), *within([*self._over_lines(), *self._masks()], [
+                                Scope(tuple(s.step())) for s in steps]), *steps[0].write("sums", to)])
+
+    def _over_lines(self) -> list[str]:
+        """The loops over images and their lines, and where the gradient's and the image's line begin."""
+        n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
+        step = f"y += {self.lines}" if self.lines > 1 else "y++"
+        return ["for (long n = 0; n < pictures; n++) {", f"for (long y = first; y < last; {step}) {{",
+                *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
+                  for p, at in (("g", self.m.a.address), ("b", self.place)))]
 
     def _gradient(self, x0: int) -> list[str]:
         """Vectors of the gradient's pixels from x0 on, of each row."""
@@ -297,28 +301,35 @@ class Correlation(Anchored):
 
     def _tile(self, n: Var | None, keep: set[Var]) -> list[Stmt]:
         """Tile ``t`` of rows, for all channels and places of the kernel. keep: the loops around it."""
-        m, y, steps = self.m, self.y, self._steps
-        assert m.a.address is not None and m.a.base is not None
-        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
-        line = self.picture.shape[-1] if y.pixel is not None else 0
+        y, line = self.y, self.picture.shape[-1] if self.y.pixel is not None else 0
         inner: list[Stmt] = [f"const long c = {self.channel_tiles.first('ct')};"]
         for tap in range(y.taps):
-            first, last = map(str, y.range(tap))
-            if self.height < y.pixels:
-                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"
             to = f"sums + ((t * {self.channel_tiles.count} + ct) * {y.taps} + {tap}) * {self.tile * self.lanes}l"
-            at = f"c * {literal(steps(self.place, self.channel))} + ({(tap * y.dilation - y.border) * line}l)"
-            inner.append(f"{self.name}_tile(pa, pb + {at}, {to}, pictures, {first}, {last}{more_passed()});")
+            at = f"c * {literal(self._steps(self.place, self.channel))} + ({(tap * y.dilation - y.border) * line}l)"
+            inner.append(f"{self.name}_tile(pa, pb + {at}, {to}, pictures, {self._range(tap)}{more_passed()});")
         channels: Stmt = count("ct", self.channel_tiles.count, inner)
         if self.height < y.pixels:
             channels = count("low", y.pixels, [f"const long high = low + {self.height};", channels], self.height)
         return [f"const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
                 *decode(f"(t / {self.row_tiles.count})", counted(self.around)),
-                f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * {literal(steps(m.a.address, self.row))}"
+                *self._begin(n, keep, f"r * {literal(self._steps(self.m.a.address, self.row))}"), channels]
+
+    def _begin(self, n: Var | None, keep: set[Var], row: str, more: str = "") -> list[str]:
+        """Where a block's first image begins in both operands. row: of the tile's gradient; more: added to the place in
+        the image; keep: as of ``_tile``."""
+        m, steps = self.m, self._steps
+        assert m.a.address is not None and m.a.base is not None
+        a, b = (Ix(i.const, tuple((v, c) for v, c in i.terms if v in keep)) for i in (m.a.address, self.place))
+        return [f"const float *pa = {self.reads[m.a.base]} + ({text(a)}) + {row}"
                 f" + first * {literal(steps(m.a.address, n))};",
-                f"const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * "
-                f"{literal(steps(self.place, n))};",
-                channels]
+                f"const float *pb = {self.reads[self.picture]} + ({text(b)}){more} + first * "
+                f"{literal(steps(self.place, n))};"]
+
+    def _range(self, tap: int) -> str:
+        """The first and the last line of a block or strip that a tap of the filter meets, in C."""
+        first, last = self.y.range(tap)
+        return (f"low > {first} ? low : {first}, high < {last} ? high : {last}" if self.height < self.y.pixels
+                else f"{first}, {last}")
 
     def _joined(self) -> list[Stmt]:
         """The lanes of all sums added up, into the contraction's own order."""
