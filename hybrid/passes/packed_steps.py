@@ -155,8 +155,7 @@ def _of_groups(n: Node) -> bool:
     """Whether this is a product of a convolution of groups that have more than one filter and one channel."""
     if not _grouped(n):
         return False
-    of_group = [a.shape[own[0] + 1] for a, own in zip(n.args, n.attrs["batch"])]
-    return max(of_group) > 1 or n.ndim > 4 and n.shape[1] * n.shape[2] > 1 and n.attrs["batch"] != ((0,), (0,))
+    return any(a.shape[own[0] + 1] > 1 for a, own in zip(n.args, n.attrs["batch"]))
 
 
 def _of_windows(n: Node) -> bool:
