@@ -44,10 +44,11 @@ class _File:
                 system.give_lock(self.file, byte)
 
     def close(self) -> None:
-        """Let go of all."""
-        if self.file is not None:
+        """Let go of all. A forked process may still be within a scope: the number is another file's then."""
+        file, self.file = self.file, None
+        if file is not None:
             with contextlib.suppress(OSError):
-                os.close(self.file)
+                os.close(file)
 
 
 @contextlib.contextmanager

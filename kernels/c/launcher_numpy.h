@@ -40,6 +40,7 @@ static PyObject *host_of(PyObject *v, int writeable, PyObject **first) {
   if (is_plain_value(v) || PyArray_IsScalar(v, Generic) || PySlice_Check(v) || PyType_Check(v) || PyArray_DescrCheck(v))
     return Py_NewRef(v);
   if (PyList_CheckExact(v) || PyTuple_CheckExact(v)) {
+    if (Py_EnterRecursiveCall(" in a list that is within itself")) return NULL;
     Py_ssize_t n = PySequence_Fast_GET_SIZE(v);
     PyObject *out = PyTuple_New(n), *list;
     for (Py_ssize_t i = 0; out && i < n; i++) {
@@ -47,6 +48,7 @@ static PyObject *host_of(PyObject *v, int writeable, PyObject **first) {
           : NULL;
       if (item) PyTuple_SET_ITEM(out, i, item); else Py_CLEAR(out);
     }
+    Py_LeaveRecursiveCall();
     if (!out || PyTuple_CheckExact(v)) return out;
     list = PySequence_List(out);
     Py_DECREF(out);

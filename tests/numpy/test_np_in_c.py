@@ -166,3 +166,10 @@ def test_a_name_is_found_once_and_others_take_its_place(monkeypatch: pytest.Monk
     assert np.fmax is np.fmax and vars(np)["fmax"] is np.fmax and dir(np) == before
     monkeypatch.setattr(np, "fmax", 3)
     assert np.fmax == 3
+
+
+def test_a_list_within_itself_is_an_error() -> None:
+    within: list[Any] = [np.ones((2,))]
+    within.append(within)
+    with pytest.raises((RecursionError, HybridError)):
+        np.lexsort(within)
