@@ -32,8 +32,8 @@ from .cuda.cuda_tools import check_new_kernels, spilled, cuda_device  # noqa: E4
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The launcher and the pool are compiled once, for all processes of the run, whatever cache each of them has. Tests
-    of the first call in the background leave HYBRID_WARM out, which says to trace it."""
+    """The launcher and the pool are compiled once, for all processes of the run, whatever cache each of them has. With
+    HYBRID_WARM the first call is traced: tests of compiling in the background unset it."""
     if "HYBRID_WARM" in os.environ:                             # the user's, or of the process that began this one
         return
     from hybrid.runtime import launcher, threads, warmed  # noqa: PLC0415  after the settings

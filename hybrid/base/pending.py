@@ -11,7 +11,7 @@ WATCHED = [0]
 # how many of them have put something off; compiled calls that take the fast path compare it with 0, as they do with
 # other counters
 PUT_OFF = [0]
-LATER: list[Any] = []                   # jit/deferred/rounds.py, put here when it is loaded
+LATER: list[Any] = []                   # jit/deferred/entrances.py, put here when it is loaded
 
 
 def settle(why: str) -> None:
@@ -21,9 +21,9 @@ def settle(why: str) -> None:
 
 
 def settle_for(why: str, arrays: Any = (), block: Any = None) -> None:
-    """Do now what this thread put off, and what others put off that depends on some arrays or calls a block: which
-    rounds of a loop are one program, and so their last bits, never depends on what other threads do beside it. why: as
-    for ``settle``."""
+    """Do now what this thread put off, and what others put off that depends on some arrays or calls a block. Work of
+    other threads that has nothing to do with these stays put off, so that the last bits of a training loop do not
+    depend on other threads. why: as for ``settle``."""
     if PUT_OFF[0]:
         LATER[0].settle_for(why, arrays, block)
 

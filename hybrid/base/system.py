@@ -83,8 +83,8 @@ def cache_root() -> Path:
 
 
 def take_lock(file: int, byte: int) -> bool:
-    """Lock a byte of an open file for this process alone, until it closes any that it opened of that file. False where
-    another process has it; True where there are no locks."""
+    """Lock a byte of an open file for this process, not its children. The lock is lost when the process closes any
+    descriptor of that file. False where another process has it; True where there are no locks."""
     return fcntl is None or _locked(lambda: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte))
 
 

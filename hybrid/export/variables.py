@@ -136,7 +136,7 @@ class Variables:
         """The words of each line of some statements; a statement's are made once, although many variables ask."""
         for s in body:
             if id(s) not in self._kept:
-                self._kept[id(s)] = s, flat([s])                   # kept: else its number could be another's
+                self._kept[id(s)] = s, flat([s])                   # held, so that its id() is not reused
             yield from self._kept[id(s)][1]
 
     def _note(self, code: list[str]) -> None:

@@ -91,8 +91,7 @@ class Trainer:
         sparse = [p for p in self._params if p.stype != "default"]
         for p in sparse:
             if p.trainer is not None:
-                raise HybridError(f"Parameter {p.name!r} is {p.stype}, and another Trainer keeps its value already: "
-                                  f"use that one")
+                raise HybridError(f"Parameter {p.name!r} is {p.stype}, and another Trainer keeps its value: use that")
         if sparse and wanted is False:
             raise AttributeValueError(f"update_on_kvstore=False is not possible with sparse parameters, such as "
                                       f"{sparse[0].name!r}")
@@ -208,11 +207,12 @@ class Trainer:
                 return
         self._update(work)
 
-    def joins(self) -> bool:
-        """Whether a step may be one program with forward and backward pass: on one device, with gradients that stay as
-        they are or are summed over processes."""
-        return (len(self._contexts) == 1 and (not self._reduces or self._ranks is not None) and self._own_store is None
-                and self._shards is None and not self._optimizer.draws)
+    def step_follows(self) -> str:
+        """Why a step cannot be one program with forward and backward pass; nothing where it can."""
+        if self._own_store is not None or len(self._contexts) > 1 or self._reduces and self._ranks is None:
+            return "gradients go through a kvstore first"
+        shares = "with shard_states each process updates its share of the states" if self._shards is not None else ""
+        return shares or ("the optimizer draws random numbers" if self._optimizer.draws else "")
 
     def prepared(self) -> bool:
         """Whether the last step was one program, of every parameter that is trained."""

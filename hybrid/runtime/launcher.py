@@ -30,8 +30,9 @@ _loaded: list[Any] = []
 _module: list[Any] = []
 _coming: list[threading.Thread] = []
 LAST_WAIT = 2.0                 # seconds that the end of a process waits for it at most
-# seconds after which it is compiled beside calls that do without programs; while programs are compiled, so many at most
-HEAD_START, LONGEST_DELAY, LOOK = 0.5, 20.0, 0.1
+HEAD_START = 0.5                # seconds before it is compiled
+LONGEST_DELAY = 20.0            # seconds that it waits at most for programs that are being compiled
+LOOK = 0.1                      # seconds between looks whether they are there
 
 
 def built() -> Path | None:
@@ -113,14 +114,14 @@ def soon() -> None:
 
 
 def found() -> Any:
-    """The Launcher class as far as it is there without waiting for a compiler, also in a process that was forked while
-    it was built: ``later`` while it is being built, None where there is none."""
+    """The Launcher class, ``later`` while it is being built, or None. Never waits for a compiler, also not in a process
+    that was forked while it was built."""
     soon()
     return _loaded[0] if _loaded else later if coming() else None
 
 
 def part(name: str) -> Any:
-    """Another class of the launcher's: Track (kernels/c/launcher_rounds.h), Front or Either (launcher_ways.h); None
+    """A class or function of the launcher module, such as Track (kernels/c/launcher_rounds.h) or Front; None
     where the launcher is not there (yet)."""
     return getattr(_module[0], name) if _module else None
 
@@ -153,8 +154,8 @@ def prepare() -> None:
 
 
 def _end(thread: threading.Thread, ending: threading.Event) -> None:
-    """When the process ends: a launcher that is nearly there is for later ones, but nobody waits long for a compiler
-    that others leave no time."""
+    """When the process ends, the launcher is compiled for later processes, at once if it still waited; but nobody waits
+    long for a compiler that others leave no time."""
     ending.set()
     thread.join(LAST_WAIT)
     if thread.is_alive():

@@ -75,7 +75,8 @@ def once(what: str | None) -> Iterator[None]:
             found.users -= 1
             if not found.users:                              # only now: it lets go of every byte
                 found.close()
-                _files.pop(where, None)
+                if _files.get(where) is found:               # a forked process has begun anew
+                    del _files[where]
 
 
 def _in_child() -> None:

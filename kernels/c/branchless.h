@@ -118,8 +118,8 @@ HY_FN double hy_erfinv(double x) {
     return a <= 1.0 ? __builtin_copysign(y, x) : __builtin_nan("");
 }
 HY_FN float hy_erfinvf(float x) { return (float)hy_erfinv(x); }
-// arctan: by arctan a = pi / 4 + arctan((a - 1) / (a + 1)) or pi / 2 - arctan(1 / a), whose argument is at most tan(pi
-// / 8)
+// arctan: by arctan a = pi / 4 + arctan((a - 1) / (a + 1)) or pi / 2 - arctan(1 / a), whose argument is at most
+// tan(pi / 8)
 HY_FN double hy_atan(double x) {
     double a = __builtin_fabs(x), up = a > 2.414213562373095 ? -1.0 : a - 1.0,
         down = a > 2.414213562373095 ? a : a + 1.0;

@@ -28,8 +28,8 @@ HY_FN hy_halves hyv_to_half(hy_v v) {
 #endif
 
 #ifndef HYV_WIDEN
-#define HYV_WIDEN(h) __builtin_convertvector(h, hy_vi) \
-    /* GCC makes two vectors of it, and one of those */
+/* GCC makes two vectors of it, and one of those */
+#define HYV_WIDEN(h) __builtin_convertvector(h, hy_vi)
 #endif
 
 HY_FN hy_v hyv_from_bf16(hy_halves h) { return HYV_FLOAT(HYV_WIDEN(h) << 16); }

@@ -150,8 +150,8 @@ static int check_places(PyObject *places) {
 
 /* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters,
  * places, form or None, allocate, kind, step or None,
-   library of net: what is mapped while a call runs, for a GPU what launcher_device.h reads, or None, a function of
-   Python: with either the address of net is 0) */
+ * library of net: what is mapped while a call runs, for a GPU what launcher_device.h reads, or None, a function of
+ * Python: with either the address of net is 0) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library,
       *device = Py_None, *function = NULL;
@@ -220,10 +220,14 @@ static void launcher_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   leave_arenas(self->arenas);
   for (int i = 0; i < self->counters; i++) { Py_DECREF(self->counter[i]); Py_DECREF(self->seen[i]); }
-  for (int i = 0; self->input && i < self->inputs; i++) { Py_XDECREF(self->input[i].descr);
-  Py_XDECREF(self->input[i].shape); }
-  for (int i = 0; self->output && i < self->outputs; i++) { Py_XDECREF(self->output[i].descr);
-  Py_XDECREF(self->output[i].shape); }
+  for (int i = 0; self->input && i < self->inputs; i++) {
+    Py_XDECREF(self->input[i].descr);
+    Py_XDECREF(self->input[i].shape);
+  }
+  for (int i = 0; self->output && i < self->outputs; i++) {
+    Py_XDECREF(self->output[i].descr);
+    Py_XDECREF(self->output[i].shape);
+  }
   PyMem_Free(self->input);
   PyMem_Free(self->output);
   PyMem_Free(self->table);
@@ -234,8 +238,8 @@ static void launcher_dealloc(PyObject *object) {
   Py_TYPE(object)->tp_free(object);
 }
 
-static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY}, {"calls",
-    T_PYSSIZET, offsetof(Launcher, calls), READONLY}, {0}};
+static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY},
+  {"calls", T_PYSSIZET, offsetof(Launcher, calls), READONLY}, {0}};
 static PyTypeObject LauncherType = {
   PyVarObject_HEAD_INIT(NULL, 0)
   .tp_name = "hybrid_launcher.Launcher", .tp_basicsize = sizeof(Launcher),

@@ -1,8 +1,10 @@
 /* Working memory that the launchers of one program share, those for other sizes too: a call takes a block that is large
  * enough and gives it back. */
 enum { MAX_ARENAS = 16 };
-typedef struct Arenas { struct Arenas *next; void (*net)(void **); int launchers, blocks; void *block[MAX_ARENAS];
-size_t bytes[MAX_ARENAS]; } Arenas;
+typedef struct Arenas {
+  struct Arenas *next; void (*net)(void **); int launchers, blocks; void *block[MAX_ARENAS];
+  size_t bytes[MAX_ARENAS];
+} Arenas;
 static Arenas *every_arenas;
 
 /* Those of a program, for one launcher more; NULL: no memory. */

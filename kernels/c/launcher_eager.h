@@ -4,8 +4,10 @@
  * Whatever is not as it is in most calls (other classes, devices, layouts, scopes, several results, an error) gives
  * None, and the dispatcher does the call.
  */
-static struct { PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cls;
-Py_ssize_t at_data, at_ctx, at_ag, at_version; } eager;
+static struct {
+  PyObject *scope, *classes, *variable, *nothing; PyTypeObject *cls;
+  Py_ssize_t at_data, at_ctx, at_ag, at_version;
+} eager;
 enum { MOST_INPUTS = 8, FUNCTION = 3, VISIBLE = 4 };          /* the last two: places in a Known */
 
 #include "launcher_elementwise.h"

@@ -125,8 +125,10 @@ static int loop_of_ufunc(PyObject *function, PyArray_Descr **dtypes, Work *w) {
   for (int i = 0; i < u->ntypes; i++) {
     int k = 0;
     while (k < w->count && u->types[i * w->count + k] == dtypes[k]->type_num) k++;
-    if (k == w->count && u->functions[i]) { w->loop = u->functions[i], w->data = u->data ? (void *)u->data[i] : NULL;
-    return 1; }
+    if (k == w->count && u->functions[i]) {
+      w->loop = u->functions[i], w->data = u->data ? (void *)u->data[i] : NULL;
+      return 1;
+    }
   }
   return 0;
 }

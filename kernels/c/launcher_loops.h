@@ -5,8 +5,10 @@
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
     const char *a = p[0]; char *o = p[1]; \
-    if (s[0] == sizeof(F) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { F x = ((const F *)a)[i]; \
-    ((T *)o)[i] = (T)(value); } \
+    if (s[0] == sizeof(F) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { \
+      F x = ((const F *)a)[i]; \
+      ((T *)o)[i] = (T)(value); \
+    } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { F x = *(const F *)a; *(T *)o = (T)(value); } \
   }
 #define INTEGERS(X, name, F) X(name##_i8, F, npy_int8, x) X(name##_u8, F, npy_uint8, x) \
@@ -48,8 +50,10 @@ static Loop cast_loop(int from, int to) {
     const char *c = p[0], *a = p[1], *b = p[2]; char *o = p[3]; \
     const npy_intp count = *n, w = sizeof(T); \
     const int packed = s[0] == 1 && s[3] == w && (s[1] == w || !s[1]) && (s[2] == w || !s[2]); \
-    if (packed && s[1] && s[2]) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], y = ((const T *)b)[i]; \
-    ((T *)o)[i] = c[i] ? x : y; } \
+    if (packed && s[1] && s[2]) for (npy_intp i = 0; i < count; i++) { \
+      T x = ((const T *)a)[i], y = ((const T *)b)[i]; \
+      ((T *)o)[i] = c[i] ? x : y; \
+    } \
     else if (packed && s[2]) { T x = *(const T *)a; for (npy_intp i = 0; i < count; i++) { T y = ((const T *)b)[i]; \
     ((T *)o)[i] = c[i] ? x : y; } } \
     else if (packed && s[1]) { T y = *(const T *)b; for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; \
@@ -73,8 +77,10 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
     const char *a = p[0]; char *o = p[1]; \
-    if (s[0] == sizeof(T) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; \
-    ((T *)o)[i] = (value); } \
+    if (s[0] == sizeof(T) && s[1] == sizeof(T)) for (npy_intp i = 0; i < count; i++) { \
+      T x = ((const T *)a)[i]; \
+      ((T *)o)[i] = (value); \
+    } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { T x = *(const T *)a; *(T *)o = (value); } \
   }
 /* a function of two, the second one an array or a number */
@@ -84,8 +90,10 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
     const char *a = p[0], *b = p[1]; char *o = p[2]; \
     if (s[0] == w && s[1] == w && s[2] == w) for (npy_intp i = 0; i < count; i++) { \
       T x = ((const T *)a)[i], y = ((const T *)b)[i]; ((T *)o)[i] = (value); } \
-    else if (s[0] == w && !s[1] && s[2] == w) { T y = *(const T *)b; \
-    for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = (value); } } \
+    else if (s[0] == w && !s[1] && s[2] == w) { \
+      T y = *(const T *)b; \
+      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i]; ((T *)o)[i] = (value); } \
+    } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], o += s[2]) { \
       T x = *(const T *)a, y = *(const T *)b; *(T *)o = (value); } \
   }
@@ -97,16 +105,22 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
     const npy_intp count = *n, w = sizeof(T); \
     if (s[0] == w && !s[1] && !s[2] && s[3] == w && s[4] == w) { \
       T y = *(const T *)b, k = *(const T *)c; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], v = ((const T *)d)[i]; \
-      ((T *)o)[i] = (test) ? k : v; } \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], v = ((const T *)d)[i]; \
+        ((T *)o)[i] = (test) ? k : v; \
+      } \
     } else if (s[0] == w && !s[1] && s[2] == w && !s[3] && s[4] == w) { \
       T y = *(const T *)b, k = *(const T *)d; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i]; \
-      ((T *)o)[i] = (test) ? u : k; } \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], u = ((const T *)c)[i]; \
+        ((T *)o)[i] = (test) ? u : k; \
+      } \
     } else if (s[0] == w && !s[1] && s[2] == w && s[3] == w && s[4] == w) { \
       T y = *(const T *)b; \
-      for (npy_intp i = 0; i < count; i++) { T x = ((const T *)a)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; \
-      ((T *)o)[i] = (test) ? u : v; } \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; \
+        ((T *)o)[i] = (test) ? u : v; \
+      } \
     } else if (s[0] == w && s[1] == w && s[2] == w && s[3] == w && s[4] == w) { \
       for (npy_intp i = 0; i < count; i++) { \
         T x = ((const T *)a)[i], y = ((const T *)b)[i], u = ((const T *)c)[i], v = ((const T *)d)[i]; \

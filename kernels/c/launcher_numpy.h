@@ -15,7 +15,7 @@ static PyObject *numpys_setup(PyObject *module, PyObject *numbers) {
   return fast && !PyErr_Occurred() ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Whether a device is none whose arrays have to be copied first. */
+/* Whether the arrays of a device lie in memory that NumPy reads. */
 static int on_host(PyObject *ctx) {
   if (ctx == own.host) return 1;
   PyObject *type = PyObject_GetAttrString(ctx, "device_type");
@@ -25,7 +25,8 @@ static int on_host(PyObject *ctx) {
   return host;
 }
 
-/* A view of an array's elements that nobody may write; writeable: that is not marked so (COPYING of fallback.py). */
+/* A view of an array's elements that nobody may write; writeable: it is not marked read-only, for functions that copy
+ * what is (COPYING of fallback.py). */
 static PyObject *view_of(PyArrayObject *x, int writeable) {
   int flags = PyArray_FLAGS(x) & ~NPY_ARRAY_OWNDATA & ~(writeable ? 0 : NPY_ARRAY_WRITEABLE);
   PyArray_Descr *descr = (PyArray_Descr *)Py_NewRef((PyObject *)PyArray_DESCR(x));
@@ -116,21 +117,23 @@ static int hosts_of(PyObject *args, PyObject *kwargs, int writeable, PyObject **
   return 0;
 }
 
-/* numpys_call(function, arguments, by name, class of results, whether its arrays are not marked read-only, what makes
- * other results arrays of ours, from result, first array and class): what it gives, NotImplemented where Python has to
- * do it. */
+/* numpys_call(function, arguments, arguments by name, class of the results, whether views are not marked read-only,
+ * what makes other results arrays of ours, called with a result, the first array and the class): what the function
+ * gives; NotImplemented where Python has to call it. */
 static PyObject *numpys_call(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   PyObject *host, *named, *first;
   if (count != 6 || !eager.scope || !PyTuple_CheckExact(args[1]) || !PyDict_CheckExact(args[2]) || !plainly_eager()
       || !hosts_of(args[1], args[2], args[4] == Py_True, &host, &named, &first)) {
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_NotImplemented);
   }
+  Py_INCREF(first);                                          /* its list may lose it meanwhile */
   PyObject *found = PyObject_Call(args[0], host, named), *out = NULL;
   if (found) {
     out = back_of(found, first, args[3]);
     if (!out && !PyErr_Occurred()) out = PyObject_CallFunctionObjArgs(args[5], found, first, args[3], NULL);
     Py_DECREF(found);
   }
+  Py_DECREF(first);
   Py_DECREF(host);
   Py_XDECREF(named);
   return out;

@@ -5,8 +5,10 @@
  * Python, which goes on from there.
  */
 enum { NONE = LIST + 1 };                      /* of an event without results, beside ONE and TUPLE */
-typedef struct { int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
-int ndim; npy_intp dims[32]; } Input;
+typedef struct {
+  int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
+  int ndim; npy_intp dims[32];
+} Input;
 typedef struct { PyObject *shape, *dtype, *ctx; PyTypeObject *cls; } Made;
 typedef struct {
   PyObject *what, *structure, *places;         /* places: as those of a launcher */

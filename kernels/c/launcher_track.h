@@ -97,8 +97,10 @@ static int track_traverse(PyObject *object, visitproc visit, void *arg) {
   Track *self = (Track *)object;
   Py_VISIT(self->all);
   Py_VISIT(self->path);
-  for (int i = 0; i < self->hiddens; i++) { Py_VISIT(self->hidden[i].x); Py_VISIT(self->hidden[i].raw);
-  Py_VISIT(self->hidden[i].old); }
+  for (int i = 0; i < self->hiddens; i++) {
+    Py_VISIT(self->hidden[i].x); Py_VISIT(self->hidden[i].raw);
+    Py_VISIT(self->hidden[i].old);
+  }
   for (int i = 0; i < self->outsides; i++) Py_VISIT(self->given[i]);
   return 0;
 }
@@ -131,11 +133,11 @@ static void track_dealloc(PyObject *object) {
 }
 
 static PyMethodDef track_methods[] = {
-  {"take", (PyCFunction)(void (*)(void))track_take, METH_FASTCALL, NULL}, {"finish",
-      (PyCFunction)(void (*)(void))track_finish, METH_FASTCALL, NULL},
+  {"take", (PyCFunction)(void (*)(void))track_take, METH_FASTCALL, NULL},
+  {"finish", (PyCFunction)(void (*)(void))track_finish, METH_FASTCALL, NULL},
   {"give", track_give, METH_NOARGS, NULL}, {"memory", track_memory, METH_NOARGS, NULL}, {NULL}};
-static PyMemberDef track_members[] = {{"path", T_OBJECT_EX, offsetof(Track, path), 0}, {"rebinds", T_OBJECT_EX,
-    offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY}, {NULL}};
+static PyMemberDef track_members[] = {{"path", T_OBJECT_EX, offsetof(Track, path), 0},
+  {"rebinds", T_OBJECT_EX, offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY}, {NULL}};
 static PyTypeObject TrackType = {
   PyVarObject_HEAD_INIT(NULL, 0)
   .tp_name = "hybrid_launcher.Track", .tp_basicsize = sizeof(Track),

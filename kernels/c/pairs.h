@@ -29,8 +29,10 @@ HY_FN void hyv_words_turn(hy_words *r) {
  and fills the others with zeros */ \
 HY_FN void hyv_pairs_along##END(hy_word *out, long step, const T *from, long stride, long count) { \
     hy_words r[HYV_LANES]; \
-    _Pragma("GCC unroll 64") HYV_EACH_WORD { const T *p = from + i * stride; \
-    r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; } \
+    _Pragma("GCC unroll 64") HYV_EACH_WORD { \
+      const T *p = from + i * stride; \
+      r[i] = i < count ? hyv_words_beside(LOAD(p), LOAD(p + HYV_LANES)) : (hy_words){}; \
+    } \
     hyv_words_turn(r); \
     _Pragma("GCC unroll 64") HYV_EACH_WORD *(hy_wordsu *)(out + i * step) = r[i]; \
 } \

@@ -129,8 +129,10 @@ static void alone(Part part, void *data, int parts) {
 void hy_pool_run(Part part, void *data, int parts, int threads) {
   int most = __atomic_load_n(&hy_pool_most, __ATOMIC_RELAXED);
   if (threads > most) threads = most;
-  if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts);
-  return; }
+  if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) {
+    alone(part, data, parts);
+    return;
+  }
   if (workers < threads - 1) hire(threads - 1);
   job.part = part, job.data = data, job.parts = parts;
   atomic_store(&job.unfinished, parts);

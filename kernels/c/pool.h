@@ -32,8 +32,8 @@ static void hy_team(void (*part)(void *), void *data, unsigned threads) {
   else hy_pool(part, data, (int)threads, hy_threads / HY_PARTS);
 }
 #ifndef __clang__
-#define HY_GLUE HY_OWN __attribute__((optimize("O0"))) \
-    /* called once for a loop: not worth the compiler's time */
+/* called once for a loop: not worth the compiler's time */
+#define HY_GLUE HY_OWN __attribute__((optimize("O0")))
 HY_GLUE void GOMP_parallel(void (*part)(void *), void *data, unsigned threads, unsigned flags) {
   (void)flags;
   hy_team(part, data, threads);

@@ -105,8 +105,8 @@ HY_FN float hy_erff(float x) {
     q = q * s - 2.67681349e-2f; q = q * s + 1.12819925e-1f; q = q * s - 3.76125336e-1f; q = q * s + 1.28379166e-1f;
     return a > 0.927734375f ? large : q * x + x;
 }
-// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero; 2
-// ulp.
+// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero;
+// 2 ulp.
 HY_FN float hy_sigmoidf(float x) {
     float e = hy_expf(-__builtin_fabsf(x)), d = 1.0f + e, lost = e - (d - 1.0f), y = (x < 0 ? e : 1.0f) / d;
     return y - y * (lost - lost * e * 0.5f);                 // what d rounds away, over d

@@ -1,11 +1,12 @@
 // Tiles, registers of up to 16 rows of 64 bytes (AMX). One instruction multiplies the words (words.h) of two tiles: row
 // i of the sums gets, for each word k of row i of the data, that word times row k of the weights. Tiles are named by
 // their numbers. HYT_MODEL: they are arrays, and C does what the instructions do.
-struct hy_shape { unsigned char palette, start, none[14]; unsigned short bytes[16]; unsigned char rows[16];
+struct hy_shape {
+  unsigned char palette, start, none[14]; unsigned short bytes[16]; unsigned char rows[16];
 } __attribute__((aligned(64)));
 #ifndef HYT_MODEL
-#define HYT_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape)) \
-    /* of this thread; all tiles are zero then */
+/* of this thread; all tiles are zero then */
+#define HYT_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
 #define HYT_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
 #define HYT_USE(shape) (void)(shape)
 #define HYT_ZERO(t) __asm__ volatile("tilezero %%tmm" #t : : )

@@ -29,7 +29,7 @@ HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (
 #include "vector_either.h"
 
 #ifdef HYV_CMP
-#define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)  // else the old elements
+#define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)  // elsewhere those of old
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
 #define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
@@ -169,8 +169,8 @@ HY_FN hy_v hyv_erf(hy_v x) {
     q = q * s + HYV_B(1.28379166e-1f);
     return HYV_SELECT(HYV_LT(HYV_B(0.927734375f), a), large, q * x + x);
 }
-// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero; 2
-// ulp.
+// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero;
+// 2 ulp.
 HY_FN hy_v hyv_sigmoid(hy_v x) {
     hy_v e = hyv_exp(-HYV_ABS(x)), d = HYV_B(1.0f) + e, lost = e - (d - HYV_B(1.0f));
     hy_v y = HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(1.0f)) / d;

@@ -14,8 +14,8 @@ typedef short hy_pairs __attribute__((vector_size(64)));
     ((s) + (hy_v)((a) << 16) * (hy_v)((b) << 16) + (hy_v)((a) & -65536) * (hy_v)((b) & -65536))
 #endif
 #if defined(__AVX512VNNI__) && HYV_BYTES == 64
-#define HYV_DOT_BYTES(s, a, b) __builtin_ia32_vpdpbusd_v16si(s, a, b) \
-    /* of unsigned and signed numbers; no sum saturates */
+/* of unsigned and signed numbers; no sum saturates */
+#define HYV_DOT_BYTES(s, a, b) __builtin_ia32_vpdpbusd_v16si(s, a, b)
 #else
 #define HYV_DOT_BYTES(s, a, b) \
     ((s) + ((a) & 255) * ((b) << 24 >> 24) + ((a) >> 8 & 255) * ((b) << 16 >> 24) + ((a) >> 16 & 255) \

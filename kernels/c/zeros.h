@@ -25,8 +25,10 @@ HY_FN int hy_finite(const float *a, long count, long n, long step) {
     unsigned rest = 0;
     for (long i = 0; i < count; i++, a += step) {
         long j = 0;
-        for (; j + 32 <= n; j += 32) { some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
-        more |= HY_NOT_FINITE(*(const hy_zi *)(a + j + 16)); }
+        for (; j + 32 <= n; j += 32) {
+          some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
+          more |= HY_NOT_FINITE(*(const hy_zi *)(a + j + 16));
+        }
         for (; j + 16 <= n; j += 16) some |= HY_NOT_FINITE(*(const hy_zi *)(a + j));
         for (; j < n; j++) { union hy_bits b; b.f = a[j]; rest |= HY_NOT_FINITE(b.u); }
     }

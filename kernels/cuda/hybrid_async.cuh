@@ -3,8 +3,8 @@
 //
 // With g = lane / 4 and t = lane % 4, a warp holds for D (16 x 8, float) += A (16 x depth) B (depth x 8):
 //   d: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)
-// 16 deep, halves: a: pairs at (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8); b: pairs of rows 2t, 2t + 8, column
-// g
+//   16 deep, halves: a: pairs at (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8);
+//                    b: pairs of rows 2t, 2t + 8, column g
 //   8 deep, halves:  a: pairs at (g, 2t), (g + 8, 2t); b: pair of rows 2t, column g
 //   8 deep, tf32:    a: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4); b: (t, g), (t + 4, g)
 #ifndef HYBRID_ASYNC_CUH
@@ -129,8 +129,7 @@ template <int GROUPS> HY_FN void hy_cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" : : "n"(GROUPS) : "memory");
 }
 
-// ---- mbarriers: 8 bytes of shared memory that count arrivals and, of bulk copies, bytes. Phases have parity 0, 1, 0,
-// ..
+// ---- mbarriers: 8 bytes of shared memory that count arrivals and, of bulk copies, bytes. Phases have parity 0, 1, ...
 HY_FN void hy_mbarrier_init(hy_shared barrier, unsigned count) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" : : "r"(barrier), "r"(count) : "memory");
 }

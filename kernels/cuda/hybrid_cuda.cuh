@@ -52,8 +52,8 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 // Block b of a copy: 16 bytes a thread. Both arrays begin on a 16-byte boundary.
 HY_FN void hy_copy(void *to, const void *from, long long bytes, unsigned b) {
     long long at = ((long long)b * blockDim.x + threadIdx.x) * 16;
-    if (at + 16 <= bytes) *(hy_pack<unsigned, 4> *)((char *)to + at) =
-        *(const hy_pack<unsigned, 4> *)((const char *)from + at);
+    if (at + 16 <= bytes)
+        *(hy_pack<unsigned, 4> *)((char *)to + at) = *(const hy_pack<unsigned, 4> *)((const char *)from + at);
     else for (; at < bytes; at++) ((char *)to)[at] = ((const char *)from)[at];
 }
 

@@ -80,8 +80,8 @@ template <Factor KIND, int DEPTH> static inline void mma(float d[4], const unsig
 }
 
 // COUNT matrices of 8 rows of 16 bytes; lanes 8 i .. 8 i + 7 give the addresses of the rows of matrix i. A lane gets of
-// each the word at row lane / 4 and column lane % 4; of transposed ones, the halves at column lane / 4, rows 2 (lane %
-// 4) and the next.
+// each the word at row lane / 4 and column lane % 4; of transposed ones, the halves at column lane / 4, rows
+// 2 (lane % 4) and the next.
 template <int COUNT, bool TRANSPOSED> static EMU_QUIET void ldmatrix(unsigned *to, const void *row) {
     unsigned slot;
     if (lane() < 8 * COUNT) emu_watch_access(row, 16, READ, __builtin_return_address(0));

@@ -197,7 +197,8 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
 
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
-    """``autograd.backward``. What comes after it may be a round, if this one was given up and no step ends it."""
+    """``autograd.backward``. If this thread's round was given up, calls after it are noted again: perhaps no step
+    comes."""
     if STATE.busy:
         return ordinary()
     try:
@@ -242,7 +243,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     STATE.broken = False
     track = STATE.track
     if (track is not None and type(batch_size) in (int, float) and batch_size and not ignore_stale_grad
-        and trainer.joins()):
+        and not trainer.step_follows()):
         trainer.size.value = batch_size
         if rounds.finish_track(track, Step(weakref.ref(trainer))):
             return None
@@ -251,21 +252,21 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
         return ordinary()
     if (ignore_stale_grad or SCOPE.recording or r.node is r.root or len(trainer._contexts) > 1
         or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("trainer.step was called inside autograd.record, or has ignore_stale_grad or several devices in one "
-                "process")
+        strange("trainer.step was called inside autograd.record, with ignore_stale_grad, with a batch_size that is 0 "
+                "or no number, without a call before it, or with parameters on several devices")
         STATE.broken = False
         return ordinary()
     trainer.size.value = batch_size
     try:
-        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _check_step(node, trainer))
+        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _note_step(node, trainer))
     finally:
         rounds.over()
     return None
 
 
-def _check_step(node: Node, trainer: Any) -> str:
-    """A step that cannot be in the program of a round follows it."""
-    node.apart = "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
+def _note_step(node: Node, trainer: Any) -> str:
+    """Notes why a step cannot be in the program of its round, if so; never a reason not to put it off."""
+    node.follows = "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
     return ""
 
 

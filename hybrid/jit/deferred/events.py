@@ -170,7 +170,7 @@ class Node:
         self.met = self.settled = 0                      # rounds that ended here; that were looked into here
         self.ready = False                               # whether the event is put off
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
-        self.apart = ""                                  # of a step: why it follows the program of its round
+        self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
         self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
@@ -211,7 +211,7 @@ class Root(Node):
         super().__init__()
         self.name = name
         self.joined = 0                                  # rounds that one program did
-        self.apart = ""                                  # why it did them without the step
+        self.follows = ""                                # why their steps followed it, if they did
         self.seconds = 0.0                               # that rounds took which no program did
         self.settled_times = 0                           # rounds that were looked into too early
         self.strange = 0                                 # rounds that could not be followed, one after another
@@ -240,7 +240,7 @@ class Root(Node):
 
     def __str__(self) -> str:
         done = f"{self.joined} rounds of the training loop ran as one program" if self.joined else ""
-        done += f", each followed by its step: {self.apart}" if done and self.apart else ""
+        done += f", each followed by its step: {self.follows}" if done and self.follows else ""
         if (not self.joined or self.refused) and self.why:
             return f"{done}{'; ' if done else ''}the training loop is not joined to one program: {self.why}"
         return done

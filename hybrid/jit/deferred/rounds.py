@@ -29,8 +29,6 @@ TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS = 64                # of a round
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
-# why a step is apart
-NOT_JOINED = "its optimizer draws random numbers, shares its states out, or leaves the update to a kvstore"
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
 
 
@@ -259,12 +257,12 @@ def _come_back(r: Round) -> None:
 
 
 def finish(r: Round, node: Node) -> None:
-    """The step that ends a round: all of it is done, by one program and, where the step is apart, by that."""
+    """The step that ends a round: one program does all of it, or all but a step that cannot be in it and follows."""
     if r.deferred:                                       # else its track did that
         _come_back(r)
     end(r)
-    apart = node.apart if node.event.what.trainer().joins() else NOT_JOINED
-    if apart:
+    follows = node.follows or node.event.what.trainer().step_follows()
+    if follows:
         r.trail.pop()
     old, STATE.busy = STATE.busy, True
     try:
@@ -273,15 +271,15 @@ def finish(r: Round, node: Node) -> None:
             _not_joined(r, why)
             _took(r)
         else:
-            r.root.joined, r.root.apart = r.root.joined + 1, apart
-            if not apart:
+            r.root.joined, r.root.follows = r.root.joined + 1, follows
+            if not follows:
                 joined.lay_track(r, node)
     except BaseException as err:
         failed(r, err)
         raise
     finally:
         STATE.busy = old
-    if apart:
+    if follows:
         node.event.do((), ())
 
 
