@@ -38,7 +38,10 @@ def _sized(line: Sequence[str], wide: bool) -> Words:
     while at < len(line):
         w = line[at]
         kind = "uint64_t" if line[at:at + 3] == ("unsigned", " ", "long") else "int64_t" if w == "long" and wide else ""
-        if kind:
+        if kind == "int64_t" and line[at + 1:at + 3] == (" ", "long"):           # has 64 bits everywhere
+            out += [w, " "]
+            at += 2
+        elif kind:
             at += 2 if w == "unsigned" else 0
             at += 2 if line[at + 1:at + 3] == (" ", "long") else 0
             w = kind

@@ -43,7 +43,7 @@ def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
             if (found := own[0].through_c(args, kwargs)) is not NotImplemented:   # nothing is recorded or traced
                 return found
             if not needs_operators(*args, *kwargs.values()):
-                return own[0].in_python(args, kwargs)
+                return own[0](*args, **kwargs)
         return fn(*args, **kwargs)
     COMPOSED[name] = function
     return function

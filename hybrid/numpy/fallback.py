@@ -120,8 +120,7 @@ def _real(found: Any) -> bool:
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
-    """A function of NumPy's for our arrays. ``through_c`` does most calls in C, and gives NotImplemented for those that
-    it leaves to ``in_python``."""
+    """A function of NumPy's for our arrays. ``through_c`` does most calls in C, and gives NotImplemented for others."""
     short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
     in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
 
@@ -132,7 +131,9 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             return known_calls.NUMPYS[0](fn, args, kwargs, cls, copying, _rest)
         return NotImplemented
 
-    def in_python(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if (found := through_c(args, kwargs)) is not NotImplemented:
+            return found
         if len(args) > most:
             raise TypeError(f"{user_location()}: {name} takes {most} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
@@ -153,12 +154,9 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         # of plain NumPy arrays some functions give the very same back
         return _back(found, arrays, {id(v) for v in (*args, *kwargs.values()) if isinstance(v, np.ndarray)}, cls)
 
-    def function(*args: Any, **kwargs: Any) -> Any:
-        found = through_c(args, kwargs)
-        return in_python(args, kwargs) if found is NotImplemented else found
     module, _, last = name.replace("np", "hybrid.numpy", 1).rpartition(".")
     function.of_numpy = fn                               # type: ignore[attr-defined]  # which it calls
-    function.through_c, function.in_python = through_c, in_python            # type: ignore[attr-defined]
+    function.through_c = through_c                       # type: ignore[attr-defined]
     return named(function, last, module, f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n"
                                          f"{fn.__doc__ or ''}")
 

@@ -123,13 +123,13 @@ def test_most_calls_go_through_c() -> None:
     out = np.zeros((2, 3))
     assert np.fmax(x, y, out=out) is out and len(asked) == 1
     np.fmax(x, onp.ones((2, 3), "f")), np.fmax(1.0, 2.0)
-    assert asked[1:] == [NotImplemented] * 2
+    assert asked[1:] == [NotImplemented] * 4                  # NumPy's function asks again
     with pytest.raises(TypeError, match="takes 2 values"):
         np.fmax(x, y, out)
     x.attach_grad()
     with autograd.record(), pytest.raises(HybridError, match="no gradient flows"):
         np.spacing(x)
-    assert asked[3:] == [NotImplemented]
+    assert asked[5:] == [NotImplemented]
 
 
 def test_traced_calls_are_refused() -> None:
