@@ -224,6 +224,22 @@ def test_what_no_step_followed_is_no_part_of_the_next_loop() -> None:
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("left", [31, 62, 63])
+def test_many_calls_that_no_step_followed_do_not_break_the_next_loop(left: int) -> None:
+    """A round of so many calls that it is given up is not one in the middle of the loop's first iteration."""
+    kept = []
+    for i in range(left):
+        net = nn.Dense(2, in_units=3)
+        net.initialize()
+        net.hybridize()
+        with autograd.record():
+            kept.append(net(nd.ones((2, 3))))
+    loop = Loop(maker=smooth)
+    for i in range(5):
+        loop.step(i)
+    assert loop.root.joined == 3
+
+
 def test_nothing_is_kept_alive() -> None:
     loop = Loop()
     for i in range(6):

@@ -27,6 +27,7 @@ from .unrelated import rounds_within
 
 TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS = 64                # of a round
+LONG = 32                       # events after which calls that have nothing to do with them begin another round
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
