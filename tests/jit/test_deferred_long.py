@@ -153,8 +153,8 @@ class Store(mx.kv.KVStoreBase):
 
 APART: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "own update": (lambda: {"optimizer": Averaging(learning_rate=0.05)}, "not one program of all parameters"),
-    "draws": (lambda: {"optimizer": "sgld"}, "draws random numbers"),
-    "store": (lambda: {"optimizer": "sgd", "kvstore": Store()}, "leaves the update to a kvstore")}
+    "draws": (lambda: {"optimizer": "sgld"}, "the optimizer draws random numbers"),
+    "store": (lambda: {"optimizer": "sgd", "kvstore": Store()}, "gradients go through a kvstore first")}
 
 
 @pytest.mark.parametrize("given, why", APART.values(), ids=APART)
