@@ -262,7 +262,7 @@ def finish(r: Round, node: Node) -> None:
     if r.deferred:                                       # else its track did that
         _come_back(r)
     end(r)
-    follows = node.follows or node.event.what.trainer().step_follows()
+    follows = node.event.what.trainer().step_follows() or node.follows
     if follows:
         r.trail.pop()
     old, STATE.busy = STATE.busy, True
