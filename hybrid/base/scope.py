@@ -27,7 +27,12 @@ class Scope(threading.local):
         self.numbers_refused = False         # NumPy's code that asks an array for its numbers gets NumbersNeeded
 
 
-SCOPE = Scope()
+class Records(threading.local):
+    """The running thread's outermost scopes of ``record``; not in ``Scope``, whose values calls in C compare."""
+    number = 1                               # of the one that was entered last
+
+
+SCOPE, RECORDS = Scope(), Records()
 
 
 class NumbersNeeded(BaseException):

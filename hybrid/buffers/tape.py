@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 from ..base import dtype as dt, pending
 from ..ir import Program
 from ..passes.differentiate import reaches
-from ..base.scope import SCOPE
+from ..base.scope import RECORDS, SCOPE
 from .writes import CLOCK
 
 # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
@@ -84,6 +84,7 @@ class flags(ContextDecorator):  # noqa: N801  it is called as a function is
         recording, training = self._wanted
         self._before.append((SCOPE.recording, SCOPE.training))
         if recording is not None:
+            RECORDS.number += recording and not SCOPE.recording
             SCOPE.recording = recording
         if training is not None:
             SCOPE.training = training

@@ -205,13 +205,18 @@ def test_what_no_step_followed_is_no_part_of_the_next_loop() -> None:
     """A loop is joined after as many rounds, whatever calls of another network came before it: the same bits."""
     other, x = Loop(maker=smooth), BATCHES[0][0]
     found = []
-    for before in ("nothing", "forward", "backward", "strange"):
+    for before in ("nothing", "forward", "backward", "strange", "strange forward"):
         loop = Loop(maker=smooth)
         if before != "nothing":
             with autograd.record():
                 left = other.net(x).sum()
             if before == "backward":
                 left.backward()
+            elif before == "strange forward":
+                own = x.copy()
+                own.attach_grad()
+                with autograd.record():
+                    left = other.net(x).sum() + other.net(own).sum()
             elif before == "strange":
                 left.backward(nd.ones((1,)))
         mx.random.seed(2)

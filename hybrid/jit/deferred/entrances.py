@@ -11,7 +11,7 @@ import numpy as np
 from ...autograd.dispatch import TIMERS
 from ...base import config, pending
 from ...base.pytree import flatten
-from ...base.scope import CASTS, SCOPE
+from ...base.scope import CASTS, RECORDS, SCOPE
 from ...buffers.array import NDArray
 from ...buffers.promise import Promise
 from ...ops.attributes import told_apart
@@ -36,7 +36,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         return ordinary()
     track, begins = STATE.track, False
     if track is None and STATE.round is None:
-        if STATE.broken or not _begins(engine, args):
+        if STATE.broken == RECORDS.number or not _begins(engine, args):
             return ordinary()
         begins, track = True, engine.rounds.track and engine.rounds.track()
     leaves, structure = _arguments(args, kwargs)

@@ -34,7 +34,8 @@ class State(threading.local):
     being executed right now."""
     round: Round | None = None
     track: Any = None
-    broken = False                                       # whether deferral is off until the next backward or step
+    # the scope of ``record`` in which a round was given up: nothing is put off before its end, ``backward`` or a step
+    broken: int = False                                  # False: C reads it
     busy = False
 
 

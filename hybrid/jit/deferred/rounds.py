@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Sequence
 from ...base import pending
 from ...base.errors import user_location
 from ...base.pytree import LEAF, flatten, unflatten
-from ...base.scope import SCOPE
+from ...base.scope import RECORDS, SCOPE
 from ...buffers import evict
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
@@ -169,7 +169,7 @@ def strange(why: str) -> None:
     r.root.strange, r.root.why = r.root.strange + 1, why
     r.root.refused = r.root.refused or r.root.strange > MOST_STRANGE
     end(r)
-    STATE.broken = True
+    STATE.broken = RECORDS.number
 
 
 def _met(r: Round) -> None:
