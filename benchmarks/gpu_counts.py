@@ -28,7 +28,7 @@ from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
 from gpu_model_launches import LAUNCH, barriers, launched  # noqa: E402
 
 import hybrid as mx  # noqa: E402
-from hybrid import autograd, gluon, nd  # noqa: E402
+from hybrid import autograd, nd  # noqa: E402
 from hybrid.codegen import cuda as printer  # noqa: E402
 from hybrid.gluon import nn, rnn  # noqa: E402
 from hybrid.runtime import cuda  # noqa: E402
@@ -186,15 +186,7 @@ def step(make: Callable[[], Any], shape: tuple[int, ...], dtype: str = "float32"
         net = make()
         net.initialize(ctx=GPU)
         net.cast(dtype)
-        loss_of, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
-
-        @mx.hybridize
-        def one(x: Any, y: Any) -> Any:
-            with autograd.record():
-                loss = loss_of(net(x), y)
-            loss.backward()
-            trainer.step(shape[0])
-            return loss
+        one = mx.hybridize(nets.gluon_step(net, nets.Step("", make, shape, "adam")))
         return one(nd.zeros(shape, ctx=GPU, dtype=dtype), nd.zeros(shape[:1], ctx=GPU))
     return call
 

@@ -25,7 +25,7 @@ import nets  # noqa: E402  after the settings
 import numpy as np  # noqa: E402
 
 import hybrid as mx  # noqa: E402
-from hybrid import autograd, gluon, nd  # noqa: E402
+from hybrid import nd  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 
 BUDGETS = json.loads((Path(__file__).parent.parent / "tests" / "data" / "gpu_budgets.json").read_text())
@@ -60,19 +60,10 @@ def inference(make: Callable[[], Any], *shape: int) -> Call:
     return lambda: net(x)
 
 
-def step(make: Callable[[], Any], shape: tuple[int, ...]) -> Call:
-    """A step of Adam as one program."""
-    net = on_gpu(make(), shape)
-    loss_of, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
-
-    @mx.hybridize
-    def one(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(shape[0])
-        return loss
-    x, y = zeros(*shape), zeros(shape[0])
+def step(work: nets.Step) -> Call:
+    """A training step as one program."""
+    one = mx.hybridize(nets.gluon_step(on_gpu(work.make(), work.shape), work))
+    x, y = zeros(*work.shape), zeros(work.shape[0])
     return lambda: one(x, y)
 
 
@@ -85,7 +76,7 @@ def encoder(length: int, width: int, heads: int) -> Call:
 PROGRAMS: dict[str, tuple[Callable[[], Call], Bars]] = {
     "MLP, batch 1": (lambda: inference(nets.mlp, 1, 512), Bars(10)),
     "MLP, batch 256": (lambda: inference(nets.mlp, 256, 512), Bars()),
-    "Adam step of the MLP": (lambda: step(nets.TRAINING[1].make, nets.TRAINING[1].shape), Bars(45)),
+    "Adam step of the MLP": (lambda: step(nets.TRAINING[1]), Bars(45)),
     "ResNet-18, batch 1": (lambda: inference(nets.vision.resnet18_v1, 1, 3, 224, 224), Bars(180)),
     "encoder 4 x 512, length 1024": (lambda: encoder(1024, 512, 8), Bars()),
 }
