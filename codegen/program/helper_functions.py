@@ -100,5 +100,11 @@ def _with_arguments(h: _Helper, numbers: Sequence[str], names: Sequence[str]) ->
 
 def _calling(p: Printed, name: str, other: str, added: Words) -> Printed:
     """A kernel without one of its functions, which calls another one instead."""
-    rest: list[Stmt] = [s for s in p.code if not (isinstance(s, Function) and s.name == name)]
-    return replace(p, code=parsed(_called(line, name, other, added) for line in flat(rest)))
+    rest: list[Stmt] = []
+    for s in p.code:
+        own = flat([s])
+        if not any(name in line for line in own):
+            rest.append(s)
+        elif not (isinstance(s, Function) and s.name == name):
+            rest += parsed(_called(line, name, other, added) for line in own)
+    return replace(p, code=tuple(rest))
