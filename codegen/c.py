@@ -9,7 +9,8 @@ import numpy as np
 
 from hybrid.base import collector
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Index
+from hybrid.ir.access import Index
+from hybrid.ir.contraction import convolves
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised, greater
@@ -126,7 +127,7 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         def gathered(called: str) -> Printed:
             return Contraction(k, called, target).print()
         found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
-                                              ) if _has_windows(k) and target.vector > SCALAR else None
+                                              ) if convolves(k.dot) and target.vector > SCALAR else None
         return found or gathered(name)
     kind = k.kind
     if kind == "concat":
@@ -160,16 +161,6 @@ def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form[Printe
     return [("interleaved pairs", lambda: interleave.print_pairs(k, name, lanes, team)),
             ("square tiles in registers", lambda: strided_access.print_across(k, name, lanes, team)),
             ("vectors", lambda: rows.print_rows(k, name, lanes, team)), loops]
-
-
-def _has_windows(k: Kernel) -> bool:
-    """Whether an operand of a product is made of windows, as those of convolutions and of their gradients are."""
-    assert k.dot is not None
-    operands = list(k.dot.args)
-    for n in operands:
-        if n.prim in MOVEMENT:
-            operands.append(n.args[0])
-    return any(n.prim == "window" for n in operands)
 
 
 SCALAR = 4                      # bytes of a vector that is one float32: programs without vectors

@@ -5,12 +5,12 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.size import Int, may_exceed
+from hybrid.ir.size import Int, may_exceed, same
 
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
@@ -117,10 +117,11 @@ def counted(vs: Iterable[Var]) -> list[Var]:
     return [v for v in vs if may_exceed(v.extent, 1)]
 
 
-def decode(name: str, vs: list[Var]) -> list[str]:
-    """Loop variables from a row-major number."""
-    out, stride = [], 1
+def decode(name: str, vs: Sequence[Var], kind: str = "long") -> list[str]:
+    """Loop variables, of a C type, from a row-major number; those of one value need none."""
+    vs, out, stride = counted(vs), [], 1
     for i, v in reversed(list(enumerate(vs))):
-        out.append(f"long {v.name} = {name} / {stride}{'' if i == 0 else f' % {v.extent}'};")
+        by, of = "" if same(stride, 1) else f" / {stride}", f" % {v.extent}" if i else ""
+        out.append(f"{kind} {v.name} = {name}{by}{of};")
         stride *= v.extent
     return out[::-1]

@@ -17,7 +17,7 @@ from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
-from hybrid.codegen.schedule.tiling import counted, decode, flat
+from hybrid.codegen.schedule.tiling import decode, flat
 from .pixels_in_lanes import Direct
 from hybrid.codegen.block import nested
 from hybrid.codegen.nest import Sums, count, function
@@ -127,7 +127,7 @@ class Turned(Direct):
                             over(f"float sums[{space}] __attribute__((aligned(64)));", call, *finish)))]
         return [*self.before, For("u", Ix(), Ix(rest * panels * split), (
             f"const long panel = u / {split} % {panels}, part = u % {split};",
-            *decode(f"(u / {panels * split})", counted(self.rest)),
+            *decode(f"(u / {panels * split})", self.rest),
             f"const long m0_ = panel * {width}, left = {self.rows.extent} - m0_;",
             f"const long filters = left < {width} ? left : {width};",
             local.array("float", "Bp", t.part * (self.depth // whole) * width), *inner), 1,

@@ -14,7 +14,7 @@ from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.program.size_parameters import more_declared, more_passed
-from hybrid.codegen.schedule.tiling import counted, decode, flat
+from hybrid.codegen.schedule.tiling import decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
 PIXELS = 64                     # that a tile takes at least, if there are so many
@@ -96,7 +96,7 @@ class FiltersInLanes(Correlation):
         x, y, each = self.x, self.y, self.channel_tiles.count
         out: list[Stmt] = [
             f"const long ct = t % {each}, rt = t / {each} % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-            *decode(f"(t / {self.row_tiles.count * each})", counted(self.around)),
+            *decode(f"(t / {self.row_tiles.count * each})", self.around),
             f"const long c = {self.channel_tiles.first('ct')};", *self._begin(n, keep, "r", " + c")]
         line, places = (math.prod(self.picture.shape[-2:]) if y.pixel is not None else 0), x.taps // self.together
         for tap in range(y.taps):

@@ -14,7 +14,7 @@ from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
 from hybrid.codegen.dialect import PARALLEL
 from . import padded_operand
 from .pixels_in_lanes import OWN_IMAGE, Direct
@@ -188,7 +188,7 @@ class Spread(Direct):
         inner = [local.array("float", "sums", size), count("z", size, ["sums[z] = 0;"]), *fill,
                  count("mb", rows, [count("i", y.taps, taps)], t.group), *self._root()]
         pragma = where_it_pays(PARALLEL, work, hint(work), PARALLEL_WORK) if may_exceed(images, 1) else ""
-        return [self.head(), For("g", Ix(), Ix(images), (*decode("g", counted(self.around)), *inner), 1, pragma), "}"]
+        return [self.head(), For("g", Ix(), Ix(images), (*decode("g", self.around), *inner), 1, pragma), "}"]
 
     def _add(self) -> list[str]:
         """The tile's sums, moved, added to the lines of the result."""
