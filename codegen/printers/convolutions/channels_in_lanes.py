@@ -84,15 +84,12 @@ class Turned(Direct):
         lines, sx = self.steps(m.b, self.y, self.x)
         sums = Sums([f"HYV_B(x[{p // t.c * lines + p % t.c * sx}])" for p in range(t.r * t.c)],
                     [f"HYV_LOAD(W + {j * L})" for j in range(t.nv)])
-
-        def to(p: int, j: int) -> int:
-            return (p * t.nv + j) * L
         first, *rest = m.depth
         at = " + ".join(f"{v.name} * {m.b.stride(v)}l" for v in m.depth)
         step = [f"const float *x = A + {at};", *sums.step(), f"W += {t.nv * L};"]
         return function(f"{self.name}_tile", "const float *A, const float *W, float *to, long count",
-                        [*(sums.read("to", to) if self.parts > 1 else sums.zero()),
-                         count(first.name, "count", nested(rest, step)), *sums.write("to", to)])
+                        [*(sums.read("to", t.nv * L, L) if self.parts > 1 else sums.zero()),
+                         count(first.name, "count", nested(rest, step)), *sums.write("to", t.nv * L, L)])
 
     @property
     def parts(self) -> int:

@@ -78,13 +78,10 @@ class FiltersInLanes(Correlation):
                 f"const long p = x * {x.stride} + x_offset;",
                 f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
                 f"first_column, ({size} - p) * {channels} - first_column), inputs)); inputs = edge; }}", *sums.step()]
-
-        def to(i: int, j: int) -> int:
-            return i * apart + j * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last, long first_column, long x_offset{more_declared()}",
-                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", to),
-                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", to)])
+                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", apart, L),
+                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", apart, L)])
 
     def _filters(self, j: int) -> str:
         left = self.row_tiles.size - j * self.lanes

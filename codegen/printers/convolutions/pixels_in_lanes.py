@@ -176,7 +176,7 @@ class Direct(Anchored):
             steps = nested(m.depth, [f"const float *a_ = A + {a}, *b_ = B + {b};", *self._sums("a_", "b_").step()])
         sums = self._sums("A", "B")
         return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
-                        [*sums.zero(), *steps, *sums.write("to", lambda i, j: (i * len(sums.vectors) + j) * L)],
+                        [*sums.zero(), *steps, *sums.write("to", len(sums.vectors) * L, L)],
                         "always_inline" if self.straight else "noinline")
 
     def _sums(self, a: str, b: str) -> Sums:

@@ -137,7 +137,7 @@ class Spread(Direct):
         step = Scope((f"const float *filters = {a}, *pixels = {b};", *sums.step()))
         return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
                         [*sums.zero(), *nested(self.channels, [step]),
-                         *sums.write("to", lambda r, j: r * self.panel + j * L)])
+                         *sums.write("to", self.panel, L)])
 
     def _in_place(self) -> Ix | None:
         """The address of the image's elements where a channel's pixels are read in memory as they are."""

@@ -209,13 +209,10 @@ class Correlation(Anchored):
         places = [(c * b_channel, t) for c in range(self.cg) for t in range(x.taps)]
         steps = [Sums([self._pixels(at, t, x0) for at, t in places], self._gradient(x0))
                  for x0 in range(0, x.pixels, L)]
-
-        def to(i: int, j: int) -> int:
-            return j * apart + i * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last{more_declared()}", [
-                            *steps[0].read("sums", to), *within([*self._over_lines(), *self._masks()], [
-                                Scope(tuple(s.step())) for s in steps]), *steps[0].write("sums", to)])
+                            *steps[0].read("sums", L, apart), *within([*self._over_lines(), *self._masks()], [
+                                Scope(tuple(s.step())) for s in steps]), *steps[0].write("sums", L, apart)])
 
     def _over_lines(self) -> list[str]:
         """The loops over images and their lines, and where the gradient's and the image's line begin."""
