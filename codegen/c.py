@@ -20,8 +20,7 @@ from hybrid.kernels import text as kernel_text
 from hybrid.passes.changes import changes
 from hybrid.passes.horizontal_fusion import Group
 
-from hybrid.codegen.schedule import registered
-from hybrid.codegen.schedule.choose import Form, first_that_fits
+from hybrid.codegen.schedule.choose import Form, first_registered, first_that_fits
 from hybrid.codegen.printers.products import tiles
 from hybrid.codegen.printers.products.contraction import Contraction, supported
 from hybrid.codegen.printers.products.operand import sum_dtype
@@ -36,7 +35,7 @@ from hybrid.codegen.program.kernel_likeness import printed_once
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter
-from .lanes import F32, Refused
+from .lanes import F32
 from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import Later
@@ -112,7 +111,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE and k.root.prim != "pairs":
         raise Specialised(f"a kernel of kind {k.kind}")
-    return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
+    return first_registered("c", k, lambda: _print_kernel(k, name, target), name, target)
 
 
 def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
@@ -126,9 +125,9 @@ def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
         def gathered(called: str) -> Printed:
             return Contraction(k, called, target).print()
-        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
-                                              ) if convolves(k.dot) and target.vector > SCALAR else None
-        return found or gathered(name)
+        if convolves(k.dot) and target.vector > SCALAR:
+            return convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target))
+        return gathered(name)
     kind = k.kind
     if kind == "concat":
         return concat.print_concat(k, name)

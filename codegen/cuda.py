@@ -11,8 +11,7 @@ from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
 from hybrid.passes.recomputed_scores import OverScores
 
-from hybrid.codegen.schedule import registered
-from hybrid.codegen.schedule.choose import first_that_fits
+from hybrid.codegen.schedule.choose import first_registered, first_that_fits
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
@@ -31,7 +30,6 @@ from hybrid.codegen.printers.cuda.select import print_select, takes_select
 from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
-from .lanes import Refused
 
 __all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "At", "Barrier", "CudaText", "Launch", "Scratch",
            "convolves_last", "joins", "print_kernel", "print_program", "printing_for", "takes_attention",
@@ -53,7 +51,7 @@ class CudaText:
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of one kernel."""
-    return registered.printed("cuda", k, lambda: _print_kernel(k, name), Refused, name)
+    return first_registered("cuda", k, lambda: _print_kernel(k, name), name)
 
 
 def _print_kernel(k: Kernel, name: str) -> PrintedCuda:

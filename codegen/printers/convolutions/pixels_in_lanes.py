@@ -46,7 +46,7 @@ class Tile:
     cost: float
 
 
-class Direct(Anchored):
+class PixelsInLanes(Anchored):
     """Prints one convolution: what its parts are, the tile, the text."""
 
     def __init__(self, k: Kernel, name: str, target: Target):

@@ -17,7 +17,7 @@ from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
 from hybrid.codegen.dialect import PARALLEL
 from . import padded_operand
-from .pixels_in_lanes import OWN_IMAGE, Direct
+from .pixels_in_lanes import OWN_IMAGE, PixelsInLanes
 from hybrid.codegen.block import level, nested
 from hybrid.codegen.nest import Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
@@ -25,7 +25,7 @@ from hybrid.codegen.lanes import Refused
 
 
 @dataclass
-class SpreadTile:
+class ShiftTile:
     """``group`` filters together, ``nv`` vectors of pixels, ``tiles`` of them in an image."""
     group: int
     nv: int
@@ -50,7 +50,7 @@ class Axis:
         return self.out.extent if self.out else 1
 
 
-class Spread(Direct):
+class ShiftAndAdd(PixelsInLanes):
     """Prints one kernel; ``tile.cost`` says whether it is worth it."""
 
     def prepare(self) -> None:
@@ -97,7 +97,7 @@ class Spread(Direct):
             raise Refused("a place in the kernel that is of several axes")
 
     # ---- the tile
-    def choose(self) -> SpreadTile:
+    def choose(self) -> ShiftTile:
         """As many filters and pixels as the registers hold."""
         x, y, rows = self.spatial["x"], self.spatial["y"], self.rows.extent
         pixels, depth = x.source * y.source, math.prod(v.extent for v in self.channels)
@@ -113,7 +113,7 @@ class Spread(Direct):
                                                   + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
             cost += rows * y.results * lines * 3 + depth * vectors * 3
             if best is None or cost < best.cost:
-                best = SpreadTile(g, nv, tiles, cost)
+                best = ShiftTile(g, nv, tiles, cost)
         if best is None:
             raise Refused("no tile fits the registers")
         self.line = -(-x.results // self.lanes) * self.lanes
