@@ -17,6 +17,7 @@ from hybrid.codegen.printers.convolutions.filters_in_lanes import FiltersInLanes
 from hybrid.codegen.printers.convolutions.pixels_in_lanes import PixelsInLanes
 from hybrid.codegen.printers.convolutions.shift_and_add import ShiftAndAdd
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
+from hybrid.codegen.printers.products.contraction import Contraction
 from .choose import first_that_fits
 from .tiling import Alone, Target
 
@@ -29,11 +30,12 @@ DATA = {"pixels in lanes": PixelsInLanes, "channels in lanes": ChannelsInLanes, 
 AnyForm = Union[PixelsInLanes, Correlation]
 
 
-def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[str], Printed],
-                      alone: Callable[[Printed], Alone]) -> Printed:
-    """C of a product with windows. gathered: prints tiles of gathered windows, under a name. alone: a kernel as a
-    program of its own, to be measured."""
+def print_convolution(k: Kernel, name: str, target: Target, alone: Callable[[Printed], Alone]) -> Printed:
+    """C of a product with windows. alone: a kernel as a program of its own, to be measured."""
     assert k.dot is not None
+
+    def gathered(called: str) -> Printed:
+        return Contraction(k, called, target).print()
     if k.dot.dtype != F32 or k.root.dtype != F32 or same(k.dot.size, 0) or same(k.dot.args[0].size, 0):
         return gathered(name)
 
@@ -42,7 +44,10 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
         p.prepare()
         return p
 
-    def data() -> Printed:
+    def weights(form: type[Correlation]) -> Callable[..., Printed]:
+        return lambda *_: prepared(form, name).print()
+
+    def data(*_: object) -> Printed:
         found: dict[str, PixelsInLanes] = {}
         refused = []
         for title, form in () if k.once else DATA.items():
@@ -56,14 +61,14 @@ def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[
             return printed
         ways = {title: lambda called, form=DATA[title]: prepared(form, called).finish() for title in found}
         return _measured(k, name, target, found, printed, {**ways, GATHERED: gathered}, alone)
-    return first_that_fits(k, [*((title, lambda form=form: prepared(form, name).print())       # type: ignore[misc]
-                                 for title, form in WEIGHTS.items()), ("", data)])
+    return first_that_fits(k, [*((title, weights(form)) for title, form in WEIGHTS.items()), ("", data)])
 
 
 def _by_rule(k: Kernel, found: dict[str, PixelsInLanes], gathered: Callable[[], Printed]) -> Printed:
     """The form of least cost that can be printed; gathered windows where they cost less."""
-    return first_that_fits(k, [*((title, p.finish) for title, p in sorted(found.items(), key=lambda f: f[1].tile.cost)
-                                 if p.tile.cost <= p.gathered()), (GATHERED, gathered)])
+    return first_that_fits(k, [*((title, lambda _, p=p: p.finish())                            # type: ignore[misc]
+                                 for title, p in sorted(found.items(), key=lambda f: f[1].tile.cost)
+                                 if p.tile.cost <= p.gathered()), (GATHERED, lambda _: gathered())])
 
 
 def _measured(k: Kernel, name: str, target: Target, found: dict[str, PixelsInLanes], printed: Printed,

@@ -33,9 +33,12 @@ Choose = Callable[[str, str, Mapping[str, "Callable[[], Alone | None]"], int], "
 
 @dataclass
 class Target:
-    """The machine: bytes of a vector and how many registers there are; who measures forms of kernels that compete."""
+    """The machine: bytes of a vector and how many registers there are; who measures forms of kernels that compete.
+    team: whether kernels are printed for threads that are all in the function already, and do not wait for each
+    other."""
     vector: int = 64
     choose: Choose | None = None
+    team: bool = False
 
     def lanes(self, d: np.dtype) -> int:
         """Elements in a vector."""

@@ -48,12 +48,12 @@ def print_attention(k: Kernel, name: str) -> PrintedCuda:
     whole = _Attention(k, name)
     parts, why = split_keys(math.prod(v.extent for v in whole.batch) * whole.tiles, whole.warps, whole.turns)
 
-    def split() -> PrintedCuda:
+    def split(*_: object) -> PrintedCuda:
         if parts == 1:
             raise Refused(why)
         return _Split(k, name, parts).print()
     named = f"attention of keys in {parts} parts" if parts > 1 else "attention of keys in parts"
-    return first_that_fits(k, [(named, split), ("attention of all keys", whole.print)])
+    return first_that_fits(k, [(named, split), ("attention of all keys", lambda _: whole.print())])
 
 
 def split_keys(blocks: int, warps: int, turns: int) -> tuple[int, str]:
