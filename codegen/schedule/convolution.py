@@ -3,7 +3,7 @@ each other."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Union
+from typing import Callable, TypeVar
 
 from hybrid.ir.access import depth_of
 from hybrid.ir.kernel import Kernel
@@ -24,10 +24,12 @@ from .tiling import Alone, Target
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
 ALONE = "k"                     # the name of a kernel that is measured: what is known of it holds for others too
 GATHERED = "gathered windows"   # tiles of windows that are put together on the way (contraction.py)
-WEIGHTS = {"weight gradient, pixels in lanes": Correlation, "weight gradient, filters in lanes": FiltersInLanes,
-           "weight gradient, channels in lanes": DepthwiseGradient}
-DATA = {"pixels in lanes": PixelsInLanes, "channels in lanes": ChannelsInLanes, "shift-and-add": ShiftAndAdd}
-AnyForm = Union[PixelsInLanes, Correlation]
+WEIGHTS: dict[str, type[Correlation]] = {"weight gradient, pixels in lanes": Correlation,
+                                         "weight gradient, filters in lanes": FiltersInLanes,
+                                         "weight gradient, channels in lanes": DepthwiseGradient}
+DATA: dict[str, type[PixelsInLanes]] = {"pixels in lanes": PixelsInLanes, "channels in lanes": ChannelsInLanes,
+                                        "shift-and-add": ShiftAndAdd}
+AnyForm = TypeVar("AnyForm", PixelsInLanes, Correlation)
 
 
 def print_convolution(k: Kernel, name: str, target: Target, alone: Callable[[Printed], Alone]) -> Printed:
@@ -52,7 +54,7 @@ def print_convolution(k: Kernel, name: str, target: Target, alone: Callable[[Pri
         refused = []
         for title, form in () if k.once else DATA.items():
             try:
-                found[title] = prepared(form, name)          # type: ignore[assignment]
+                found[title] = prepared(form, name)
             except Refused as err:
                 refused.append((title, str(err)))
         printed = _by_rule(k, found, partial(gathered, name))
