@@ -256,6 +256,11 @@ class Emitter:
             value = known or Op(self.d.half_store[n.dtype.name], (value,))
         return Store(Name(pointer), self.offset(n.shape, idx), value)
 
+    def put(self, pointer: str, n: Node, idx: Index, block: Block) -> None:
+        """Computes an element in a block, and stores it there."""
+        value = self.value(n, idx, block)
+        block.body.append(self.store(pointer, n, idx, value))
+
 
 __all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "plan_reduction",
            "serial_reduce", "try_merged"]

@@ -248,8 +248,8 @@ def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: Seque
     if (k.kind != "reduction" or not loops or hint(loops[-1].extent) < WIDE
             or not any(isinstance(s, For) for s in walk(body))):
         return False
-    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n,
-             uses in k.reads.items() for u in uses if u.inside
+    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside])
+             for n, uses in k.reads.items() for u in uses if u.inside
              for at in [linear(n.shape, rename(u.idx, k.loops, idx))]]
     return any(step == 1 for step, _ in steps) and all(1 not in inside for _, inside in steps)
 
@@ -319,4 +319,4 @@ def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]
     """Compute and store a side result in the outermost block that has its index."""
     needed = {v for i in at for v in variables(i)}
     block = next(b for b in blocks if needed <= b.vars)
-    block.body.append(e.store(pointer, n, at, e.value(n, at, block)))
+    e.put(pointer, n, at, block)

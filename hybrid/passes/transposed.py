@@ -96,8 +96,8 @@ class Transposed:
         w = ir.pad(self.w, (0, 0, 0, *lo), (0, 0, 0, *(a.reach[1] * a.stride - a.taps - z for a, z in zip(axes, lo))))
         w = ir.reshape(w, (g, c, f, *(d for a in axes for d in (a.reach[1], a.stride))))
         taps, phase = [3 + 2 * i for i in range(rank)], [4 + 2 * i for i in range(rank)]
-        begin, step = [d - 1 if i in taps else 0 for i,
-                       d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
+        begin, step = [d - 1 if i in taps else 0
+                       for i, d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
         # the last tap first; group, phases, filter, channel, window
         w = ir.permute(ir.slice(w, begin, w.shape, step), (0, *phase, 2, 1, *taps))
         w = ir.reshape(w, (math.prod(w.shape[:2 + rank]), c, *w.shape[3 + rank:]))

@@ -219,8 +219,8 @@ class CpuProgram:
             seen.add(i)
         # an input that is another's new value: taken before it changes
         if len(self._updates) > 1:
-            given = {**given, **{i: given[i].copy() for _, i,
-                                 _ in self._updates
+            given = {**given, **{i: given[i].copy()
+                                 for _, i, _ in self._updates
                                  if i in given}} if any(i in given for _, i, _ in self._updates) else given
         for slot, i, shape in self._updates:
             originals[slot][...] = at(i).reshape(shape)

@@ -224,7 +224,7 @@ class Tiled:
 
         def one(block: Block) -> None:
             block.body.append(f"const float sum = {CUDA.rounded(dot.dtype, value(cell))};")
-            block.body.append(e.store(self.names[self.k.root], self.k.root, index, e.value(self.k.root, index, block)))
+            e.put(self.names[self.k.root], self.k.root, index, block)
         return neighbours(e, lane, [*self.batch, self.row, first], one)
 
     # ---- the kernel

@@ -93,8 +93,8 @@ class Product:
         e.given[self.dot] = lambda idx: cell
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
-        value = e.value(self.k.root, at, block)
-        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
+        e.put(self.names[self.k.root], self.k.root, at, block)
+        return block.lines
 
     def keep(self, cell: str, part: str) -> list[str]:
         """A part of a sum into working memory, where the contraction's own result would lie."""

@@ -105,9 +105,8 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     rest.count = 1000
     idx = tuple(unlinear(var(t), k.root.shape))
     end = Block(None, frozenset([t]))
-    value = rest.value(k.root, idx, end)
-    body += [*end.lines, str(rest.store(names[k.root], k.root, idx, value))]
-    return launched(name, args, len(k.stores), body, groups)
+    rest.put(names[k.root], k.root, idx, end)
+    return launched(name, args, len(k.stores), [*body, *end.lines], groups)
 
 
 def _index_of(k: Kernel, n: Node, t: Var) -> Index:

@@ -48,8 +48,7 @@ def print_changes(k: Kernel, name: str, target: Target) -> Printed:
         depth = max((i for i, b in enumerate(blocks) for s in b.body
                      if isinstance(s, Let) and s.name in condition.args), default=0)
         first = len(blocks[depth].body)
-        value = e.value(root, idx, blocks[-1])
-        blocks[-1].body.append(e.store(p.names[root], root, idx, value))
+        e.put(p.names[root], root, idx, blocks[-1])
         return e, blocks, loops, depth, first, condition
     _, blocks, loops, depth, first, condition = build(merged_axes(
         [root.shape[a] for a in order], lambda groups: build(groups)[0].divisions, len(found.axes)))
