@@ -100,9 +100,9 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
-                                                              packs) if frozen and blocking is not None else Layout(
-            current)
+    arranged = Layout(current)
+    if frozen and blocking is not None:
+        arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking, packs)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)

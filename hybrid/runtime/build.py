@@ -207,8 +207,8 @@ def _build(planned: Planned, timed: bool) -> Built:
     built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
-    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,
-                                                                way in zip(sizes, built.recipe.ways) if way is not None)
+    report.source_bytes = sum(sizes)
+    report.movable_bytes = sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built

@@ -86,8 +86,8 @@ class CpuProgram:
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
         self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
-        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
-                recipe.written), recipe.simple
+        self._results, self._updates, self._simple = recipe.results, recipe.updates, recipe.simple
+        self._written = set(recipe.written)
         self._arenas: list[np.ndarray] = []                      # a symbolic program's sizes share one list
         self.one_of_many = False                                 # sizes of a symbolic program
         self.patience = Patience(recipe.work, bool(self._written))

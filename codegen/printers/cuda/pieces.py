@@ -15,7 +15,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, SOFTMAX, matched
-from hybrid.ir.stmt import Expr, Op, Stmt
+from hybrid.ir.stmt import Expr, Stmt
 
 from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
@@ -191,10 +191,7 @@ class CudaEmitter(Emitter):
         self._count(x, whole)
         if not whole:
             return super().store(pointer, n, idx, value)
-        if is_half(n.dtype):
-            known = self.halves.get(value) if isinstance(value, str) else None
-            value = known or Op(CUDA.half_store[n.dtype.name], (value,))
-        return self.pack(pointer, CUDA.storage(n.dtype), x, value)
+        return self.pack(pointer, CUDA.storage(n.dtype), x, self.in_memory(n.dtype, value))
 
     def pack(self, pointer: str, T: str, x: Ix, value: Expr) -> Stmt:
         """A statement that puts a lane's value into a pack, which is stored at address x."""

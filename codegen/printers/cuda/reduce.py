@@ -33,9 +33,9 @@ def print_reduction(k: Kernel, name: str) -> PrintedCuda:
     if across and count >= PROCESSORS * 1024:                 # enough threads without sharing
         return print_flat(k, name)
     if len(long) != 1 or long[0].prim != "reduce":
-        return print_flat(k,
-                          name) if across and count >= 8 * THREADS else print_rows(k, name,
-                [v for v in k.loops if v.extent > 1])
+        if across and count >= 8 * THREADS:
+            return print_flat(k, name)
+        return print_rows(k, name, [v for v in k.loops if v.extent > 1])
     length = long[0].args[0].size // long[0].size
     blocks = -(-count // 32) if across else count
     parts = 1
