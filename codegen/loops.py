@@ -181,11 +181,9 @@ def close_planes(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> l
     """As ``close``, with the turns of the last loop one after another in the loop before. pragma: of the loops but the
     last."""
     last = loops[-1]
-    turns = [Scope((Let("long", Name(last.name), Literal(str(q)), True), *blocks[-1].body)) for q in range(last.extent)]
-    body: list[Stmt] = [*blocks[-2].body, *turns]
-    for depth in reversed(range(len(loops) - 1)):
-        body = [*blocks[depth].body, loop(loops[depth], body, pragma(depth, body))]
-    return body
+    blocks[-2].body += [Scope((Let("long", Name(last.name), Literal(str(q)), True), *blocks[-1].body))
+                        for q in range(last.extent)]
+    return close(blocks[:-1], loops[:-1], pragma)
 
 
 def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> list[Stmt]:
@@ -203,12 +201,8 @@ def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> l
         return For(x.name, first, last, tuple(body), 1, head)
     tile = part(u, TALL, [*blocks[depth].body, part(v, WIDE, blocks[-1].body, pragma(depth, blocks[-1].body))])
     inner = steps(v, WIDE, [tile])
-    body: list[Stmt] = [steps(u, TALL, [inner], pragma(depth - 1, [inner]))]
-    for outer in reversed(range(depth)):
-        if outer < depth - 1:
-            body = [loop(loops[outer], body, pragma(outer, body))]
-        body = [*blocks[outer].body, *body]
-    return body
+    blocks[depth - 1].body.append(steps(u, TALL, [inner], pragma(depth - 1, [inner])))
+    return close(blocks[:depth], loops[:depth - 1], pragma)
 
 
 def work_of(k: Kernel) -> int:

@@ -108,11 +108,17 @@ def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], 
 
 
 def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
-             scratch: str = "", alone: bool = False, shared: int = 0) -> PrintedCuda:
-    """A function and its one launch. scratch, alone: as of ``function``; shared: bytes of dynamic shared memory."""
+             scratch: str = "", alone: bool = False, shared: int = 0, resident: int = 0) -> PrintedCuda:
+    """A function and its one launch. scratch, alone, resident: as of ``function``; shared: bytes of dynamic shared
+    memory."""
     given: list[Node | Scratch | At] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone),
+    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone, resident),
                        [Launch(name, blocks, threads, given, shared)])
+
+
+def in_turn(parts: Sequence[PrintedCuda], scratch: int) -> PrintedCuda:
+    """Launches that follow each other, with one working memory of so many bytes."""
+    return PrintedCuda("\n".join(p.source for p in parts), [launch for p in parts for launch in p.launches], scratch)
 
 
 @dataclass

@@ -11,9 +11,7 @@ from hybrid.ir.index import Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import (
-    PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, launched, names_of,
-)
+from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, in_turn, index_type, launched, names_of
 from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows
 from hybrid.codegen.reductions import reduced_index, rounded
 from hybrid.codegen.dialect import CUDA
@@ -119,7 +117,6 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
                 args: list[Node]) -> PrintedCuda:
     """A launch that leaves parts in working memory, and one that puts them together."""
     T, op = CUDA.compute(n.args[0].dtype), operation(n.attrs["op"], n.args[0].dtype)
-    first = function(f"{name}_parts", args, 0, body, scratch=T)
 
     def finish(e: Emitter, m: Node, idx: Index, guard: Guard, block: Block) -> str:
         if m is not n:
@@ -128,6 +125,5 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
         block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * "
                            f"({e.index}){k.root.size} + t]);")
         return rounded(e, n, acc, block)
-    last = print_flat(k, name, finish, T)
-    launches = [Launch(f"{name}_parts", blocks, THREADS, [*args, SCRATCH]), *last.launches]
-    return PrintedCuda(f"{first}\n{last.source}", launches, parts * k.root.size * max(4, n.args[0].dtype.itemsize))
+    first, last = launched(f"{name}_parts", args, 0, body, blocks, scratch=T), print_flat(k, name, finish, T)
+    return in_turn([first, last], parts * k.root.size * max(4, n.args[0].dtype.itemsize))
