@@ -16,6 +16,7 @@ import re
 import subprocess
 import tempfile
 import types
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -123,6 +124,9 @@ class HostView:
         return 1, 0
 
 
+ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
 
@@ -131,6 +135,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         while isinstance(root.base, np.ndarray):
             root = root.base
         object.__setattr__(self, "_a", a)
+        # views refer to the array that they are of
+        base = None if root is a else ROOTS.get(id(root))
+        object.__setattr__(self, "_base", ndarray(root) if base is None and root is not a else base)
+        if root is a:
+            ROOTS.setdefault(id(root), self)
         # the memory that views share, as CuPy's pointers share a block of the pool
         object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
@@ -159,7 +168,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def base(self) -> Any:
-        return None if self._a.base is None or not isinstance(self._a.base, np.ndarray) else ndarray(self._a.base)
+        return self._base
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
