@@ -16,7 +16,6 @@ import re
 import subprocess
 import tempfile
 import types
-import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
-from .fake_cupy_launches import CUDADriverError, Place, launch
+from .fake_cupy_launches import ROOTS, CUDADriverError, Place, launch
 from ..paths import DATA, TESTS
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
@@ -122,9 +121,6 @@ class HostView:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
-
-
-ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
 
 
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):

@@ -2,8 +2,12 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from types import SimpleNamespace
 from typing import Any
+
+
+ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
 
 
 class CUDADriverError(RuntimeError):
