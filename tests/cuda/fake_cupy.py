@@ -24,7 +24,7 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
-from .fake_cupy_launches import ROOTS, CUDADriverError, Place, launch
+from .fake_cupy_launches import CUDADriverError, Place, launch, root_of
 from ..paths import DATA, TESTS
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
@@ -131,11 +131,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         while isinstance(root.base, np.ndarray):
             root = root.base
         object.__setattr__(self, "_a", a)
-        # views refer to the array that they are of
-        base = None if root is a else ROOTS.get(id(root))
-        object.__setattr__(self, "_base", ndarray(root) if base is None and root is not a else base)
-        if root is a:
-            ROOTS.setdefault(id(root), self)
+        object.__setattr__(self, "_base", root_of(self, root))
         # the memory that views share, as CuPy's pointers share a block of the pool
         object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)

@@ -10,6 +10,15 @@ from typing import Any
 ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
 
 
+def root_of(view: Any, root: Any) -> Any:
+    """The array that one is a view of (root: NumPy's); None where it is no view."""
+    if view._a is root:
+        ROOTS.setdefault(id(root), view)
+        return None
+    found = ROOTS.get(id(root))
+    return type(view)(root) if found is None else found
+
+
 class CUDADriverError(RuntimeError):
     """An error of the driver."""
 
