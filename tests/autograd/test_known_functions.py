@@ -22,7 +22,7 @@ def in_c() -> Iterator[None]:
     """Calls go through C, and nothing is remembered."""
     if launcher.load() is None or known_calls.WARNINGS is None:
         pytest.skip("needs Python's headers, a compiler, and NumPy 2")
-    known_calls.through_c()
+    known_calls.switch_to_c()
     known_functions._forget()
     kept = list(known_functions.CALL)
     assert kept

@@ -9,6 +9,7 @@ from hybrid import HybridError
 
 from .program import EPS, Program, call, perturbed, plain, quiet
 
+COMPILED = [0, 0]                             # programs that were judged, and of these how many ran compiled
 RUNS, WIDE = 6, 40                            # perturbed runs: at first, and before a difference is believed
 
 
@@ -30,6 +31,8 @@ def _fault(program: Program) -> str:
         return f"refused: {type(err).__name__}: {str(err)[:300]}"
     except Exception as err:  # noqa: BLE001
         return f"crash: {type(err).__name__}: {str(err)[:300]}"
+    COMPILED[0] += 1
+    COMPILED[1] += any(p.state == "compiled" for p in getattr(g, "programs", ()))
     for at, (a, b) in enumerate(zip(want, got)):
         found = _differ(program, a, b, at)
         if found:

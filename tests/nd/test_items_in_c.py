@@ -18,7 +18,7 @@ def in_c() -> Iterator[None]:
     """Calls go through C."""
     if launcher.load() is None or known_calls.WARNINGS is None:
         pytest.skip("needs Python's headers, a compiler, and NumPy 2")
-    known_calls.through_c()
+    known_calls.switch_to_c()
     kept = [(m, list(m)) for m in (methods.ITEM, methods.PUT, known_calls.INTO)]
     assert all(functions for _, functions in kept)
     yield
