@@ -143,7 +143,8 @@ static PyObject *call_numpys(PyObject *function, PyObject *made, PyObject *args,
 }
 
 /* function_call(what is known by key, arguments, arguments by name): the result, or None. What is known: a function,
- * the places of its arrays or constants (None: it is called as NumPy's are), what makes several results, the class of arrays. */
+ * the places of its arrays or constants (None: it is called as NumPy's are), what makes several results, the class of
+ * arrays. */
 static PyObject *function_call(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   Kind k;
   PyObject *key = count == 3 && eager.scope && PyDict_CheckExact(args[0]) && PyDict_GET_SIZE(args[0])
