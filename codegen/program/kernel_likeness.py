@@ -36,9 +36,9 @@ class _Unlike(Exception):
 
 
 class Likeness:
-    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same up to the places
-    of single numbers; ``nodes``: its values, in an order in which those of a kernel with the same key stand for each
-    other, as those in ``single`` do: the single numbers of inputs."""
+    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same but for the
+    places of single numbers; ``nodes``: its values, in an order in which those of a kernel with the same key stand for
+    each other, as those in ``single`` do, the single numbers of inputs."""
 
     def __init__(self, k: Kernel, team: bool):
         if k.inner is not None:
