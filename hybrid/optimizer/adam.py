@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Hashable, Sequence
 from .. import ir
 from ..buffers.array import NDArray
 from ..ir import Node
-from .adaptive import ignores_index, mix, sqrt, square
-from .base import Optimizer, register, zeros_like
+from .adaptive import mix, sqrt, square
+from .base import Optimizer, ignores_index, register, zeros_like
 from .program import Scalars
 from .sgd import norm
 

@@ -32,6 +32,14 @@ def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:
 
 
 Kind = TypeVar("Kind", bound="Optimizer")
+Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
+
+
+def ignores_index(numbers: Numbers) -> Numbers:
+    """Decorator for ``numbers`` methods that depend only on (lr, wd, t) and have no side effects. Consecutive
+    parameters with equal arguments share one call. Overriding methods need the mark themselves."""
+    numbers.ignores_index = True                             # type: ignore[attr-defined]
+    return numbers
 
 
 class Optimizer:
@@ -150,6 +158,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} must define rule(w, g, states, s), or update(index, weight, "
                                   f"grad, state)")
 
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         """The numbers of one parameter at its update number t (1, 2, ...), in the order of ``scalars``."""
         return lr, wd
@@ -267,14 +276,15 @@ class Optimizer:
 
     def gather(self, indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float]) -> list[float]:
         """The shared numbers, then those of each parameter."""
-        out = self.common()
-        counts, numbers = self._index_update_count, self.numbers
-        ignores_index, known = getattr(numbers, "ignores_index", False), None
-        values: tuple[float, ...] = ()
+        out, numbers = self.common(), self.numbers
+        times = [self._index_update_count[i] for i in indices]
         try:
-            for i, lr, wd in zip(indices, lrs, wds):
-                given = lr, wd, counts[i]
-                if not ignores_index or given != known:
+            shares, known = getattr(numbers, "ignores_index", False), None
+            if shares and _are_equal(lrs) and _are_equal(wds) and _are_equal(times):
+                return out + [*numbers(indices[0], lrs[0], wds[0], times[0])] * len(times)
+            values: tuple[float, ...] = ()
+            for i, *given in zip(indices, lrs, wds, times):
+                if not shares or given != known:
                     known, values = given, numbers(i, *given)
                 out += values
         except (ZeroDivisionError, OverflowError) as err:
@@ -344,6 +354,8 @@ class Optimizer:
 
     def _multiplied(self, value: float, indices: Sequence[Any], table: dict[Any, float], attribute: str) -> list[float]:
         params, names = self.param_dict, self.idx2name
+        if all([i in params for i in indices]):
+            return [value * getattr(params[i], attribute) for i in indices]
         out = []
         for i in indices:
             if i in params:
@@ -367,6 +379,11 @@ class Optimizer:
 
     def _get_wd(self, index: Any) -> float:
         return self._get_wds([index])[0]
+
+
+def _are_equal(values: Sequence[Any]) -> bool:
+    """Whether there are values, and all are the same."""
+    return len(values) > 0 and values.count(values[0]) == len(values)
 
 
 def _check_number(owner: str, name: str, value: Any) -> None:

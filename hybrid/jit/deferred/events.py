@@ -106,6 +106,9 @@ class Backward(NamedTuple):
             autograd.backward(list(values), None, False, self.train_mode)
 
 
+BACKWARD = {mode: Backward(mode) for mode in (False, True)}
+
+
 class Scale(NamedTuple):
     """``amp.scale_loss``: losses times the loss scale of a Trainer."""
     trainer: "weakref.ref[Any]"
