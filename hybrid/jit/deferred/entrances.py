@@ -21,7 +21,6 @@ from . import rounds
 from .events import BACKWARD, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
 from .followed import STATE, current, is_promised, take
 from .joined import unfit
-from .round import Round
 from .rounds import event, give_up, settle, settle_all, strange
 
 LOOKED_INTO = "a profiler or a check of each operator is on"
@@ -50,20 +49,10 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         if not begins:
             return ordinary()
         rounds.begin(engine.rounds)
-    elif not _belongs(r, engine, args, leaves):
-        rounds.end(r)
-        rounds.begin(engine.rounds)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
-
-
-def _belongs(r: Round, engine: Any, args: Any, leaves: Sequence[Any]) -> bool:
-    """False for a call that takes no result of a long round of which none came before: that one's calls had no step,
-    and it would soon be given up in the middle of a loop's iteration."""
-    return (len(r.trail) < rounds.LONG or r.deferred or bool(r.node.next) or any(map(r.has, leaves))
-            or not _begins(engine, args))
 
 
 def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
