@@ -112,6 +112,8 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
         return out
 
     def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:
+        if isinstance(self, program.Preparation):              # once, and not at every call
+            texts.pop(self, None)
         if self in texts:
             source, single, names, *out = texts.pop(self)
             found.append(Recorded(source, single, _bytes(str(self.report), names), *out))

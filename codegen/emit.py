@@ -114,6 +114,12 @@ class Emitter:
                 elif m.prim in MOVEMENT and m.prim != "pad":
                     todo.append((m.args[0], pull(m, at)[0], False))
 
+    def source(self, n: Node, idx: Index) -> tuple[Node, Index]:
+        """The value that a moved one is of, with its index."""
+        while n.prim in MOVEMENT and n.prim != "pad" and n not in self.stored and n not in self.given:
+            n, (idx, _) = n.args[0], pull(n, idx)
+        return n, idx
+
     def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
         """Whether a value is there already, or is read from memory."""
         return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard,

@@ -19,7 +19,7 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
-from ..ir.contraction import convolution
+from ..ir.contraction import convolution, of_windows
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
 from .axis_orders import unbordered
@@ -94,11 +94,6 @@ def _pool(n: Node) -> Node | None:
     return win if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
 
 
-def _windows(n: Node) -> bool:
-    """Whether an operand of a contraction is made of windows: a convolution."""
-    return beneath(n, ("reshape", "permute", "cast")).prim == "window"
-
-
 def _rises(n: Node) -> bool:
     """Whether a greater operand never gives a smaller value: monotone functions, sums, and roundings."""
     if n.prim == "cast":
@@ -151,7 +146,8 @@ class BatchInLanes(Conversion):
     # ---- whether
     def pays(self) -> bool:
         """Whether blocks need fewer vector operations than channels last, and stay in the cache."""
-        others = [n for n in self.order if n.prim == "dot" and any(_windows(a) for a in n.args)
+        others = [n for n in self.order if n.prim == "dot"
+                  and any(of_windows(beneath(a, ("reshape", "permute", "cast"))) for a in n.args)
                   and not any(n is m.args[0] for m in self.windows)]
         batches = {n.shape[0] for n in self.windows}
         if not self.windows or len(batches) > 1 or others:

@@ -28,6 +28,7 @@ from .long_sums import deep_dot, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
+from .beforehand import beforehand
 from .beyond_memory import refuse_beyond_memory
 from .packed_steps import packed_steps
 from .rewrite import Rule, rewrite
@@ -59,7 +60,7 @@ class Planned:
 def plan(program: Program, joining: Joining = ALONE, frozen: frozenset[int] = frozenset(),
          blocking: Blocking | None = None) -> Planned:
     """Run the pipeline. joining: which kernels the backend can run together. frozen: slots of inputs that seldom
-    change, from which a backend with a ``blocking`` may prepare values beforehand.
+    change, from which values are prepared beforehand.
     """
     with noting(dict(program.memo.get("origins", {}))) as origins:
         planned = _plan(program, joining, frozen, blocking)
@@ -100,9 +101,11 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
-                                                              packs) if frozen and blocking is not None else Layout(
-            current)
+    if blocking is None:
+        arranged = beforehand(current, frozen) if frozen else Layout(current)
+    else:
+        arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
+                                                              packs) if frozen else Layout(current)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)

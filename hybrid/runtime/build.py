@@ -13,6 +13,7 @@ from hybrid.codegen.printers.products import contraction
 from hybrid.codegen.printers.convolutions import packed
 from hybrid.codegen.program.block_loop import block_loop
 from hybrid.codegen.schedule.tiling import Alone, Target
+from hybrid.codegen.targets import NO_VECTORS
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.loops import work_of
 from hybrid.codegen.program import size_parameters
@@ -237,7 +238,7 @@ def listed(program: Program, frozen: frozenset[int], address: Address, scalar: b
 
 def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
     table = _Table(whole, make_report(whole, "C"))
-    target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
+    target = Target(NO_VECTORS) if scalar else Target(toolchain.vector_bytes(),
                                                          tune.choose if config.tune_seconds() else None)
     with size_parameters.parameters((d.name for d in table.dims), alone=True):
         text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,

@@ -18,7 +18,7 @@ from .libraries import opened
 from .net_ffi import ffi as _ffi
 from .once import once
 from .prepacked import buffer_of, fits, prepared
-from .recipe import Recipe
+from .recipe import Recipe, Spec
 from .report import Report
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class CpuProgram:
 
     # runs of the C compiler in this process that a caller waited for, and those in the background
     compiled_here = compiled_behind = 0
+    keeps_memory = False                 # of prepared values: a call in another thread may read the old ones
+    memory = staticmethod(buffers.together)
 
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
@@ -174,6 +176,10 @@ class CpuProgram:
         """Call the compiled function with what is in its pointer table."""
         pointers = _new("void *[]", table)
         self.patience.run(lambda: self._net(pointers), table)
+
+    def reads(self, a: Any, spec: Spec) -> bool:
+        """Whether it can use an array in place."""
+        return fits(a, *spec)
 
     def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
         """Compute some results of a program in parts (recipe.parts) into arrays, from the inputs of their parts."""

@@ -28,6 +28,15 @@ def parts_of(planned: Planned) -> list[Part]:
         return []
 
 
+def one_part(program: Program) -> list[Part]:
+    """All of a program's results as one part."""
+    slots, results = set(range(len(program.inputs))), [*range(len(program.outputs))]
+    try:
+        return [(_name(program, slots, results), tuple(slots), tuple(results))]
+    except TypeError:                                        # holds what is no plain data
+        return []
+
+
 def _apart(planned: Planned, part: dict[int, int]) -> bool:
     """Whether each kernel works for one part alone. part: of each input."""
     of: dict[Node, set[int]] = {}

@@ -15,7 +15,8 @@ import numpy as np
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
 
-from .ptx_text import Entry, Line, compile_ptx, names, parse
+from .ptx_later import MBARRIER, Later, Products
+from .ptx_text import Entry, Line, PtxError, TooLong, compile_ptx, names, parse
 
 GLOBAL, CONSTANT, LOCAL, GAP = 1 << 32, 1 << 47, 1 << 48, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
@@ -25,16 +26,8 @@ KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": n
 DTYPES = {name: np.dtype(kind) for name, kind in KINDS.items()}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
-CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier"}   # where threads part, wait or end
+CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier", "mbarrier"}   # where threads part, wait or end
 TURN = 400                                                 # instructions of a block before another one's, in turns
-
-
-class PtxError(Exception):
-    """An instruction that is not known, or a kernel that does what PTX does not define."""
-
-
-class TooLong(PtxError):
-    """A kernel that executes more instructions than it may."""
 
 
 class Block:
@@ -63,8 +56,7 @@ class Block:
         # which barrier each thread is at, -1: none; how many threads each takes (0: all), or lanes of a warp's
         self.done, self.waiting = np.zeros(self.threads, bool), np.full(self.threads, -1)
         self.needs: dict[int, int] = {}
-        self.copies: list[tuple[int, np.ndarray, np.ndarray, int, np.ndarray]] = []
-        self.group = 0
+        self.later, self.products = Later(self), Products(self.threads)
 
     # ---- operands
     def register(self, name: str) -> np.ndarray:
@@ -107,6 +99,8 @@ class Block:
         elif found := re.match(r"0[fFdD]([0-9a-fA-F]{8,16})$", arg):
             size = len(found[1]) // 2
             value = np.array(int(found[1], 16), UNSIGNED[size]).view(f"f{size}")
+        elif not re.fullmatch(r"-?(0x)?[0-9a-fA-F]+U?", arg):
+            raise PtxError(f"no operand {arg}")
         else:
             bits = int(arg.rstrip("U"), 0) & (1 << 8 * dtype.itemsize) - 1
             value = np.array(bits, UNSIGNED[dtype.itemsize]).view(dtype) if dtype != np.bool_ else np.array(bool(bits))
@@ -157,7 +151,7 @@ class Block:
             if not ready.any():
                 if self.done.all():
                     return
-                if not self.release():
+                if not self.release() and not self.later.come():
                     raise PtxError("threads wait at barriers that nobody else comes to")
                 count += 1
                 continue
@@ -240,7 +234,7 @@ class Block:
     def release(self) -> bool:
         """Let go on whoever is at a barrier that all came to; whether anybody was."""
         found = False
-        for key in np.unique(self.waiting[self.waiting >= 0]).tolist():
+        for key in np.unique(self.waiting[(self.waiting >= 0) & (self.waiting < MBARRIER)]).tolist():
             here, need = self.waiting == key, self.needs[key]
             if key >= WARP:
                 lanes = np.arange(self.threads) - 32 * (key - WARP)
@@ -354,7 +348,7 @@ class _Plan(Plan):
 class _Module(Module):
     def __init__(self, driver: PtxDriver, source: str, kernels: Sequence[str]):
         self.driver, self.kernels, self.source_path = driver, tuple(kernels), "kernel.cu"
-        self.entries = parse(compile_ptx(source, driver.target))
+        self.entries = parse(compile_ptx(source))
 
     def plan(self, launches: Sequence[Sequence[Any]]) -> _Plan:
         """See ``Module.plan``."""
@@ -363,7 +357,6 @@ class _Module(Module):
 
 class PtxDriver(EmulatorDriver):
     """gpu(0) whose kernels are compiled to PTX by NVRTC and interpreted."""
-    target = "compute_80"
 
     def __init__(self) -> None:
         super().__init__()
@@ -394,4 +387,4 @@ def run_ptx(source: str, launches: Sequence[Sequence[Any]], arrays: Sequence[np.
 
 
 _STEPS: dict[str, Callable[[Block, list[str], list[str]], None]] = {}
-from . import ptx_steps, ptx_warps  # noqa: E402, F401  fills in the instructions
+from . import ptx_async, ptx_steps, ptx_warpgroup, ptx_warps  # noqa: E402, F401  fills in the instructions

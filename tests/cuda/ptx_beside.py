@@ -24,8 +24,8 @@ from hybrid.runtime.cuda import emulator, watch
 from hybrid.runtime.cuda.interface import Launch
 
 from . import watch_record as record
-from .ptx import Memory, PtxError, TooLong
-from .ptx_text import Entry, compile_ptx, parse
+from .ptx import Memory
+from .ptx_text import Entry, PtxError, TooLong, arch_of, compile_ptx, parse
 
 MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
 TRIES, BYTES = 2, 1 << 26
@@ -80,11 +80,6 @@ def texts(source: str) -> dict[str, str]:
     return out
 
 
-def arch_of(text: str) -> str:
-    """For what a text is compiled: other architectures have other forms of it."""
-    return "compute_90a" if "hy_wgmma" in text or "hy_mbarrier" in text else "compute_80"
-
-
 def compile_all(source: str, known: dict[str, str]) -> None:
     """The instructions of the new kernels of a module, compiled together: most of the time is the headers'."""
     new = {name: text for name, text in known.items() if text not in entries and key_of(text) not in record.known}
@@ -96,14 +91,14 @@ def compile_all(source: str, known: dict[str, str]) -> None:
             head += part if not m or m[1] in names else part.partition("\n}\n")[2]
         if len(names) > 1:
             with suppress(CompileError):
-                entries.update({new[name]: e for name, e in parse(compile_ptx(head, arch)).items() if name in names})
+                entries.update({new[name]: e for name, e in parse(compile_ptx(head)).items() if name in names})
 
 
 def entry_of(text: str) -> Entry | str:
     """A kernel's instructions; why there are none."""
     if text not in entries:
         try:
-            entries[text] = next(iter(parse(compile_ptx(text, arch_of(text))).values()))
+            entries[text] = next(iter(parse(compile_ptx(text)).values()))
         except CompileError as err:
             entries[text] = f"does not compile: {str(err).splitlines()[-1][:60]}"
     return entries[text]
@@ -163,8 +158,6 @@ def interpret(text: str, launch: Launch, pointers: Sequence[int]) -> tuple[str, 
         return "too long", None
     except PtxError as err:
         return str(err)[:70], None
-    except ValueError as err:                              # an operand that is no number
-        return str(err)[-70:], None
     return "", memory
 
 

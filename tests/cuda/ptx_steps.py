@@ -340,23 +340,3 @@ def atomic(b: Block, op: list[str], args: list[str]) -> None:
 @step("membar", "fence", "nanosleep")
 def nothing(b: Block, op: list[str], args: list[str]) -> None:
     """All memory is seen by all at once."""
-
-
-@step("cp")
-def asynchronous(b: Block, op: list[str], args: list[str]) -> None:
-    """cp.async: bytes are copied at the wait, and NaN before."""
-    if "commit_group" in op:
-        b.group += 1
-    elif "wait_group" in op or "wait_all" in op:
-        left = int(args[0]) if args else -1
-        for group, to, source, filled, size in [c for c in b.copies if c[0] < b.group - left]:  # type: ignore[misc]
-            data = np.where(np.arange(size)[None] < filled[:, None], b.memory[np.minimum(source, len(b.memory) - 1)], 0)
-            b.shared[to] = data
-        b.copies = [c for c in b.copies if c[0] >= b.group - left]
-    else:
-        size = int(args[2])
-        _, to = b.place("shared", b.address(args[0]), size)
-        filled = b.get(args[3], "u32").astype(np.int64) if len(args) > 3 else np.full(len(b.who), size)
-        at = np.where(filled > 0, b.address(args[1]), b.address(args[1]) // size * size) - (1 << 32)
-        b.shared[to] = 0xFF
-        b.copies.append((b.group, to, at[:, None] + np.arange(size), filled, size))  # type: ignore[arg-type]

@@ -10,6 +10,14 @@ from functools import partial
 from hybrid.runtime.cuda import nvrtc, sources
 
 
+class PtxError(Exception):
+    """An instruction that is not known, or a kernel that does what PTX does not define."""
+
+
+class TooLong(PtxError):
+    """A kernel that executes more instructions than it may."""
+
+
 @dataclass
 class Line:
     """An instruction: guard (with ! where it is negated), opcode's parts, operands, the function that it is of."""
@@ -46,9 +54,14 @@ class Entry:
     registers: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-def compile_ptx(source: str, arch: str = "compute_80") -> str:
+def arch_of(text: str) -> str:
+    """For what a text is compiled: other architectures have other forms of it."""
+    return "compute_90a" if "hy_wgmma" in text or "hy_mbarrier" in text else "compute_80"
+
+
+def compile_ptx(source: str) -> str:
     """The PTX of a CUDA text."""
-    flags = (f"--gpu-architecture={arch}", "--std=c++17", "--ftz=false")
+    flags = (f"--gpu-architecture={arch_of(source)}", "--std=c++17", "--ftz=false")
     return nvrtc._compile(source, "kernel.cu", flags, sources.device_headers())[0].rstrip(b"\0").decode()
 
 
@@ -83,8 +96,11 @@ def _place(e: Entry, body: str) -> None:
 
 
 def _alone(scopes: Iterator[int], found: re.Match[str]) -> str:
-    """A part of a function with registers of its own, whose names then stand for them alone."""
+    """A part of a function with registers and labels of its own, whose names then stand for them alone."""
     text, number = found[1], next(scopes)
+    for label in re.findall(r"(?<![\w:.$])([A-Za-z_]\w*):(?!:)", text):
+        text = re.sub(rf"(?<![\w.]){label}\b(?!::)", f"{label}_{number}", text)
+    text = re.sub(r"(?<![\w:.$])([A-Za-z_]\w*:)(?!:)", r"\n\1\n", text)
     for declared in re.findall(r"\.reg \.\w+\s+([^;]+);", text):
         for name in map(str.strip, declared.split(",")):
             begin, many, _ = name.partition("<")
@@ -106,7 +122,7 @@ def _put(e: Entry, home: str, body: str) -> None:
             kind, registers = s[6:].split(None, 1)
             e.registers.update({(home, name.strip().partition("<")[0]): kind for name in registers.split(",")})
         elif s and not s.startswith("."):
-            g = re.match(r"@(!?%p\d+) (.*)", s)
+            g = re.match(r"@(!?%\w+) (.*)", s)
             op, _, rest = (g[2] if g else s).partition(" ")
             e.lines.append(Line(g[1] if g else "", op.split("."), split(rest), s, home))
 

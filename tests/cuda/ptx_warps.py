@@ -4,8 +4,9 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from .ptx import Block, PtxError
+from .ptx import Block
 from .ptx_steps import step, vector
+from .ptx_text import PtxError
 
 
 def warps(b: Block, op: list[str]) -> np.ndarray:

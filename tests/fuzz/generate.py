@@ -1,5 +1,5 @@
 """Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts; graphs and
-networks at several lengths."""
+networks at several lengths; training loops (loops.py)."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.buffers.array import NDArray
 
+from .loops import loop
 from .program import Input, Program, call, namespace, plain, quiet
 
 UNARY = ("nd.relu({a})", "nd.tanh({a})", "nd.sigmoid({a})", "nd.exp(nd.clip({a}, -4, 4))", "nd.abs({a})",
@@ -180,4 +181,4 @@ def _runs(program: Program, rows: int) -> bool:
     return True
 
 
-KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized)
+KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized, loop)

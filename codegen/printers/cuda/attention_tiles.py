@@ -14,12 +14,13 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import (SCRATCH, At, Launch, PrintedCuda, Scratch, decode, emitter, function, index_type, names_of,
+from .pieces import (SCRATCH, At, Launch, PrintedCuda, Scratch, emitter, function, index_type, names_of,
                      neighbours)
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
+from hybrid.codegen.schedule.tiling import decode
 
 LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
 # blocks of a multiprocessor: asked for no more, the compiler keeps in registers what it spilled when it took 64 or 72

@@ -30,9 +30,9 @@ def print_contraction(k: Kernel, name: str) -> PrintedCuda:
     assert k.dot is not None
     if not of_groups(k.dot):
         return _print_product(k, name)
-    return first_that_fits(k, [("convolution of small groups", lambda: print_pixels(k, name)),
-                               ("filters of small groups", lambda: print_filters(k, name)),
-                               ("product for each group", lambda: _print_product(k, name))])
+    return first_that_fits(k, [("convolution of small groups", print_pixels),
+                               ("filters of small groups", print_filters),
+                               ("product for each group", _print_product)], name)
 
 
 def _print_product(k: Kernel, name: str) -> PrintedCuda:

@@ -286,17 +286,6 @@ def widths(total: int, *itemsizes: int) -> list[int]:
     return [w for w in (8, 4, 2) if w <= first and total % w == 0]
 
 
-def decode(name: str, vs: Sequence[Var], kind: str) -> list[str]:
-    """Variables from a row-major number."""
-    out, stride = [], 1
-    for i, v in reversed(list(enumerate(vs))):
-        if v.extent > 1:
-            out.append(f"{kind} {v.name} = "
-                       f"{name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
-        stride *= v.extent
-    return out[::-1]
-
-
 def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:
     """One loop over several variables, in steps of the lanes: its variable, and the number of an element."""
     total = 1

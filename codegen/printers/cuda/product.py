@@ -14,11 +14,12 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, unli
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import (PROCESSORS, RAW, SCRATCH, THREADS, Launch, PrintedCuda, decode, emitter, function, index_type,
+from .pieces import (PROCESSORS, RAW, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type,
                      launched, names_of)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, Reducer, serial_reduce
 from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
+from hybrid.codegen.schedule.tiling import decode
 
 MANY_PARTS = 16                 # of a sum, from which several warps put them together
 WARPS = THREADS // 32

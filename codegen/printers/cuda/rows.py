@@ -20,12 +20,13 @@ from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
-from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, decode, emitter, index_type, joined,
+from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined,
                      launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
 from hybrid.codegen.reductions import reduced_index, rounded
+from hybrid.codegen.schedule.tiling import decode
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 24

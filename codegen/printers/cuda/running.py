@@ -12,10 +12,11 @@ from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from .pieces import (PROCESSORS, SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function,
+from .pieces import (PROCESSORS, SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, emitter, function,
                      index_type, names_of)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
+from hybrid.codegen.schedule.tiling import decode
 
 WARPS = THREADS // 32
 EACH = 16                       # elements of a thread

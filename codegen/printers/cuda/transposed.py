@@ -11,10 +11,11 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import THREADS, CudaEmitter, PrintedCuda, decode, index_type, launched, names_of
+from .pieces import THREADS, CudaEmitter, PrintedCuda, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
+from hybrid.codegen.schedule.tiling import decode
 
 SIDE = 32                       # of a square; its lines are one element longer, so that columns meet all banks
 LINES = THREADS // SIDE

@@ -7,11 +7,12 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Let, Op, Scope, Stmt, When
-from hybrid.passes.changes import Changes
+from hybrid.passes.changes import Changes, changes
 
 from hybrid.codegen.block import Block, loop
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, chain, group_loops, loop_pragma, merged_axes, work_of
 
 
@@ -33,10 +34,11 @@ def _known(name: str, idx: Index) -> str:
     return name
 
 
-def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> Printed:
-    """An elementwise kernel: the loops over axes along which conditions vary are outermost, others in an ``if``.
-    team: as of ``print_loops``."""
-    p, root, axes = KernelPrinter(k, name), k.root, range(k.root.ndim)
+def print_changes(k: Kernel, name: str, target: Target) -> Printed:
+    """An elementwise kernel that changes a part of an array: the loops over axes along which conditions vary are
+    outermost, others in an ``if``."""
+    p, root, axes, found, team = KernelPrinter(k, name), k.root, range(k.root.ndim), changes(k), target.team
+    assert found is not None
     order = [*(a for a in axes if a in found.axes), *(a for a in axes if a not in found.axes)]
 
     def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], int, int, Op]:
