@@ -283,9 +283,9 @@ class Optimizer:
             if shares and _are_equal(lrs) and _are_equal(wds) and _are_equal(times):
                 return out + [*numbers(indices[0], lrs[0], wds[0], times[0])] * len(times)
             values: tuple[float, ...] = ()
-            for i, *given in zip(indices, lrs, wds, times):
-                if not shares or given != known:
-                    known, values = given, numbers(i, *given)
+            for i, lr, wd, t in zip(indices, lrs, wds, times):
+                if not shares or (lr, wd, t) != known:
+                    known, values = (lr, wd, t), numbers(i, lr, wd, t)
                 out += values
         except (ZeroDivisionError, OverflowError) as err:
             said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)

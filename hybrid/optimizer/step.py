@@ -2,7 +2,6 @@
 step."""
 from __future__ import annotations
 
-import struct
 from typing import Any, Sequence
 
 import numpy as np
@@ -60,8 +59,9 @@ class HostNumbers(NDArray):
         self._copy, self._stale = raw, False
 
 
-def filled(numbers: NDArray) -> None:
-    """Note that the host memory of an array that HostNumbers made has other values."""
+def fill(numbers: NDArray, host: np.ndarray, values: Any) -> None:
+    """Put values into the host memory of an array that HostNumbers made."""
+    host[:] = values
     if isinstance(numbers, HostNumbers):
         numbers._stale = True
 
@@ -102,7 +102,7 @@ class Step:
 
     def _collect(self, held: Sequence[Sequence[NDArray]]) -> None:
         size = self.program.inputs[0].shape[0]
-        self.host, self.write = np.zeros(size, dt.float64), struct.Struct(f"{size}d").pack_into
+        self.host = np.zeros(size, dt.float64)
         self.numbers = HostNumbers.make(self.host, self.ctx)
         self.inputs: list[NDArray] = [self.numbers]
         self.key: NDArray | None = None
@@ -143,11 +143,9 @@ class Step:
             raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "
                               f"numbers a parameter: "
                               f"{', '.join(self.optimizer.scalars)}")
-        self.write(self.host, 0, *values)
-        filled(self.numbers)
+        fill(self.numbers, self.host, values)
         if self.key is not None:
-            self.key_host[:] = rng.next_key(len(self.weights))
-            filled(self.key)
+            fill(self.key, self.key_host, rng.next_key(len(self.weights)))
 
     def apply(self) -> None:
         """Run the program on the arrays."""
