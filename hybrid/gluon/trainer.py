@@ -1,7 +1,6 @@
 """Trainer: applies an optimizer to parameters after each backward pass, all of them in one program."""
 from __future__ import annotations
 
-import weakref
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Sequence
@@ -73,17 +72,16 @@ class Trainer:
         self._kv_initialized = self._sharing = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
-        self.size = events.Size()                           # what they divide gradients by
-        self.ends = events.Step(weakref.ref(self))          # what a round knows of them
+        self.size = events.Size(self)                       # what they divide gradients by
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_prepared": None, "ends": None}
+        return {**self.__dict__, "_prepared": None, "size": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: the optimizer, which is one without parameters, has these again."""
         self.__dict__.update(state)
-        self.ends = events.Step(weakref.ref(self))
+        self.size = events.Size(self)
         self._sums = GradientSums(self._params, self._contexts, self._ranks, self._kind)
         self._optimizer.param_dict = dict(enumerate(self._params))
 

@@ -8,8 +8,8 @@ from .. import ir
 from ..buffers.array import NDArray
 from ..ir import Node
 from .adaptive import mix, sqrt, square
-from .base import Optimizer, ignores_index, register, zeros_like
-from .program import Scalars
+from .base import Optimizer, register, zeros_like
+from .program import Scalars, ignores_index
 from .sgd import norm
 
 if TYPE_CHECKING:

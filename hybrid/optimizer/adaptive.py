@@ -10,8 +10,8 @@ from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
-from .base import Optimizer, ignores_index, register, wide_zeros_like, zeros_like
-from .program import Scalars
+from .base import Optimizer, register, wide_zeros_like, zeros_like
+from .program import Scalars, ignores_index
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

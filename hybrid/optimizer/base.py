@@ -12,7 +12,7 @@ from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
-from .program import Row, Scalars, build
+from .program import Row, Scalars, build, ignores_index, numbers_of_all
 from . import rows
 from .step import flat
 
@@ -32,14 +32,6 @@ def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:
 
 
 Kind = TypeVar("Kind", bound="Optimizer")
-Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
-
-
-def ignores_index(numbers: Numbers) -> Numbers:
-    """Decorator for ``numbers`` methods that depend only on (lr, wd, t) and have no side effects. Consecutive
-    parameters with equal arguments share one call. Overriding methods need the mark themselves."""
-    numbers.ignores_index = True                             # type: ignore[attr-defined]
-    return numbers
 
 
 class Optimizer:
@@ -276,21 +268,13 @@ class Optimizer:
 
     def gather(self, indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float]) -> list[float]:
         """The shared numbers, then those of each parameter."""
-        out, numbers = self.common(), self.numbers
+        out = self.common()
         times = [self._index_update_count[i] for i in indices]
         try:
-            shares, known = getattr(numbers, "ignores_index", False), None
-            if shares and _are_equal(lrs) and _are_equal(wds) and _are_equal(times):
-                return out + [*numbers(indices[0], lrs[0], wds[0], times[0])] * len(times)
-            values: tuple[float, ...] = ()
-            for i, lr, wd, t in zip(indices, lrs, wds, times):
-                if not shares or (lr, wd, t) != known:
-                    known, values = (lr, wd, t), numbers(i, lr, wd, t)
-                out += values
+            return out + numbers_of_all(self.numbers, indices, lrs, wds, times)
         except (ZeroDivisionError, OverflowError) as err:
             said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)
             raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None  # noqa: E501
-        return out
 
     def common(self) -> list[float]:
         """The numbers that all parameters share."""
@@ -379,11 +363,6 @@ class Optimizer:
 
     def _get_wd(self, index: Any) -> float:
         return self._get_wds([index])[0]
-
-
-def _are_equal(values: Sequence[Any]) -> bool:
-    """Whether there are values, and all are the same."""
-    return len(values) > 0 and values.count(values[0]) == len(values)
 
 
 def _check_number(owner: str, name: str, value: Any) -> None:

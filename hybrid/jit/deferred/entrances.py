@@ -247,7 +247,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     if (track is not None and type(batch_size) in (int, float) and batch_size and not ignore_stale_grad
         and not trainer.step_follows()):
         trainer.size.value = batch_size
-        if rounds.finish_track(track, trainer.ends):
+        if rounds.finish_track(track, trainer.size.step):
             return None
     r = current()
     if r is None:
@@ -260,7 +260,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
         return ordinary(batch_size, ignore_stale_grad)
     trainer.size.value = batch_size
     try:
-        event(trainer.ends, [], None, lambda: ordinary(batch_size, ignore_stale_grad),
+        event(trainer.size.step, [], None, lambda: ordinary(batch_size, ignore_stale_grad),
               lambda node: _note_step(node, trainer))
     finally:
         rounds.over()
