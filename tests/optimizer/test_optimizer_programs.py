@@ -126,6 +126,6 @@ def test_numbers_that_parameters_share_are_computed_once(mults: dict[int, float]
     plain, times = o.corrected, []
     monkeypatch.setattr(o, "corrected", lambda lr, t: times.append(t) or plain(lr, t))
     for t in (1, 2):
-        found = o.advance(range(3))[len(o.common()):]
+        found = o.advance([0, 1, 2])[len(o.common()):]
         assert found == [x for i in range(3) for x in (plain(0.1 * mults.get(i, 1.0), t), 0.0)]
     assert times == [1] * calls + [2] * calls
