@@ -217,7 +217,7 @@ def main() -> None:
     onp.seterr(all="ignore")
     side = "eager" if given.compiled else "NumPy"
     launcher.load()
-    known_calls.through_c()
+    known_calls.switch_to_c()
     for dtype in given.dtypes:
         pairs = (beside_eager if given.compiled else beside_numpy)(dtype, given)
         found = [(a / b, a - b, text, a * 1e3, b * 1e3) for text, runs in pairs for a, b in [timed(runs, given)]]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
 from hybrid.passes.recomputed_scores import OverScores
 
-from hybrid.codegen.schedule import registered
-from hybrid.codegen.schedule.choose import first_that_fits
+from hybrid.codegen.schedule.choose import first_registered, first_that_fits
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
@@ -32,7 +31,6 @@ from hybrid.codegen.printers.cuda.select import print_select, takes_select
 from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
-from .lanes import Refused
 
 __all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "CudaText", "Launch",
            "Scratch", "Tickets", "convolves_last", "joins", "print_kernel", "print_program", "printing_for",
@@ -56,40 +54,29 @@ class CudaText:
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of one kernel."""
-    return registered.printed("cuda", k, lambda: _print_kernel(k, name), Refused, name)
+    return first_registered("cuda", k, _print_kernel, name)
+
+
+# by kind of kernel: its printer
+PRINTERS: dict[str, Callable[[Kernel, str], PrintedCuda]] = {
+    "concat": print_concat, "scatter": print_scatter, "running": print_running,
+    "call": lambda k, name: alone(rowcall.print_cuda(k, name)), "contraction": print_contraction,
+    "loop": lambda k, name: scan_cuda.print_loop(k, name, print_kernel),
+    "attention": lambda k, name: (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(
+        k, name),
+    "row": lambda k, name: print_rows(k, name, [v for v in k.loops if v in (k.rows or ())]),
+    "sort": lambda k, name: print_select(k, name) if takes_select(k) else alone(
+        print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))}
 
 
 def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """As this package prints it."""
-    if k.kind == "concat":
-        return print_concat(k, name)
-    if k.kind == "scatter":
-        return print_scatter(k, name)
-    if k.kind == "sort":
-        return _print_sort(k, name)
-    if k.kind == "running":
-        return print_running(k, name)
-    if k.kind == "call":
-        return alone(rowcall.print_cuda(k, name))
-    if k.kind == "loop":
-        return scan_cuda.print_loop(k, name, print_kernel)
-    if k.kind == "attention":
-        return (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(k, name)
-    if k.dot is not None:
-        return print_contraction(k, name)
-    if k.hoisted:
-        return print_rows(k, name, [v for v in k.loops if v in (k.rows or ())])
+    if k.kind in PRINTERS:
+        return PRINTERS[k.kind](k, name)
     longest = max((m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce")), default=0)
     if longest >= LONG_REDUCTION:
         return print_reduction(k, name)
-    return first_that_fits(k, [("squares in shared memory", lambda: print_transposed(k, name)),
-                               ("elements", lambda: print_flat(k, name))])
-
-
-def _print_sort(k: Kernel, name: str) -> PrintedCuda:
-    if takes_select(k):
-        return print_select(k, name)
-    return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
+    return first_that_fits(k, [("squares in shared memory", print_transposed), ("elements", print_flat)], name)
 
 
 def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:

@@ -114,6 +114,12 @@ class Emitter:
                 elif m.prim in MOVEMENT and m.prim != "pad":
                     todo.append((m.args[0], pull(m, at)[0], False))
 
+    def source(self, n: Node, idx: Index) -> tuple[Node, Index]:
+        """The value that a moved one is of, with its index."""
+        while n.prim in MOVEMENT and n.prim != "pad" and n not in self.stored and n not in self.given:
+            n, (idx, _) = n.args[0], pull(n, idx)
+        return n, idx
+
     def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
         """Whether a value is there already, or is read from memory."""
         return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard,
@@ -245,10 +251,19 @@ class Emitter:
     # ---- memory
     def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement."""
-        if is_half(n.dtype):
-            known = self.halves.get(value) if isinstance(value, str) else None
-            value = known or Op(self.d.half_store[n.dtype.name], (value,))
-        return Store(Name(pointer), self.offset(n.shape, idx), value)
+        return Store(Name(pointer), self.offset(n.shape, idx), self.in_memory(n.dtype, value))
+
+    def in_memory(self, d: np.dtype, value: Expr) -> Expr:
+        """A value as it lies in memory: half types as 16 bits."""
+        if not is_half(d):
+            return value
+        known = self.halves.get(value) if isinstance(value, str) else None
+        return known or self.d.half_stored(d, value)
+
+    def put(self, pointer: str, n: Node, idx: Index, block: Block) -> None:
+        """Computes an element in a block, and stores it there."""
+        value = self.value(n, idx, block)
+        block.body.append(self.store(pointer, n, idx, value))
 
 
 __all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "plan_reduction",

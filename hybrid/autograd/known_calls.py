@@ -19,7 +19,7 @@ from ..ir.inner_loops import loops, own_loop
 from ..ir.strided import places
 from ..ir.quiet import WARNINGS, quiet, quietly
 from ..ops.attributes import told_apart
-from ..ops.registry import GATHERS, OPS, SAME_BITS, Attrs, OpDef
+from ..ops.registry import OPS, Attrs, OpDef
 from ..runtime import launcher
 from ..runtime.repeated import worth_compiling
 
@@ -30,7 +30,9 @@ OTHER_DTYPES = "other dtypes"                           # noted of programs whos
 PATIENCE, COSTLY = 500, 32
 # at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
 IN_C: list[Callable[..., Any]] = []
-NUMPYS: list[Callable[..., Any]] = []                   # as IN_C: calls of NumPy's own functions; launcher_numpy.h
+NUMPY_IN_C: list[Callable[..., Any]] = []               # at most one: a call of NumPy's own function; launcher_numpy.h
+INTO: list[Callable[..., Any]] = []                     # at most one: an operator into an array; launcher_items.h
+READY: list[Callable[[], None]] = []                    # called when calls go through C from now on
 _slow = [0]
 
 
@@ -90,10 +92,10 @@ def remember(d: OpDef, inputs: Sequence[Any], given: Mapping[str, Any], attrs: A
         d.known.clear()
     eager = None if OTHER_DTYPES in program.memo else d.eager
     visible = d.num_visible(attrs)
-    compiles = eager not in GATHERS and worth_compiling(program)
+    compiles = (eager is None or not d.gathers) and worth_compiling(program)
     function = None
-    if visible == 1 and (eager is None or eager in SAME_BITS):
-        function = elementwise(program, SAME_BITS[eager] if eager is not None else "") or moved(program)
+    if visible == 1 and (eager is None or d.same_bits is not None):
+        function = elementwise(program, d.same_bits or "" if eager is not None else "") or moved(program)
     if function is not None and compiles:                # until it is compiled
         eager, function = _all_of_it(function), None
     elif function is None:
@@ -149,17 +151,20 @@ def counted(calls: int = 1) -> None:
     _slow[0] += calls
     if _slow[0] >= PATIENCE and not IN_C:
         _slow[0] = 0
-        through_c()
+        switch_to_c()
 
 
-def through_c() -> bool:
-    """Whether calls go through C from now on: where that is built; else it is being built."""
+def switch_to_c() -> bool:
+    """Has calls to come made in C, where the launcher is built; else it is being built. Whether they are."""
     if WARNINGS is not None and not IN_C and (found := launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)):
         IN_C.append(found)
         launcher.part("numpys_types")([d.num for d in SUPPORTED])
-        NUMPYS.append(launcher.part("numpys_call"))
+        NUMPY_IN_C.append(launcher.part("numpys_call"))
+        INTO.append(launcher.part("known_into"))
         for d in OPS.values():                           # of what is done in C the functions are others
             d.known.clear()
+        for call in READY:
+            call()
     return bool(IN_C)
 
 
@@ -182,6 +187,9 @@ def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) ->
         return False
     if not isinstance(out, NDArray) or out._ag is not None:
         return False
+    if INTO and not pending.PUT_OFF[0] and INTO[0](d.known, inputs, attrs, out):
+        out._bump()
+        return True
     call = find(d, inputs, attrs)
     target = raws_of((out, *inputs)) if call is not None else None
     function = getattr(call[0].function, "otherwise", call[0].function) if call is not None else None

@@ -162,11 +162,13 @@ def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
     number = recorder.numbers.get(b)
     exponent = None if number is None else number[()]
     if a.dtype.kind != "f":
-        if exponent is None or exponent < 0 or a.dtype != b.dtype:
+        if a.dtype != b.dtype or a.dtype not in _INTEGERS:
             raise NoLoops
-        return recorder.call(np.square, a) if exponent == 2 else recorder.call(np.power, a, b)
-    if exponent == 0.5:                                  # looks for numbers below 0
-        raise NoLoops
+        return recorder.call(np.square, a) if exponent == 2 else recorder.step("power", (a, b), a.dtype)
+    if exponent == 0.5:
+        if a.dtype not in _FLOATS:
+            raise NoLoops
+        return recorder.step("root", (a,), a.dtype)
     if exponent is not None and exponent in (2, 1, -1):
         return a if exponent == 1 else recorder.call(np.square if exponent == 2 else np.reciprocal, a)
     base = recorder.numbers.get(a)

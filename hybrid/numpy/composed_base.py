@@ -40,7 +40,7 @@ def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
         if known:
             if not own:
                 own.append(fallback.numpy_function(name, ndarray))
-            if (found := own[0].through_c(args, kwargs)) is not NotImplemented:   # nothing is recorded or traced
+            if (found := own[0].called_in_c(args, kwargs)) is not NotImplemented:   # nothing is recorded or traced
                 return found
             if not needs_operators(*args, *kwargs.values()):
                 return own[0](*args, **kwargs)

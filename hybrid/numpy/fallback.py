@@ -120,19 +120,19 @@ def _real(found: Any) -> bool:
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
-    """A function of NumPy's for our arrays. ``through_c`` does most calls in C, and gives NotImplemented for others."""
+    """A function of NumPy's for our arrays. ``called_in_c`` does most calls, or gives NotImplemented."""
     short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
-    in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
+    may_be_in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
 
-    def through_c(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not known_calls.NUMPYS:
+    def called_in_c(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not known_calls.NUMPY_IN_C:
             known_calls.counted()
-        elif in_c and len(args) <= most and "out" not in kwargs:
-            return known_calls.NUMPYS[0](fn, args, kwargs, cls, copying, _rest)
+        elif may_be_in_c and len(args) <= most and "out" not in kwargs:
+            return known_calls.NUMPY_IN_C[0](fn, args, kwargs, cls, copying, _rest)
         return NotImplemented
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if (found := through_c(args, kwargs)) is not NotImplemented:
+        if (found := called_in_c(args, kwargs)) is not NotImplemented:
             return found
         if len(args) > most:
             raise TypeError(f"{user_location()}: {name} takes {most} values here, got {len(args)}; give out= by name")
@@ -156,7 +156,7 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
 
     module, _, last = name.replace("np", "hybrid.numpy", 1).rpartition(".")
     function.of_numpy = fn                               # type: ignore[attr-defined]  # which it calls
-    function.through_c = through_c                       # type: ignore[attr-defined]
+    function.called_in_c = called_in_c                   # type: ignore[attr-defined]
     return named(function, last, module, f"NumPy's own {name}; only in eager code, it cannot be compiled.\n\n"
                                          f"{fn.__doc__ or ''}")
 

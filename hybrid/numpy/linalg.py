@@ -13,7 +13,7 @@ from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..base.names import named
 from ..ops.registry import OPS
-from . import fallback
+from . import fallback, remembered
 from .composed_further import LINALG
 from .creation import parts
 from .multiarray import as_np, as_value, is_value, ndarray
@@ -146,11 +146,16 @@ def __getattr__(name: str) -> Any:
     if functions.has("np", f"linalg.{name}"):
         return functions.resolve("np", f"linalg.{name}")
     if name in LINALG:
-        return LINALG[name]
+        return _composed(name)
     found = getattr(_np.linalg, name, None)
     if name.startswith("_") or found is None or not callable(found):
         raise AttributeError(f"hybrid.np.linalg has no {name!r}")
     return found if isinstance(found, type) else _numpys(name)
+
+
+@functools.cache
+def _composed(name: str) -> Callable[..., Any]:
+    return remembered.remembered(LINALG[name], name, "linalg")
 
 
 @functools.cache
@@ -164,3 +169,5 @@ def __dir__() -> list[str]:
 
 __all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr "
            "slogdet solve svd tensorinv tensorsolve").split()
+
+remembered.remember(globals(), "linalg")

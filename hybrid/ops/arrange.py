@@ -12,7 +12,7 @@ from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import MAX_TEXT, Attribute, Attrs, written
 from .padding import pad_edge, pad_reflect
-from .registry import Axes, Bool, Enum, Float, Int, op, same_bits
+from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import concat, cut, normal_axis, np_concatenate, reverse
 
 
@@ -59,7 +59,6 @@ def eager_diagonal(xp: Any, x: Any, k: int) -> Any:
     return out
 
 
-@same_bits()
 def _diag_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [eager_diagonal(xp, arrays[0], a.k)] if arrays[0].ndim == 1 else None
 
@@ -77,7 +76,7 @@ def triangle(x: Node, k: int, lower: bool) -> Node:
     return ir.map("where", keep, x, 0)
 
 
-@op("diag", "data", eager=_diag_eager, k=Int(0), axis1=Int(0), axis2=Int(1))
+@op("diag", "data", eager=_diag_eager, same_bits="", k=Int(0), axis1=Int(0), axis2=Int(1))
 def diag(data: Node, a: Attrs) -> Node:
     """A diagonal of an array; of a vector, the matrix that has it as its diagonal."""
     if data.ndim == 1:
@@ -89,7 +88,7 @@ def diag(data: Node, a: Attrs) -> Node:
     return diagonal_of(data, a.k, a.axis1, a.axis2)
 
 
-@op("_np_diag", "data", eager=_diag_eager, np=("diag",), k=Int(0))
+@op("_np_diag", "data", eager=_diag_eager, same_bits="", np=("diag",), k=Int(0))
 def np_diag(data: Node, a: Attrs) -> Node:
     """NumPy's diag."""
     if not 1 <= data.ndim <= 2:

@@ -12,7 +12,7 @@ from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, Float, Number, op, same_bits
+from .registry import Bool, Float, Number, op
 
 # name: (scalar function, other nd names, np names)
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
@@ -89,8 +89,8 @@ def one_shape(shapes: list, a: Attrs) -> list:
     if best is None:
         return shapes
     fits = [s is None or len(s) == len(best) for s in shapes]
-    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s,
-            f in zip(shapes, fits)]
+    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s
+            for s, f in zip(shapes, fits)]
 
 
 setattr(one_shape, "from_any", True)                 # any input tells the others' shape
@@ -251,7 +251,6 @@ for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
         (lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
 
 
-@same_bits()
 def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if xp is not np or not x.ndim or x.dtype not in (dt.float16, dt.float32, dt.float64):
@@ -259,7 +258,7 @@ def _numbers_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [np.nan_to_num(x, nan=a.nan, posinf=a.posinf, neginf=a.neginf)]
 
 
-@op("_npi_nan_to_num", "data", eager=_numbers_eager, np=("nan_to_num",), copy=Bool(True), nan=Float(0.0),
+@op("_npi_nan_to_num", "data", eager=_numbers_eager, same_bits="", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0),
     posinf=Float(None), neginf=Float(None))
 def nan_to_num(data: Node, a: Attrs) -> Node:
     """nan and infinities replaced by numbers (infinities by default by the largest of the dtype)."""
@@ -283,7 +282,6 @@ def _clip_keeps_signs() -> bool:
     return bool(np.signbit(np.clip(np.array([-0.0], "float32"), 0, 1))[0])
 
 
-@same_bits()
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, low, high = arrays[0], a.a_min, a.a_max
     whole = x.dtype.kind in "iu" and all(v is None or float(v).is_integer() and np.iinfo(x.dtype).min <= v <=
@@ -299,7 +297,8 @@ def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [xp.clip(x, low, high)]
 
 
-@op("clip", "data", eager=_clip_eager, np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
+@op("clip", "data", eager=_clip_eager, same_bits="", np=("clip",), json=("_npi_clip",), a_min=Number(None),
+    a_max=Number(None))
 def clip(data: Node, a: Attrs) -> Node:
     """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
     if a.a_min is None and a.a_max is None:
@@ -316,7 +315,6 @@ def clip(data: Node, a: Attrs) -> Node:
     return out
 
 
-@same_bits()
 def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
     condition, x, y = (v.shape for v in arrays)
     whole = ir.broadcast_shapes(x, y)
@@ -338,7 +336,7 @@ def tested(condition: Node) -> Node:
     return ir.map("ne", condition, 0)
 
 
-@op("where", "condition x y", eager=_where_eager)
+@op("where", "condition x y", eager=_where_eager, same_bits="")
 def where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
     """x where the condition is not 0, else y. A condition of one axis chooses rows.
 

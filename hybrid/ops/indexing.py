@@ -11,7 +11,7 @@ from .. import ir
 from ..base.errors import RangeError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, DType, Enum, Float, Int, Shape, gathers, op
+from .registry import Bool, DType, Enum, Float, Int, Shape, op
 from .shape import normal_axis
 
 
@@ -58,7 +58,6 @@ _take_checked = _checked("take", _take_within)
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
-@gathers
 def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """NumPy's own way, where no index is out of range."""
     mode, axis = a.mode, a.axis
@@ -73,7 +72,7 @@ def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [x.take(i, axis)] if i.view(_UNSIGNED[i.itemsize]).max() < n else None      # negative ones are large there
 
 
-@op("take", "a indices", eager=_take_eager, within=_take_within,
+@op("take", "a indices", eager=_take_eager, gathers=True, within=_take_within,
     axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
 def take(x: Node, indices: Node, a: Attrs) -> Node:
     """Slices of x at indices along an axis. Out of range: clip, wrap or raise."""
@@ -83,7 +82,7 @@ def take(x: Node, indices: Node, a: Attrs) -> Node:
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
 
 
-@op("_npi_take", "a indices", eager=_take_eager, within=_take_within,
+@op("_npi_take", "a indices", eager=_take_eager, gathers=True, within=_take_within,
     np=("take",), axis=Int(None),
     mode=Enum("clip", "clip", "wrap", "raise"))
 def np_take(x: Node, indices: Node, a: Attrs) -> Node:
@@ -93,13 +92,12 @@ def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     return take(x, indices, axis=a.axis, mode=a.mode)
 
 
-@gathers
 def _batch_take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x, i = arrays
     return None if not x.shape[1] else [x[xp.arange(len(x)), i.astype(np.int64).clip(0, x.shape[1] - 1)]]
 
 
-@op("batch_take", "a indices", eager=_batch_take_eager)
+@op("batch_take", "a indices", eager=_batch_take_eager, gathers=True)
 def batch_take(x: Node, indices: Node, a: Attrs) -> Node:
     """One element of each row."""
     return _pick(x, indices, 1, "clip")
@@ -114,7 +112,6 @@ def _pick(x: Node, index: Node, axis: int, mode: str) -> Node:
     return ir.reduce("sum", ir.map("where", ir.map("eq", at, i), x, 0), (axis,))
 
 
-@gathers
 def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """One gather instead of a comparison with every index."""
     x, index = arrays
@@ -142,8 +139,8 @@ def _row_starts(rows: int, length: int) -> np.ndarray:
     return np.arange(0, rows * length, length)
 
 
-@op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1),
-    keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
+@op("pick", "data index", eager=_pick_eager, gathers=True, npx=("pick",),
+    json=("choose_element_0index", "_npx_pick"), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
 def pick(data: Node, index: Node, a: Attrs) -> Node:
     """One element along an axis for every other position, chosen by index."""
     axis = normal_axis(a.axis, data.ndim)
@@ -186,7 +183,6 @@ def sparse_retain(data: Node, indices: Node, a: Attrs) -> Node:
                   ir.const(0, data.dtype))
 
 
-@gathers
 def _one_hot_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """One number put into each row."""
     i = arrays[0].astype(np.int64).reshape(-1)
@@ -197,7 +193,7 @@ def _one_hot_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [out]
 
 
-@op("one_hot", "indices", eager=_one_hot_eager, npx=("one_hot",), json=("_npx_one_hot",), depth=Int(),
+@op("one_hot", "indices", eager=_one_hot_eager, gathers=True, npx=("one_hot",), json=("_npx_one_hot",), depth=Int(),
     on_value=Float(1.0), off_value=Float(0.0), dtype=DType("float32"))
 def one_hot(indices: Node, a: Attrs) -> Node:
     """on_value at the index along a new last axis, off_value elsewhere (also for indices out of range)."""
@@ -212,7 +208,6 @@ def one_hot(indices: Node, a: Attrs) -> Node:
 _gather_checked = _checked("gather_nd", _gather_within)
 
 
-@gathers
 def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     """NumPy's own indexing, which looks at the indices."""
     data, indices = arrays
@@ -225,7 +220,7 @@ def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
         raise
 
 
-@op("gather_nd", "data indices", eager=_gather_eager, within=_gather_within,
+@op("gather_nd", "data indices", eager=_gather_eager, gathers=True, within=_gather_within,
     npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
 def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """data[indices[0], indices[1], …]."""

@@ -71,6 +71,8 @@ class OpDef:
     starts: Mapping[str, str] = field(default_factory=dict)
     # the indices that calls with given shapes and attributes take
     within: Callable[[Sequence[Any], Attrs], "list[tuple[int, int | None, int, int]]"] | None = None
+    same_bits: str | None = None                        # of ``eager``, as the next one: see ``op``
+    gathers: bool = False
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
     known: dict[Any, Any] = field(default_factory=dict, repr=False)     # eager calls by what they depend on
 
@@ -218,27 +220,6 @@ OPS: dict[str, OpDef] = {}             # by JSON name, other JSON names included
 _SPACES: dict[str, dict[str, OpDef]] = {"nd": {}, "np": {}, "npx": {}}
 VERSION = [0]                          # grows with each registration; namespaces made earlier look again
 CHANGED: list[Callable[[], None]] = []                       # called then
-# operators' own ways that ``same_bits`` was told of, and the loop in C that does the same of floats ("": none)
-SAME_BITS: dict[Callable[..., Any], str] = {}
-
-
-def same_bits(loop: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """An operator's own way that gives the bits of what the operator is lowered to: the program may be run in its
-    place, at any call. loop: one in kernels/c/launcher_loops.h that gives them, too, of floats of 32 and 64 bits."""
-    def note(eager: Callable[..., Any]) -> Callable[..., Any]:
-        SAME_BITS[eager] = loop
-        return eager
-    return note
-
-
-GATHERS: set[Callable[..., Any]] = set()                     # operators' own ways that ``gathers`` was told of
-
-
-def gathers(eager: Callable[..., Any]) -> Callable[..., Any]:
-    """An operator's own way that reads or writes just the elements that are named: no compiled form is faster."""
-    GATHERS.add(eager)
-    return eager
-
 
 def _names(given: Any) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
@@ -247,7 +228,8 @@ def _names(given: Any) -> tuple[str, ...]:
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
        arity_attr: str | None = None, draws: Any = None, takes: Any = None, starts: Mapping[str, str] | None = None,
-       listed: Callable[[Attrs], Sequence[str]] | None = None, within: Any = None, doc: str = "",
+       listed: Callable[[Attrs], Sequence[str]] | None = None, within: Any = None, same_bits: str | None = None,
+       gathers: bool = False, doc: str = "",
        **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
@@ -260,8 +242,10 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     input, whether calls with given attributes have it. starts: how a Symbol's variable for an input is initialized
     unless it says so itself, in MXNet's JSON: ``{"gamma": '["one", {}]'}``. listed: names of a variadic
     operator's inputs for given attributes, where they have names of their own. within: ``f(shapes, a)`` gives what is
-    an error beyond: (input, row of it or None for all, least, most index). doc: what it computes, where the function
-    has no docstring.
+    an error beyond: (input, row of it or None for all, least, most index). same_bits: given where ``eager`` gives the
+    bits of the program, so that either may be run at any call: the name of a loop in kernels/c/launcher_loops.h that
+    gives them too, of floats of 32 and 64 bits, or "". gathers: whether ``eager`` reads or writes just the elements
+    that are named, so that no compiled form is faster. doc: what it computes, where the function has no docstring.
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
@@ -274,7 +258,7 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
                   frozenset(w.rstrip("?") for w in words if w.endswith("?")),
                   variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible,
                   params, arity_attr, draws,
-                  takes or {}, listed=listed, starts=starts or {}, within=within)
+                  takes or {}, listed=listed, starts=starts or {}, within=within, same_bits=same_bits, gathers=gathers)
         _register(d)
         return d
     return add

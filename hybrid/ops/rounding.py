@@ -10,7 +10,7 @@ from .. import ir
 from ..ir import Node
 from ..ir.quiet import silently
 from .attributes import Attrs
-from .registry import Int, op, same_bits
+from .registry import Int, op
 
 
 @op("_npi_rint", "data", np=("rint",))
@@ -19,7 +19,6 @@ def np_rint(data: Node, a: Attrs) -> Node:
     return ir.map("rint", data)
 
 
-@same_bits("lower rint")
 def _rint_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
     if x.dtype not in (dt.float16, dt.float32, dt.float64):
@@ -49,7 +48,7 @@ def _to_lower(out: np.ndarray, x: np.ndarray) -> None:
             part -= found
 
 
-@op("rint", "data", eager=_rint_eager)
+@op("rint", "data", eager=_rint_eager, same_bits="lower rint")
 def rint(data: Node, a: Attrs) -> Node:
     """The nearest integer; halves to the lower one, as in MXNet: 1.5 to 1, -1.5 to -2."""
     if not dt.is_float(data.dtype):

@@ -9,7 +9,7 @@ from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Axes, Bool, Enum, Int, Shape, op, same_bits
+from .registry import Axes, Bool, Enum, Int, Shape, op
 
 
 def normal_axis(axis: int, ndim: int, who: str = "") -> int:
@@ -343,12 +343,11 @@ def np_tile(data: Node, a: Attrs) -> Node:
                       [r * d for r, d in zip(reps, shape)])
 
 
-@same_bits()
 def _repeat_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [xp.repeat(arrays[0], a.repeats, a.axis)] if a.repeats >= 0 else None
 
 
-@op("repeat", "data", eager=_repeat_eager,
+@op("repeat", "data", eager=_repeat_eager, same_bits="",
     np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
 def repeat(data: Node, a: Attrs) -> Node:
     """Each element repeated along an axis (the flattened array when none is given)."""

@@ -148,8 +148,22 @@ LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2
 LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f))
     LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
+/* to the power 0.5 */
+LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __builtin_sqrtf(x) + 0.0f)
+    LOOP1(root_f64, npy_float64, x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0)
+
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
+/* negative exponents give 0, or 1 and -1 of these */
+#define OF_POWER(f, T) \
+  static inline T power_of_##f(T x, T y) { \
+    npy_uint64 found = 1, base = (npy_uint64)x; \
+    if (y < 0) return x == 1 ? 1 : x == (T)-1 ? (T)(1 - 2 * (y & 1)) : 0; \
+    for (; y; y >>= 1, base *= base) if (y & 1) found *= base; \
+    return (T)found; \
+  } \
+  LOOP2(power_##f, T, power_of_##f(x, y))
+LIMITS(OF_POWER)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
 
@@ -163,7 +177,7 @@ static Loop named_loop(const char *name, int count, int held) {
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
     COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
         OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
-    INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+    OF_NAME("root", 2, root) INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
   for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
       if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;

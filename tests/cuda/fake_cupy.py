@@ -16,7 +16,6 @@ import re
 import subprocess
 import tempfile
 import types
-import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
-from .fake_cupy_launches import CUDADriverError, Place, launch
+from .fake_cupy_launches import CUDADriverError, Place, launch, root_of
 from ..paths import DATA, TESTS
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
@@ -124,9 +123,6 @@ class HostView:
         return 1, 0
 
 
-ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
-
-
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
 
@@ -135,11 +131,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         while isinstance(root.base, np.ndarray):
             root = root.base
         object.__setattr__(self, "_a", a)
-        # views refer to the array that they are of
-        base = None if root is a else ROOTS.get(id(root))
-        object.__setattr__(self, "_base", ndarray(root) if base is None and root is not a else base)
-        if root is a:
-            ROOTS.setdefault(id(root), self)
+        object.__setattr__(self, "_base", root_of(self, root))
         # the memory that views share, as CuPy's pointers share a block of the pool
         object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
@@ -388,8 +380,8 @@ CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
 CUPY.from_dlpack = _from_dlpack
 CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
-CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
-                                 p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p)
+                                 for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))

@@ -1,5 +1,5 @@
 """Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts; graphs and
-networks at several lengths."""
+networks at several lengths; training loops (loops.py)."""
 from __future__ import annotations
 
 import dataclasses
@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.buffers.array import NDArray
 
+from .loops import loop
 from .program import Input, Program, call, namespace, plain, quiet
 
 UNARY = ("nd.relu({a})", "nd.tanh({a})", "nd.sigmoid({a})", "nd.exp(nd.clip({a}, -4, 4))", "nd.abs({a})",
@@ -47,8 +48,8 @@ def _inputs(rng: random.Random, odd: bool, dtype: str) -> tuple[Input, ...]:
     shapes = [rng.choice(((a, b), (a, b), (b, a), (b,), (1, b), (a, 1), (c, a, b), (a, a)))
               for _ in range(rng.randint(1, 3))]
     kind = "odd" if odd else "normal"
-    return tuple(Input(f"x{i}", shape, dtype, rng.choice((kind, kind, "ties")), rng.randrange(1000)) for i,
-                 shape in enumerate(shapes))
+    return tuple(Input(f"x{i}", shape, dtype, rng.choice((kind, kind, "ties")), rng.randrange(1000))
+                 for i, shape in enumerate(shapes))
 
 
 def graph(rng: random.Random) -> Program:
@@ -180,4 +181,4 @@ def _runs(program: Program, rows: int) -> bool:
     return True
 
 
-KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized)
+KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized, loop)

@@ -9,6 +9,7 @@ from hybrid import HybridError
 
 from .program import EPS, Program, call, perturbed, plain, quiet
 
+COMPILED = [0, 0]                             # programs that were judged, and of these how many ran compiled
 RUNS, WIDE = 6, 40                            # perturbed runs: at first, and before a difference is believed
 
 
@@ -30,6 +31,8 @@ def _fault(program: Program) -> str:
         return f"refused: {type(err).__name__}: {str(err)[:300]}"
     except Exception as err:  # noqa: BLE001
         return f"crash: {type(err).__name__}: {str(err)[:300]}"
+    COMPILED[0] += 1
+    COMPILED[1] += any(p.state == "compiled" for p in getattr(g, "programs", ()))
     for at, (a, b) in enumerate(zip(want, got)):
         found = _differ(program, a, b, at)
         if found:
@@ -86,8 +89,10 @@ def _strays(program: Program, at: int, got: onp.ndarray, bad: onp.ndarray, numbe
             found = call(program, f, rows, off=lambda x: x * (1 + 2 * EPS["float32"] * (rng.rand(*x.shape) * 2 - 1)))
         seen.append(found[at].astype("float64"))
     low, high = onp.min(seen, axis=0), onp.max(seen, axis=0)
-    slack = 2 * (high - low)
-    return bool((bad & ~((got >= low - slack) & (got <= high + slack))).any())
+    with onp.errstate(invalid="ignore"):                      # training that diverged: of infinities nothing is known
+        slack = 2 * (high - low)
+    inside = (got >= low - slack) & (got <= high + slack) | ~onp.isfinite(low) | ~onp.isfinite(high)
+    return bool((bad & ~inside).any())
 
 
 def _range(program: Program, at: int, rows: int, runs: int, size: float,

@@ -20,11 +20,11 @@ def in_c() -> Iterator[Callable[..., Any]]:
     """The function in C, which calls use."""
     if launcher.load() is None or known_calls.WARNINGS is None:
         pytest.skip("needs Python's headers, a compiler, and NumPy 2")
-    known_calls.through_c()
-    kept = list(known_calls.NUMPYS)
+    known_calls.switch_to_c()
+    kept = list(known_calls.NUMPY_IN_C)
     assert kept
     yield kept[0]
-    known_calls.NUMPYS[:] = kept
+    known_calls.NUMPY_IN_C[:] = kept
 
 
 def arrays() -> tuple[Any, Any, Any]:
@@ -72,7 +72,7 @@ def test_results_are_those_of_python(name: str) -> None:
     x, y, i = arrays()
     before = told((x, y, i))
     found = told(call(x, y, i))
-    known_calls.NUMPYS.clear()
+    known_calls.NUMPY_IN_C.clear()
     assert found == told(call(x, y, i)) and told((x, y, i)) == before
 
 
@@ -92,7 +92,7 @@ def test_numbers_beside_arrays(dtype: str) -> None:
                     found.append(repr(err))
         return found
     here = results()
-    known_calls.NUMPYS.clear()
+    known_calls.NUMPY_IN_C.clear()
     assert here == results()
 
 
@@ -109,14 +109,14 @@ def test_nobody_writes_into_arguments() -> None:
     np.apply_along_axis(lambda row: seen.append(row.flags.writeable) or row, 0, x)
     assert seen and not any(seen)
     with pytest.raises(ValueError, match="read-only"):
-        known_calls.NUMPYS[0](onp.ndarray.sort, (x,), {}, np.ndarray, False, None)
+        known_calls.NUMPY_IN_C[0](onp.ndarray.sort, (x,), {}, np.ndarray, False, None)
 
 
 def test_most_calls_go_through_c() -> None:
     """And what C does not do is asked of Python: recorded and traced calls, ``out=``, arrays of others, too many."""
     asked: list[Any] = []
-    real = known_calls.NUMPYS[0]
-    known_calls.NUMPYS[:] = [lambda *a: asked.append(real(*a)) or asked[-1]]
+    real = known_calls.NUMPY_IN_C[0]
+    known_calls.NUMPY_IN_C[:] = [lambda *a: asked.append(real(*a)) or asked[-1]]
     x, y, _ = arrays()
     np.fmax(x, y)
     assert asked and asked[-1] is not NotImplemented

@@ -3,8 +3,10 @@ it."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as onp
 import pytest
@@ -12,7 +14,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 
-from ..fuzz import generate, minimise, oracle
+from ..fuzz import generate, loops, minimise, oracle
 from ..fuzz.__main__ import programs
 from ..fuzz.program import Input, Program, call, plain
 
@@ -28,6 +30,37 @@ def test_random_programs(kind: str, count: int) -> None:
             break
         found = oracle.fault(program)
         assert not found, f"{found}\n{minimise.smaller(program).alone()}"
+
+
+def test_random_loops() -> None:
+    """Some of them join their iterations, so that it is known to be tried."""
+    before = loops.JOINED[1]
+    for k, one in programs(20, (loops.loop,)):
+        if k == 5:
+            break
+        found = loops.fault(one)
+        assert not found, f"{found}\n{loops.smaller(one).alone()}"
+    assert loops.JOINED[1] > before
+
+
+def test_a_loop_that_differs_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = loops.run
+
+    def broken(given: loops.Loop, on: bool, joined: bool, folder: str) -> Any:
+        seen, ended, rounds = run(given, on, joined, folder)
+        return [v * 2 for v in seen] if joined and "momentum" in given.alone() else seen, ended, rounds
+    monkeypatch.setattr(loops, "run", broken)
+    one = next(p for _, p in programs(1, (loops.loop,)) if "momentum" in p.alone())
+    assert "value" in loops.fault(one)
+    assert len(loops.smaller(one, 20).body) < len(one.body)
+
+
+def test_the_command_runs_compiled_programs() -> None:
+    """It once compared eager with eager, where programs are compiled in the background."""
+    env = {k: v for k, v in os.environ.items() if k != "HYBRID_COMPILE"}
+    done = subprocess.run([sys.executable, "-m", "tests.fuzz", "-n", "3", "--seed", "1", "--kind", "network"], env=env,
+                          capture_output=True, text=True, check=True)
+    assert "3 programs, 0 bad, 3 ran compiled" in done.stdout
 
 
 def test_a_program_of_a_seed_is_always_the_same() -> None:

@@ -14,7 +14,7 @@ from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.program.size_parameters import more_declared, more_passed
-from hybrid.codegen.schedule.tiling import counted, decode, flat
+from hybrid.codegen.schedule.tiling import decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
 PIXELS = 64                     # that a tile takes at least, if there are so many
@@ -78,13 +78,10 @@ class FiltersInLanes(Correlation):
                 f"const long p = x * {x.stride} + x_offset;",
                 f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
                 f"first_column, ({size} - p) * {channels} - first_column), inputs)); inputs = edge; }}", *sums.step()]
-
-        def to(i: int, j: int) -> int:
-            return i * apart + j * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last, long first_column, long x_offset{more_declared()}",
-                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", to),
-                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", to)])
+                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", apart, L),
+                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", apart, L)])
 
     def _filters(self, j: int) -> str:
         left = self.row_tiles.size - j * self.lanes
@@ -96,7 +93,7 @@ class FiltersInLanes(Correlation):
         x, y, each = self.x, self.y, self.channel_tiles.count
         out: list[Stmt] = [
             f"const long ct = t % {each}, rt = t / {each} % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-            *decode(f"(t / {self.row_tiles.count * each})", counted(self.around)),
+            *decode(f"(t / {self.row_tiles.count * each})", self.around),
             f"const long c = {self.channel_tiles.first('ct')};", *self._begin(n, keep, "r", " + c")]
         line, places = (math.prod(self.picture.shape[-2:]) if y.pixel is not None else 0), x.taps // self.together
         for tap in range(y.taps):

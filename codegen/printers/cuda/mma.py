@@ -315,5 +315,4 @@ def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block) -> N
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")
     e.given[p.dot] = lambda idx: "sum" if is_half(p.dot.dtype) else "raw"
     at = root_index(p.k, index)
-    value = e.value(p.k.root, at, block)
-    block.body.append(e.store(p.names[p.k.root], p.k.root, at, value))
+    e.put(p.names[p.k.root], p.k.root, at, block)

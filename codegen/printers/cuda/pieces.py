@@ -15,7 +15,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, SOFTMAX, matched
-from hybrid.ir.stmt import Expr, Op, Stmt
+from hybrid.ir.stmt import Expr, Stmt
 
 from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
@@ -116,11 +116,17 @@ def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], 
 
 
 def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
-             scratch: str = "", alone: bool = False, shared: int = 0) -> PrintedCuda:
-    """A function and its one launch. scratch, alone: as of ``function``; shared: bytes of dynamic shared memory."""
+             scratch: str = "", alone: bool = False, shared: int = 0, resident: int = 0) -> PrintedCuda:
+    """A function and its one launch. scratch, alone, resident: as of ``function``; shared: bytes of dynamic shared
+    memory."""
     given: list[Node | Scratch | At] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone),
+    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone, resident),
                        [Launch(name, blocks, threads, given, shared)])
+
+
+def in_turn(parts: Sequence[PrintedCuda], scratch: int) -> PrintedCuda:
+    """Launches that follow each other, with one working memory of so many bytes."""
+    return PrintedCuda("\n".join(p.source for p in parts), [launch for p in parts for launch in p.launches], scratch)
 
 
 @dataclass
@@ -199,10 +205,7 @@ class CudaEmitter(Emitter):
         self._count(x, whole)
         if not whole:
             return super().store(pointer, n, idx, value)
-        if is_half(n.dtype):
-            known = self.halves.get(value) if isinstance(value, str) else None
-            value = known or Op(CUDA.half_store[n.dtype.name], (value,))
-        return self.pack(pointer, CUDA.storage(n.dtype), x, value)
+        return self.pack(pointer, CUDA.storage(n.dtype), x, self.in_memory(n.dtype, value))
 
     def pack(self, pointer: str, T: str, x: Ix, value: Expr) -> Stmt:
         """A statement that puts a lane's value into a pack, which is stored at address x."""
@@ -292,17 +295,6 @@ def widths(total: int, *itemsizes: int) -> list[int]:
     """How many elements a thread may take at once, most first: 16 bytes of the widest, if that divides the whole."""
     first = min(8, 16 // max(itemsizes))
     return [w for w in (8, 4, 2) if w <= first and total % w == 0]
-
-
-def decode(name: str, vs: Sequence[Var], kind: str) -> list[str]:
-    """Variables from a row-major number."""
-    out, stride = [], 1
-    for i, v in reversed(list(enumerate(vs))):
-        if v.extent > 1:
-            out.append(f"{kind} {v.name} = "
-                       f"{name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
-        stride *= v.extent
-    return out[::-1]
 
 
 def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:

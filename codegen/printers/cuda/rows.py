@@ -20,12 +20,13 @@ from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
-from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, decode, emitter, index_type, joined,
+from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined,
                      launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
 from hybrid.codegen.reductions import reduced_index, rounded
+from hybrid.codegen.schedule.tiling import decode
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 24
@@ -220,8 +221,7 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     if rest:
         def body(to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
             idx = tuple(at.get(v, var(v)) for v in k.loops)
-            value = to.value(k.root, idx, inner)
-            inner.body.append(to.store(names[k.root], k.root, idx, value))
+            to.put(names[k.root], k.root, idx, inner)
         items = [k.root.dtype.itemsize, *(n.dtype.itemsize for n in k.reads if n.size == k.root.size)]
         tail = (team_loop(e, block, rest, team, items, body) if kept is None else
                 kept.loop(e, block, rest, lambda inner, at, turn: body(e, inner, at)))

@@ -25,8 +25,8 @@ VECTOR = 16                     # bytes: kernels move whole vectors from such bo
 
 def print_loop(k: Kernel, name: str, print_kernel: Callable[[Kernel, str], PrintedCuda]) -> PrintedCuda:
     """A loop kernel. print_kernel: prints a kernel of its body under a name."""
-    return first_that_fits(k, [("one launch, matrices in registers", lambda: print_resident(k, name)),
-                               ("launches of each step", lambda: _CudaLoop(k, name, print_kernel).printed())])
+    return first_that_fits(k, [("one launch, matrices in registers", print_resident),
+                               ("launches of each step", lambda *_: _CudaLoop(k, name, print_kernel).printed())], name)
 
 
 class _CudaLoop(Loop):

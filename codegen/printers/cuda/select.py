@@ -54,12 +54,12 @@ def print_select(k: Kernel, name: str) -> PrintedCuda:
     key, bits = radix_key(k, sort_key(e, k.root, block, row, "u"))
     digits = bits // 8
     stretches, scratch = _stretches(rows, n, first, digits, blocks)
-    body = [f"const int team = blockIdx.x % {blocks}u;", f"const long long r = blockIdx.x / {blocks}u;",
+    body = [f"const int share = blockIdx.x % {blocks}u;", f"const long long r = blockIdx.x / {blocks}u;",
             f"__shared__ __align__(16) hy_select_tables<{first}, {1 << (first - 1).bit_length()}> tables;",
             "hy_select_row row;", *stretches,
-            f"row.n = {n}, row.block = team;",
-            f"row.begin = team * {tiles}ll / {blocks}, row.end = (team + 1) * {tiles}ll / {blocks};",
-            f"for (int i = threadIdx.x; team == 0 && i < {256 * digits + 1}; i += {THREADS}) row.counts[i] = 0;",
+            f"row.n = {n}, row.block = share;",
+            f"row.begin = share * {tiles}ll / {blocks}, row.end = (share + 1) * {tiles}ll / {blocks};",
+            f"for (int i = threadIdx.x; share == 0 && i < {256 * digits + 1}; i += {THREADS}) row.counts[i] = 0;",
             "unsigned own = 0;", "for (int tile = row.begin; tile < row.end; tile++) {",
             "  hy_radix_clear(tables.bins);", "  #pragma unroll 4", f"  for (int i = 0; i < {TILE // THREADS}; i++) {{",
             f"    const long long u = tile * {TILE}ll + i * {THREADS} + (int)threadIdx.x;", f"    if (u >= {n}) break;",

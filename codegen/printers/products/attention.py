@@ -163,14 +163,11 @@ class _Attention(Anchored):
         L, more = self.lanes, (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
         sums = Sums([f"HYV_B(A[{literal(i * a_row)} + k * {literal(a_depth)}])" for i in range(rows)],
                     [f"HYV_LOAD(B + {j * L})" for j in range(vectors)])
-
-        def to(i: int, j: int) -> int:
-            return i * c_row + j * L
         scale: list[Stmt] = [Assign(s, f"HYV_B(f[{i}])", "*=") for i, _, s in sums.all()]
         return function(f"{self.name}_{suffix}", f"const float *A, const float *B, float *C{more}",
-                        [*([*sums.read("C", to), *scale] if scaled else sums.zero()),
+                        [*([*sums.read("C", c_row, L), *scale] if scaled else sums.zero()),
                          *within([f"for (long k = 0; k < {depth}; k++, B += {b_row}) {{"], sums.step()),
-                         *sums.write("C", to)])
+                         *sums.write("C", c_row, L)])
 
     # ---- packing
     def _queries(self) -> tuple[list[Stmt], str, int, int]:

@@ -16,22 +16,23 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, Refused, iterations
 from hybrid.codegen.loops import COLUMNS, PARALLEL_WORK, KernelPrinter, Printed
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
 
 FOUR = 4                       # elements that are added up before what came before them is
 
 
-def print_running(k: Kernel, name: str, width: int) -> Printed:
+def print_running(k: Kernel, name: str, target: Target) -> Printed:
     """C of a running sum."""
-    return _Running(k, name, width).print()
+    return _Running(k, name, target).print()
 
 
 class _Running(KernelPrinter):
     """rows: the loop over all axes before the one that is added along; inner: all axes after it."""
 
-    def __init__(self, k: Kernel, name: str, width: int):
+    def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, name)
-        self.width = width
+        self.width = target.lanes(F32)
         self.axis, self.reverse = k.root.attrs["axis"], k.root.attrs["reverse"]
         shape = k.root.shape
         self.outer = [Var(f"i{a}", d) for a, d in enumerate(shape[:self.axis])]
