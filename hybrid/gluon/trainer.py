@@ -343,8 +343,8 @@ class Trainer:
                 continue
             every, numbers = numbers, numbers if self._shards is None else self._shards.own(numbers)
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
-            weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i]) for i,
-                       row in zip(numbers, arrays)]
+            weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i])
+                       for i, row in zip(numbers, arrays)]
             grads = ([self._sums.totals[i] for i in numbers] if self._update_on_kvstore
                      else [w._ag.grad for w in weights])
             self._remember(self._updaters[k].update(list(numbers), grads, weights))

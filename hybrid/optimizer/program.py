@@ -124,8 +124,8 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
                          f"{new_w.shape} and states of shapes {[n.shape for n in new_states]}; they must be the same")
     if row.lazy:
         touched = _rows_with_gradient(g)
-        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n,
-                              x in zip([new_w, *new_states], [w, *states]))
+        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n
+                              for n, x in zip([new_w, *new_states], [w, *states]))
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out
 
