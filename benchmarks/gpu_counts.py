@@ -25,7 +25,7 @@ import gpu_sass  # noqa: E402  after the settings
 import nets  # noqa: E402
 import numpy as np  # noqa: E402
 from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
-from gpu_model_launches import LAUNCH, barriers, launched  # noqa: E402
+from gpu_model_launches import LAUNCH, barriers, launched, shared_sums  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, nd  # noqa: E402
@@ -293,7 +293,7 @@ def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
         r = compiled.resources[launch.name]
         out.append(Kernel(launch.name, texts[launch.name], launch.blocks, launch.threads, r.registers,
                           r.shared + launch.shared, r.spill_stores, code[launch.name], count))
-    return out
+    return [k._replace(bytes=k.bytes + 2 * shared_sums(k)) for k in out]
 
 
 def in_launches(recorded: Recorded, times: Sequence[Time], gpu: Gpu) -> tuple[float, int, int]:

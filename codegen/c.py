@@ -68,7 +68,7 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
     def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], Index]:
         loops, idx = group_loops(root.shape, groups, order=order)
         e, blocks = Emitter(C, p.reads, extra=p.extra), chain(loops)
-        blocks[-1].body.append(e.store(p.names[root], root, idx, e.value(root, idx, blocks[-1])))
+        e.put(p.names[root], root, idx, blocks[-1])
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), p.names[n], blocks)
         return e, blocks, loops, idx

@@ -251,10 +251,19 @@ class Emitter:
     # ---- memory
     def store(self, pointer: str, n: Node, idx: Index, value: Expr) -> Stmt:
         """A store statement."""
-        if is_half(n.dtype):
-            known = self.halves.get(value) if isinstance(value, str) else None
-            value = known or Op(self.d.half_store[n.dtype.name], (value,))
-        return Store(Name(pointer), self.offset(n.shape, idx), value)
+        return Store(Name(pointer), self.offset(n.shape, idx), self.in_memory(n.dtype, value))
+
+    def in_memory(self, d: np.dtype, value: Expr) -> Expr:
+        """A value as it lies in memory: half types as 16 bits."""
+        if not is_half(d):
+            return value
+        known = self.halves.get(value) if isinstance(value, str) else None
+        return known or self.d.half_stored(d, value)
+
+    def put(self, pointer: str, n: Node, idx: Index, block: Block) -> None:
+        """Computes an element in a block, and stores it there."""
+        value = self.value(n, idx, block)
+        block.body.append(self.store(pointer, n, idx, value))
 
 
 __all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "plan_reduction",

@@ -243,8 +243,8 @@ class Entry:
             raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.frozen else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
-                                                 lost in self.gradients]
+        slots = self.slots if self.frozen else [(owner.slot(inputs, self.ctx), new, lost)
+                                                for owner, new, lost in self.gradients]
         for slot, new, lost in slots:
             slot.fresh, slot.lost = new, lost
 

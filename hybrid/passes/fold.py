@@ -47,8 +47,8 @@ def identities(n: Node) -> Node | None:
         return args[0]
     if fn == "pow":
         return _power(n, args[0], c)
-    if fn == "div" and dt.is_float(n.dtype) and c not in (0,
-                                                          1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
+    if (fn == "div" and dt.is_float(n.dtype) and c not in (0, 1) and math.isfinite(c)
+            and math.frexp(c)[0] in (0.5, -0.5)):
         inverse = 1.0 / c
         return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
     return None

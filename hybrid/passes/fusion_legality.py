@@ -286,9 +286,8 @@ class Rules:
             return f"a reduction is not part of a {k.kind} kernel"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
-        if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1,
-                                                                      2) and linear(n.shape,
-                uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
+        if (n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1, 2)
+                and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx)):
             return "windows of channels-last pictures: results are stored as they are"
         if any(u.guarded for u in uses):
             return "its index may lie outside (padding)"
@@ -302,8 +301,8 @@ class Rules:
         if at == loops:
             if n in self.stored and not all(u.bijective for u in uses):
                 return "a result that this kernel does not compute element by element"
-            return "" if work <= SMALL_REDUCE or self._only_root(n,
-                                                                 k) or k.rows == at else "a long reduction for each element"  # noqa: E501
+            done = work <= SMALL_REDUCE or self._only_root(n, k) or k.rows == at
+            return "" if done else "a long reduction for each element"
         return self._refuse_row(n, uses, k, frozenset(v for v in at if isinstance(v, Var)))
 
     def _only_root(self, n: Node, k: Kernel) -> bool:

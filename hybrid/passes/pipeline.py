@@ -73,6 +73,16 @@ def _every(found: Attention, dot: Node) -> bool:
     return dot.dtype == float32
 
 
+def _arranged(program: Program, frozen: frozenset[int], blocking: Blocking | None, packs: dict[Node, str],
+              sized: bool) -> Layout:
+    """The program in the layout in which it runs, and what is computed from frozen inputs alone, as one of its own."""
+    if not frozen:
+        return Layout(program)
+    if blocking is None:
+        return beforehand(program, frozen)
+    return not sized and pictures(program, frozen, blocking) or layout(program, frozen, blocking, packs)
+
+
 def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
@@ -101,11 +111,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    if blocking is None:
-        arranged = beforehand(current, frozen) if frozen else Layout(current)
-    else:
-        arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
-                                                              packs) if frozen else Layout(current)
+    arranged = _arranged(current, frozen, blocking, packs, sized)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)

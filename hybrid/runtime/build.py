@@ -124,8 +124,8 @@ class _Table:
         fused, planned = self.planned.fused, self.planned
         outputs = len(fused.program.outputs)
         updates = _updates(fused, self)
-        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i,
-                                n in enumerate(fused.program.inputs)],
+        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype)
+                                for i, n in enumerate(fused.program.inputs)],
                       len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
                                                    for n in self.constants] + [
                           np.array([d.hint for d in self.dims], np.int64)] * bool(self.dims),
@@ -152,8 +152,8 @@ def _ways(planned: Planned) -> list[Way | None]:
 
 def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...]]]:
     new = fused.results[len(fused.program.outputs):]
-    return [(slot, table.index[n], shape) for (slot, _),
-            (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
+    return [(slot, table.index[n], shape)
+            for (slot, _), (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
 
 
 Made = TypeVar("Made")
@@ -207,8 +207,8 @@ def _build(planned: Planned, timed: bool) -> Built:
     built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
-    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,
-                                                                way in zip(sizes, built.recipe.ways) if way is not None)
+    report.source_bytes = sum(sizes)
+    report.movable_bytes = sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built

@@ -88,8 +88,8 @@ class CpuProgram:
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
         self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
-        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
-                recipe.written), recipe.simple
+        self._results, self._updates, self._simple = recipe.results, recipe.updates, recipe.simple
+        self._written = set(recipe.written)
         self._arenas: list[np.ndarray] = []                      # a symbolic program's sizes share one list
         self.one_of_many = False                                 # sizes of a symbolic program
         self.patience = Patience(recipe.work, bool(self._written))
@@ -225,8 +225,8 @@ class CpuProgram:
             seen.add(i)
         # an input that is another's new value: taken before it changes
         if len(self._updates) > 1:
-            given = {**given, **{i: given[i].copy() for _, i,
-                                 _ in self._updates
+            given = {**given, **{i: given[i].copy()
+                                 for _, i, _ in self._updates
                                  if i in given}} if any(i in given for _, i, _ in self._updates) else given
         for slot, i, shape in self._updates:
             originals[slot][...] = at(i).reshape(shape)

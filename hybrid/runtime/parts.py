@@ -50,8 +50,8 @@ def _apart(planned: Planned, part: dict[int, int]) -> bool:
 
 def _name(program: Program, inputs: set[int], results: list[int]) -> str:
     outputs = [program.outputs[k] for k in results]
-    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype) for i,
-                             s in enumerate(sorted(inputs))}
+    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype)
+                             for i, s in enumerate(sorted(inputs))}
     for n in toposort(outputs):
         if n not in new:
             new[n] = rebuild(n, [new[a] for a in n.args])

@@ -380,8 +380,8 @@ CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
 CUPY.from_dlpack = _from_dlpack
 CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
-CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
-                                 p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p)
+                                 for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))

@@ -80,8 +80,8 @@ class ShiftAndAdd(PixelsInLanes):
                 continue
             name = "x" if self.x in found else "y"
             rest = [(v, c) for v, c in x.terms if v not in found]
-            if len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1 or len(
-                    rest) > 1 or any(v not in self.m.depth for v, _ in rest):
+            if (len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1
+                    or len(rest) > 1 or any(v not in self.m.depth for v, _ in rest)):
                 raise Refused("pixels that are no sum of a place and a place in the kernel")
             tap, dilation = rest[0] if rest else (None, 1)
             count = tap.extent if isinstance(tap, Var) else 1

@@ -196,8 +196,8 @@ class Correlation(Anchored):
         self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
         # lines that stay in the first cache
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
-        self.height = min(self.y.pixels, max(height,
-                                             -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels  # noqa: E501
+        lines = max(height, -(-STEPS // self.vectors)) // self.lines * self.lines
+        self.height = min(self.y.pixels, lines) if self.block == 1 else self.y.pixels
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
 

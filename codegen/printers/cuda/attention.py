@@ -20,7 +20,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
 from .attention_tiles import LINES, MOST, WARPS, Tiled, multiplied
-from .pieces import PROCESSORS, SCRATCH, Launch, PrintedCuda, emitter, function
+from .pieces import PROCESSORS, PrintedCuda, emitter, in_turn, launched
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
@@ -182,11 +182,9 @@ class _Split(_Attention):
     def print(self) -> PrintedCuda:
         """Both launches."""
         parts, groups = super().print(), -(-self.column.extent // 32)
-        last = function(self.name, self.args, len(self.k.stores), self._combined(groups), COMBINING, "float")
-        blocks = -(-self.rows * groups * 32 // COMBINING)
-        return PrintedCuda(f"{parts.source}\n{last}",
-                           [*parts.launches, Launch(self.name, blocks, COMBINING, [*self.args, SCRATCH])],
-                           (self._sums + 2 * self.parts * self.rows) * 4)
+        last = launched(self.name, self.args, len(self.k.stores), self._combined(groups),
+                        -(-self.rows * groups * 32 // COMBINING), COMBINING, "float")
+        return in_turn([parts, last], (self._sums + 2 * self.parts * self.rows) * 4)
 
     def _combined(self, groups: int) -> list[str]:
         """A warp has 32 columns of a row: each lane weighs some parts, then adds up a column's."""
@@ -225,5 +223,5 @@ class _Split(_Attention):
         e = emitter(self.k, self.names)
         e.count, e.given[self.dot] = 7000, lambda idx: "sum"
         block = Block(None, frozenset([*self.batch, self.row, self.column]))
-        value = e.value(self.k.root, at, block)
-        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
+        e.put(self.names[self.k.root], self.k.root, at, block)
+        return block.lines

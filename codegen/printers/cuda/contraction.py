@@ -178,8 +178,8 @@ def _tiles(p: Product) -> PrintedCuda:
             f"      for (int i = 0; i < {tm}; i++)",
             "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }",
             "    buffer ^= 1;", "  }",
-            "  if (k0 >= high) break;", *("  " + s for f,
-                                          to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
+            "  if (k0 >= high) break;",
+            *("  " + s for f, to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
             "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
     return p.printed(body, p.batch * rt * ct * parts, THREADS, parts, shared)
 

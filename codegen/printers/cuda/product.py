@@ -14,8 +14,7 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, unli
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import (PROCESSORS, RAW, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type,
-                     launched, names_of)
+from .pieces import PROCESSORS, RAW, THREADS, PrintedCuda, emitter, in_turn, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, Reducer, serial_reduce
 from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
@@ -93,8 +92,8 @@ class Product:
         e.given[self.dot] = lambda idx: cell
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
-        value = e.value(self.k.root, at, block)
-        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
+        e.put(self.names[self.k.root], self.k.root, at, block)
+        return block.lines
 
     def keep(self, cell: str, part: str) -> list[str]:
         """A part of a sum into working memory, where the contraction's own result would lie."""
@@ -123,13 +122,10 @@ class Product:
         shared: bytes of dynamic shared memory."""
         if parts == 1:
             return launched(self.name, self.args, len(self.k.stores), body, blocks, threads, "", True, shared)
-        first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
+        first = launched(f"{self.name}_parts", self.args, 0, body, blocks, threads, self.T, shared=shared)
         last = (print_gathered(self.k, self.name, self._gathered(parts), self.T) if parts >= MANY_PARTS else None
                 ) or print_flat(self.k, self.name, self._sum_of(parts), self.T)
-        return PrintedCuda(f"{first}\n{last.source}",
-                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH], shared),
-                            *last.launches],
-                           parts * self.dot.size * max(4, self.sum_dtype.itemsize))
+        return in_turn([first, last], parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
     def arrays(self, **shapes: tuple[int, ...]) -> tuple[list[str], int]:
         """Declarations of arrays of sums in dynamic shared memory, which other stages of a launch use too, and their

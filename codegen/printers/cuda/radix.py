@@ -7,7 +7,7 @@ from hybrid.base import dtype as dt
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel
 
-from .pieces import SCRATCH, Launch, PrintedCuda, emitter, function, names_of
+from .pieces import PrintedCuda, emitter, in_turn, launched, names_of
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.rows.sort import geometry, sort_key
 
@@ -59,10 +59,8 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     total = [f"const long long r = blockIdx.x / {8 * digits}u;", *of_row[2:],
              f"if (blockIdx.x == 0 && threadIdx.x < {digits}) ({tickets})[threadIdx.x] = 0;",
              f"hy_radix_totals(states, totals, blockIdx.x % {8 * digits}u, {tiles});"]
-    texts = [function(f"{name}_keys", args, 0, fill, THREADS, WORK),
-             function(f"{name}_totals", [], 0, total, THREADS, WORK)]
-    launches = [Launch(f"{name}_keys", rows * tiles, THREADS, [*args, SCRATCH]),
-                Launch(f"{name}_totals", rows * 8 * digits, THREADS, [SCRATCH])]
+    parts = [launched(f"{name}_keys", args, 0, fill, rows * tiles, THREADS, WORK),
+             launched(f"{name}_totals", [], 0, total, rows * 8 * digits, THREADS, WORK)]
     for digit in range(digits):
         last = digit == digits - 1
         to = (f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else
@@ -72,6 +70,5 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
                 f"const long long r = ticket / {tiles};", *of_row, "__shared__ hy_radix_tables tables;",
                 f"hy_radix_scatter(pairs{digit % 2}, totals + {256 * digit}, states + {256 * tiles * digit}, {n}, "
                 f"tile, {32 + 8 * digit}, tables, {to});"]
-        texts.append(function(f"{name}_move{digit}", own, len(own), move, THREADS, WORK))
-        launches.append(Launch(f"{name}_move{digit}", rows * tiles, THREADS, [*own, SCRATCH]))
-    return PrintedCuda("\n".join(texts), launches, 16 * rows * n + 4 * (rows * (counts + 256 * digits) + digits))
+        parts.append(launched(f"{name}_move{digit}", own, len(own), move, rows * tiles, THREADS, WORK))
+    return in_turn(parts, 16 * rows * n + 4 * (rows * (counts + 256 * digits) + digits))

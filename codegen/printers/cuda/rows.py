@@ -221,8 +221,7 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     if rest:
         def body(to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
             idx = tuple(at.get(v, var(v)) for v in k.loops)
-            value = to.value(k.root, idx, inner)
-            inner.body.append(to.store(names[k.root], k.root, idx, value))
+            to.put(names[k.root], k.root, idx, inner)
         items = [k.root.dtype.itemsize, *(n.dtype.itemsize for n in k.reads if n.size == k.root.size)]
         tail = (team_loop(e, block, rest, team, items, body) if kept is None else
                 kept.loop(e, block, rest, lambda inner, at, turn: body(e, inner, at)))

@@ -67,8 +67,8 @@ def _emitted(k: Kernel, names: dict[Node, str], axes: list[Var], along: Var | No
     e = _Tiled(CUDA, {n: p for n, p in names.items() if n is not k.root}, index=index_type(k))
     e.along, e.last, e.squares, e.seen = along, axes[-1], {}, Counter()
     block, at = Block(None, frozenset(axes)), tuple(map(var, axes))
-    value = e.value(k.root, at, block)
-    return e, [*block.lines, str(e.store(names[k.root], k.root, at, value))]
+    e.put(names[k.root], k.root, at, block)
+    return e, block.lines
 
 
 def _blocks(axes: list[Var], along: Var) -> int:

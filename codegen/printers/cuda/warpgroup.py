@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 
-from .mma import Grid, best_cost, bring, cost, epilogue, load_fragments, origins, terms
+from .mma import Grid, best_cost, bring, cost, load_fragments, origins, terms
 from .pieces import PrintedCuda, alone
 from .product import Product
 from .stages import Plain, Slices, Swizzled, Tile
@@ -36,9 +36,9 @@ def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     b.offset = a.bytes
     grid, stage = Grid(p, tile, a.deep), a.bytes + b.bytes
     body = [*grid.head(), *(_halves if halves else _floats)(p, grid, a, b, stage), "hy_wait<0>();",
-            *epilogue(p, tile, False, grid.part)]
+            *grid.epilogue(False)]
     shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
-    return alone(p.printed(body, grid.blocks, tile.threads, grid.parts, shared))
+    return alone(grid.printed(body, shared))
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -6,14 +6,16 @@ from functools import partial
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.stmt import Let, Op, Scope, Stmt, When
+from hybrid.ir.stmt import Let, Op, Scope, When
 from hybrid.passes.changes import Changes, changes
 
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.schedule.tiling import Target
-from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, chain, group_loops, loop_pragma, merged_axes, work_of
+from hybrid.codegen.loops import (
+    SINGLE, KernelPrinter, Printed, chain, close, group_loops, loop_pragma, merged_axes, work_of,
+)
 
 
 def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:
@@ -48,17 +50,14 @@ def print_changes(k: Kernel, name: str, target: Target) -> Printed:
         depth = max((i for i, b in enumerate(blocks) for s in b.body
                      if isinstance(s, Let) and s.name in condition.args), default=0)
         first = len(blocks[depth].body)
-        value = e.value(root, idx, blocks[-1])
-        blocks[-1].body.append(e.store(p.names[root], root, idx, value))
+        e.put(p.names[root], root, idx, blocks[-1])
         return e, blocks, loops, depth, first, condition
     _, blocks, loops, depth, first, condition = build(merged_axes(
         [root.shape[a] for a in order], lambda groups: build(groups)[0].divisions, len(found.axes)))
     pragma = loop_pragma(loops, work_of(k), team)
-    body: list[Stmt] = list(blocks[-1].body)
-    for i in reversed(range(len(loops))):
-        inside = loop(loops[i], body, pragma(i, body))
-        own = blocks[i].body
-        body = [*own[:first], When(condition, (*own[first:], inside))] if i == depth else [*own, inside]
+    inside = close(blocks[depth:], loops[depth:], lambda i, body: pragma(depth + i, body))
+    blocks[depth].body = [*inside[:first], When(condition, tuple(inside[first:]))]
+    body = close(blocks[:depth + 1], loops[:depth], pragma)
     if team and loops[0].extent == 1:
         body = [SINGLE, Scope(tuple(body))]
     return p.kernel(body)

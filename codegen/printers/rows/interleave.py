@@ -139,8 +139,8 @@ class _Blocks(KernelPrinter):
         """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where
         neither is."""
         if fixed(v.extent) and 1 < v.extent <= SHORT and any(n.prim == "argreduce"
-                                         and all(v not in variables(i) for u in uses for i in u.idx) for n,
-                                         uses in self.k.members.items()):
+                                         and all(v not in variables(i) for u in uses for i in u.idx)
+                                                             for n, uses in self.k.members.items()):
             return v.extent
         found: set[int] = set()
         stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
@@ -178,7 +178,7 @@ class _Blocks(KernelPrinter):
         def neighbours(block: Block) -> None:
             for at in np.ndindex(*self.sizes):
                 idx = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, at))
-                block.body.append(e.store(self.names[root], root, idx, e.value(root, idx, block)))
+                e.put(self.names[root], root, idx, block)
         threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
         levels = [level(v, threads if v is parallel else "") if v.extent > 1 else ([v], list) for v in around]
         lanes = (lambda body: self._lanes(lane, body)) if self.paired else (

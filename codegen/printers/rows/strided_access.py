@@ -42,9 +42,8 @@ class TileEmitter(VectorEmitter):
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
-        if lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at,
-                                                                  lane) in (1, None) or coefficient(at,
-                self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
+        if (lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at, lane) in (1, None)
+                or coefficient(at, self.other) != 1 or any(isinstance(u, Val) for u in variables(at))):
             return super()._load(n, idx, guard, block)
         name = self.tiles.setdefault((n, at), Name(f"tile{len(self.tiles)}"))
         row, column = (var(v) - var(Var(first, v.extent)) for v, first in ((self.other, "w0"), (lane, "v0")))
