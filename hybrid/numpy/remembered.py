@@ -116,8 +116,8 @@ def remembered(function: Any, name: str, part: str = "") -> Any:
     if name not in table:
         return function
     made, home = known(function, table[name], name not in LOOKING), vars(sys.modules[function.__module__])
-    if home.get(function.__name__) is function:
-        home[function.__name__] = made
+    if home.get(name) is function:
+        home[name] = made
     return made
 
 
