@@ -250,6 +250,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, float32": lambda: inference(nets.Product(), square, square)(),
         "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
         "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
+        "GEMM 4096, float32, transposed": lambda: inference(nets.Product(True), square, square)(),
+        "GEMM 4096, bfloat16, transposed": lambda: inference(nets.Product(True), *[square] * 2, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
         "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
         "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
