@@ -165,6 +165,21 @@ def test_a_call_that_comes_again_ends_the_first_step_of_all(in_background: None)
         assert not later.is_ripe()
 
 
+def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None, monkeypatch: pytest.MonkeyPatch
+                                                            ) -> None:
+    jobs = hold(monkeypatch)
+
+    def double(x: object) -> object:
+        return nd.tanh(x) * 2
+    mx.hybridize(double)(nd.ones((3, 3)))                        # plain Python, noted
+    assert not jobs
+    mx.hybridize(double)(nd.ones((3, 3)))
+    job, = jobs
+    with background.CALLS.any():
+        assert job.calls == 1 and job.is_ripe()
+    job.end(failed=True)
+
+
 def test_one_process_where_no_core_is_idle(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[background._Compiler] = []
     monkeypatch.setattr(background._Compiler, "start", lambda self: started.append(self))
