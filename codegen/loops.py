@@ -133,14 +133,6 @@ def rows_first(k: Kernel) -> tuple[list[int], int]:
     return first + [a for a in range(k.root.ndim) if a not in first], len(first)
 
 
-def chain(loops: Sequence[Var]) -> list[Block]:
-    """Nested blocks, one a loop, the outermost without loops first."""
-    blocks = [Block(None, frozenset())]
-    for v in loops:
-        blocks.append(blocks[-1].child([v]))
-    return blocks
-
-
 def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bool = False) -> list[Stmt]:
     """Statements of nested blocks with their loops around them. columns: the iterations of the innermost loop are done
     beside each other, if they can be."""

@@ -19,9 +19,9 @@ from hybrid.codegen.program.size_parameters import literal, more_declared, more_
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.block import Block, nested
+from hybrid.codegen.block import Block, chain, nested
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import Printed, chain, close, group_loops, loop_pragma, merged_axes
+from hybrid.codegen.loops import Printed, close, group_loops, loop_pragma, merged_axes
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
