@@ -8,7 +8,7 @@ from typing import Callable, Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
 from hybrid.ir.parse import Words, flat, parse
@@ -303,6 +303,4 @@ def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
 
 def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]) -> None:
     """Compute and store a side result in the outermost block that has its index."""
-    needed = {v for i in at for v in variables(i)}
-    block = next(b for b in blocks if needed <= b.vars)
-    e.put(pointer, n, at, block)
+    e.put(pointer, n, at, e.home(at, (), blocks[-1]))
