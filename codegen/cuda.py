@@ -20,7 +20,8 @@ from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
-from hybrid.codegen.printers.cuda.pieces import BARRIER, SCRATCH, At, Barrier, Launch, PrintedCuda, Scratch, alone
+from hybrid.codegen.printers.cuda.pieces import (BARRIER, SCRATCH, TICKETS, Argument, At, Barrier, Launch,
+                                                    PrintedCuda, Scratch, Tickets, alone)
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
@@ -31,9 +32,9 @@ from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 
-__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "At", "Barrier", "CudaText", "Launch", "Scratch",
-           "convolves_last", "joins", "print_kernel", "print_program", "printing_for", "takes_attention",
-           "takes_over_scores"]
+__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "CudaText", "Launch",
+           "Scratch", "Tickets", "convolves_last", "joins", "print_kernel", "print_program", "printing_for",
+           "takes_attention", "takes_over_scores"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
@@ -43,10 +44,12 @@ HEADER = "".join(f'#include "{name}"\n' for name in (
 
 @dataclass
 class CudaText:
-    """A module: its text, its launches in order, and the bytes of working memory they share."""
+    """A module: its text, its launches in order, and the bytes of working memory and the tickets they share: kernels
+    that have tickets have working memory too, and so never run side by side."""
     source: str
     launches: list[Launch]
     scratch: int = 0
+    tickets: int = 0
 
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
@@ -115,4 +118,4 @@ def _print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]]) 
     printed += print_moves(moves)
     return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed),
                     [launch for p in printed for launch in p.launches],
-                    max((p.scratch for p in printed), default=0))
+                    max((p.scratch for p in printed), default=0), max((p.tickets for p in printed), default=0))

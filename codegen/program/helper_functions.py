@@ -94,5 +94,11 @@ def share_helpers(kernels: Sequence[Printed]) -> tuple[list[Printed], list[Print
 
 def _calling(p: Printed, name: str, other: str, added: Words) -> Printed:
     """A kernel without one of its functions, which calls another one instead."""
-    rest: list[Stmt] = [s for s in p.code if not (isinstance(s, Function) and s.name == name)]
-    return replace(p, code=parsed(_called(line, name, other, added) for line in flat(rest)))
+    rest: list[Stmt] = []
+    for s in p.code:
+        own = flat([s])
+        if not any(name in line for line in own):
+            rest.append(s)
+        elif not (isinstance(s, Function) and s.name == name):
+            rest += parsed(_called(line, name, other, added) for line in own)
+    return replace(p, code=tuple(rest))

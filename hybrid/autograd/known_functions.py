@@ -112,7 +112,7 @@ def _by_numpy(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], arg
               kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
     """What C does in the place of a call of small arrays that gave what NumPy's function gives, to the last bit."""
     made = type(out) if isinstance(out, (tuple, list)) else None
-    items = list(out) if made is not None else [] if type(out) in NUMBERS else [out]
+    items = [x for x in (out if made is not None else (out,)) if type(x) not in NUMBERS]
     classes = {*map(type, items)}
     if sum(x.size for x in arrays) > SMALL or len(classes) > 1 or not classes <= {NDArray, *NP_CLASS}:
         return None

@@ -166,15 +166,21 @@ def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
             raise NoLoops
         return recorder.call(np.square, a) if exponent == 2 else recorder.step("power", (a, b), a.dtype)
     if exponent == 0.5:
-        if a.dtype not in _FLOATS:
-            raise NoLoops
-        return recorder.step("root", (a,), a.dtype)
+        return _root(recorder, a)
     if exponent is not None and exponent in (2, 1, -1):
         return a if exponent == 1 else recorder.call(np.square if exponent == 2 else np.reciprocal, a)
     base = recorder.numbers.get(a)
     if base is not None and base == 2 and n.size > 1 and a.dtype == b.dtype:
         return recorder.call(np.exp2, b)
     return recorder.call(np.power, a, b)
+
+
+def _root(recorder: Recorder, a: Value) -> Value:
+    """The power 0.5: the root, but 0 of -0.0 and inf of -inf."""
+    if a.dtype in _FLOATS:
+        return recorder.step("root", (a,), a.dtype)
+    root = recorder.call(np.add, recorder.call(np.sqrt, a), 0.0)
+    return recorder.where(recorder.call(np.equal, a, -np.inf), np.inf, root)
 
 
 def _mapped(recorder: Recorder, n: Node, args: list[Value]) -> Value:

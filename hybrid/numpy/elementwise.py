@@ -154,7 +154,7 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
 
 def _whole(x: Any) -> bool:
     """Whether a number is whole, or an array of whole numbers."""
-    return x.dtype.kind == "i" if isinstance(x, NDArray) else isinstance(x, int) and abs(x) < 1 << 31
+    return x.dtype.kind in "iub" if isinstance(x, NDArray) else isinstance(x, int) and abs(x) < 1 << 31
 
 
 def _plain_floats(x: Any) -> bool:

@@ -145,22 +145,19 @@ def __getattr__(name: str) -> Any:
     """NumPy's other functions of matrices."""
     if functions.has("np", f"linalg.{name}"):
         return functions.resolve("np", f"linalg.{name}")
-    if name in LINALG:
-        return _composed(name)
     found = getattr(_np.linalg, name, None)
-    if name.startswith("_") or found is None or not callable(found):
+    if name not in LINALG and (name.startswith("_") or found is None or not callable(found)):
         raise AttributeError(f"hybrid.np.linalg has no {name!r}")
-    return found if isinstance(found, type) else _numpys(name)
+    return found if isinstance(found, type) else _kept(name, _made(name))
 
 
 @functools.cache
-def _composed(name: str) -> Callable[..., Any]:
-    return remembered.remembered(LINALG[name], name, "linalg")
+def _made(name: str) -> Callable[..., Any]:
+    made = LINALG[name] if name in LINALG else fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)
+    return remembered.remembered(made, name, "linalg")
 
 
-@functools.cache
-def _numpys(name: str) -> Callable[..., Any]:
-    return fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)
+_kept = functions.Kept(globals(), LINALG, vars(_np.linalg))
 
 
 def __dir__() -> list[str]:

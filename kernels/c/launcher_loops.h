@@ -154,16 +154,33 @@ LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __built
 
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
-/* negative exponents give 0, or 1 and -1 of these */
-#define OF_POWER(f, T) \
+/* negative exponents give 0, or 1 and -1 of these; of one exponent the squares of a block of numbers are vectors */
+enum { POWERS = 512 };
+#define OF_POWER(f, T, U) \
   static inline T power_of_##f(T x, T y) { \
     npy_uint64 found = 1, base = (npy_uint64)x; \
     if (y < 0) return x == 1 ? 1 : x == (T)-1 ? (T)(1 - 2 * (y & 1)) : 0; \
     for (; y; y >>= 1, base *= base) if (y & 1) found *= base; \
     return (T)found; \
   } \
-  LOOP2(power_##f, T, power_of_##f(x, y))
-LIMITS(OF_POWER)
+  LOOP2(powers_##f, T, power_of_##f(x, y)) \
+  static void power_##f(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
+    if (s[0] != sizeof(T) || s[1] || s[2] != sizeof(T) || *(T *)p[1] < 0) { powers_##f(p, n, s, data); return; } \
+    for (npy_intp start = 0; start < *n; start += POWERS) { \
+      const int count = (int)(*n - start < POWERS ? *n - start : POWERS); \
+      const U *x = (const U *)p[0] + start; \
+      U base[POWERS], found[POWERS]; \
+      T y = *(T *)p[1]; \
+      for (int i = 0; i < count; i++) { U v = x[i]; found[i] = y & 1 ? v : 1; base[i] = v; } \
+      while (y >>= 1) { \
+        for (int i = 0; i < count; i++) base[i] = (U)(base[i] * base[i]); \
+        if (y & 1) for (int i = 0; i < count; i++) found[i] = (U)(found[i] * base[i]); \
+      } \
+      memcpy((U *)p[2] + start, found, sizeof(U) * count); \
+    } \
+  }
+OF_POWER(i8, npy_int8, npy_uint8) OF_POWER(u8, npy_uint8, npy_uint8) OF_POWER(i32, npy_int32, npy_uint32)
+    OF_POWER(i64, npy_int64, npy_uint64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
 

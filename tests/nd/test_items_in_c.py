@@ -151,7 +151,7 @@ def test_powers_of_integers_and_roots() -> None:
             for _ in range(3):
                 assert (np.array(a, dtype=dtype) ** n).tolist() == (a ** onp.array(n, dtype)).tolist()
                 assert (n ** np.array(abs(a), dtype=dtype)).tolist() == (onp.array(n, dtype) ** abs(a)).tolist()
-    for dtype in ("float32", "float64"):
+    for dtype in ("float32", "float64", "float16"):
         x = onp.array([0.0, -0.0, 4.0, 2.0, -1.0, onp.inf, -onp.inf, onp.nan, 1e-40], dtype)
         with onp.errstate(invalid="ignore"):
             want = onp.power(x, onp.full(9, 0.5, dtype))

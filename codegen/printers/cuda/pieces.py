@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
 
@@ -49,7 +49,13 @@ class Barrier:
     """Stands, among a kernel's arguments, for the word in which barriers of the grid count blocks."""
 
 
-SCRATCH, BARRIER = Scratch(), Barrier()
+class Tickets:
+    """Stands, among a kernel's arguments, for words in which blocks that share a result count themselves: 0 before and
+    after."""
+
+
+SCRATCH, BARRIER, TICKETS = Scratch(), Barrier(), Tickets()
+Argument = Union[Node, Scratch, Barrier, Tickets, "At"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Launch:
     name: str
     blocks: int
     threads: int
-    args: Sequence[Node | Scratch | Barrier | At]
+    args: Sequence[Argument]
     shared: int = 0
     alone: bool = False
     cooperative: bool = False
@@ -76,10 +82,12 @@ class Launch:
 
 @dataclass
 class PrintedCuda:
-    """Text of one fused kernel (one or more functions), its launches, and the bytes of working memory they want."""
+    """Text of one fused kernel (one or more functions), its launches, and the bytes of working memory and the tickets
+    they want."""
     source: str
     launches: list[Launch]
     scratch: int = 0
+    tickets: int = 0
 
 
 def alone(p: PrintedCuda) -> PrintedCuda:
@@ -94,14 +102,14 @@ def index_type(k: Kernel) -> str:
 
 
 def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
-             scratch: str = "", alone: bool = False, resident: int = 0, barrier: bool = False) -> str:
-    """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; barrier:
-    whether the word of the grid's barrier is one more. alone: what it writes lies nowhere that it reads, unless that is
+             scratch: str = "", alone: bool = False, resident: int = 0, word: str = "") -> str:
+    """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; word: name
+    of one more, for the grid's barrier or tickets. alone: what it writes lies nowhere that it reads, unless that is
     a new value of an input. resident: blocks that a multiprocessor should run at the same time; a thread may have the
     more registers, the fewer there are. 0: as the compiler likes it."""
     own = "__restrict__ " if alone and not any(n in current().written for n in args[:stores]) else ""
     parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *{own}p{i}" for i, n in enumerate(args)]
-    parts += [f"{scratch} *scratch"] * bool(scratch) + ["void *barrier"] * barrier
+    parts += [f"{scratch} *scratch"] * bool(scratch) + [f"void *{word}"] * bool(word)
     bounds = f"{threads}, {resident}" if resident else f"{threads}"
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])

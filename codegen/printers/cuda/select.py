@@ -64,6 +64,6 @@ def print_select(k: Kernel, name: str) -> PrintedCuda:
             f"hy_select<{digits}, {'true' if blocks > 1 else 'false'}>(row, own, tables, "
             f"{'barrier' if blocks > 1 else 'nullptr'}, {names[k.root]} + r * {n});"]
     waits: list[Any] = [BARRIER] if blocks > 1 else []
-    text = function(name, args, 1, body, THREADS, "char", resident=RESIDENT, barrier=bool(waits))
+    text = function(name, args, 1, body, THREADS, "char", resident=RESIDENT, word="barrier" if waits else "")
     return PrintedCuda(text, [Launch(name, rows * blocks, THREADS, [*args, SCRATCH, *waits], alone=True,
                                      cooperative=blocks > 1)], scratch)

@@ -99,7 +99,9 @@ class CudaProgram:
         moves, written = [] if self._swaps else self._moves, list(self._placed)
         for processors in dict.fromkeys((self.driver.processors, 0)):
             text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
-            self._counter = self._arena + rounded(text.scratch)    # where launches count blocks that wait
+            # where blocks that share a result count themselves, and launches blocks that wait
+            self._tickets = self._arena + rounded(text.scratch)
+            self._counter = self._tickets + (rounded(4 * text.tickets) if text.tickets else 0)
             self._arena_bytes = self._counter
             if not text.launches:
                 break
@@ -176,7 +178,7 @@ class CudaProgram:
         self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
-    def _place(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> int:
+    def _place(self, n: printer.Argument) -> int:
         """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs
         when first asked for."""
         if isinstance(n, Node) and n in self._index:
@@ -186,18 +188,18 @@ class CudaProgram:
             self._offsets.append(self._where(n))
         return self._inner[n]
 
-    def _where(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> tuple[int, int]:
+    def _where(self, n: printer.Argument) -> tuple[int, int]:
         """Entry of the table (-1: the arena) in whose memory a value lies, and bytes behind its begin."""
         base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
-        if base is printer.BARRIER:
-            return -1, self._counter
+        if base is printer.BARRIER or base is printer.TICKETS:
+            return -1, self._counter if base is printer.BARRIER else self._tickets
         if not isinstance(base, Node):
             return -1, self._arena + offset
         if base in self._index:
             return self._index[base], offset
         return -1, self.planned.memory.offsets[base] + offset
 
-    def _span(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> Span:
+    def _span(self, n: printer.Argument) -> Span:
         """The bytes that an argument may be of."""
         entry, first = self._where(n)
         return Span(entry, first, first + n.nbytes if isinstance(n, Node) else math.inf)
@@ -278,8 +280,8 @@ class CudaProgram:
     def working_memory(self, nbytes: int) -> Any:
         """Memory for a call, in which no blocks were counted yet."""
         arena = self.driver.alloc(nbytes)
-        if self._counts:
-            self.driver.clear(arena, self._counter, COUNTER)
+        if self._arena_bytes > self._tickets:
+            self.driver.clear(arena, self._tickets, self._arena_bytes - self._tickets)
         return arena
 
     def _update(self, arrays: Sequence[Any], table: list[Any]) -> None:
