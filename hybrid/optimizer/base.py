@@ -338,8 +338,6 @@ class Optimizer:
 
     def _multiplied(self, value: float, indices: Sequence[Any], table: dict[Any, float], attribute: str) -> list[float]:
         params, names = self.param_dict, self.idx2name
-        if all([i in params for i in indices]):
-            return [value * getattr(params[i], attribute) for i in indices]
         out = []
         for i in indices:
             if i in params:

@@ -43,7 +43,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.running = 0               # now, in all threads
-        self.ended = 0.0               # when the last one did
+        self.ended, self.again = 0.0, -LONGEST_CALL          # the last one's end, and begin of one that came again
         self.compilers = 0             # processes that compile now
         self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
 
@@ -64,6 +64,7 @@ class Calls:
         """Scope of a call that does without a program."""
         job.calls += 1
         begin = time.monotonic()
+        self.again = begin if job.calls > 1 else self.again
         try:
             with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
                 yield
@@ -117,10 +118,11 @@ class Job:
 
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
-        when that is over, as the second call of some program tells, or silence."""
+        when that is over, as the second call of this program tells, or of another one shortly before, or silence."""
         if self.of_parts and not self.hurry:
             return self.seconds - self.before >= self.of_parts
-        return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
+        return (self.hurry or self.calls > 1 or self.made - CALLS.again < LONGEST_CALL
+                or time.monotonic() - self.made > LONGEST_CALL or self.is_silent())
 
     def join(self, steps: int) -> None:
         """Wait for the programs whose work it does in one, and some time more."""
@@ -347,11 +349,9 @@ class Queue:
 def _most() -> int:
     """Processes that may compile at the same time: one, more where cores are idle."""
     cores = config.usable_cores()
-    try:
-        idle = int(cores - os.getloadavg()[0])
-    except OSError:
-        idle = 0
-    return max(1, min(cores - 1, idle))
+    with contextlib.suppress(OSError):
+        return max(1, min(cores - 1, int(cores - os.getloadavg()[0])))
+    return 1
 
 
 _queue: Queue | None = None

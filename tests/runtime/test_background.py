@@ -32,6 +32,7 @@ def in_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setenv("HYBRID_COMPILE", "background")
     monkeypatch.delenv("HYBRID_WARM", raising=False)
     monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
+    monkeypatch.setattr(background.CALLS, "again", -1e9)
     yield
     background.shut_down()
 
@@ -147,6 +148,21 @@ def test_the_first_calls_run_no_compiler(in_background: None, monkeypatch: pytes
     f(nd.ones((3, 3))), f(nd.ones((3, 3)))
     until(lambda: f.programs[0].state == "compiled")
     assert asked and set(asked) == {("hybrid-compiler", 0)} and f.programs[0].waited == 0
+
+
+def test_a_call_that_comes_again_ends_the_first_step_of_all(in_background: None) -> None:
+    """Its other programs, called once yet, begin; those of what is called first much later wait again."""
+    one, other = (background.Job(name, lambda: (None, ""), frozenset()) for name in "ab")
+    with background.CALLS.any():                                 # no silence
+        for job in (one, other):
+            with background.CALLS.one(job):
+                assert not job.is_ripe()
+        with background.CALLS.one(one):
+            assert one.is_ripe() and other.is_ripe()
+        later = background.Job("c", lambda: (None, ""), frozenset())
+        assert later.is_ripe()
+        later.made += background.LONGEST_CALL
+        assert not later.is_ripe()
 
 
 def test_one_process_where_no_core_is_idle(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
