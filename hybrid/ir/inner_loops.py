@@ -266,7 +266,9 @@ def _joined(steps: list[_Noted], numbers: dict[Value, np.ndarray]) -> list[_Note
 
 def _between(f: str, args: tuple[Value, ...], made: Mapping[Value, Any], readers: Mapping[Value, int]) -> Value | None:
     """The lower limit, where a step puts an upper one on floats that have a lower one already; None for others."""
-    x, high, chosen, other = args if f == "greater where" else (None,) * 4
+    if f != "greater where":
+        return None
+    x, high, chosen, other = args
     inner, of = made.get(other, (None, ()))
     fits = inner == "less where" and chosen is high and readers[other] == 1 and of[0] is x is of[3] and of[1] is of[2]
     return of[1] if fits else None

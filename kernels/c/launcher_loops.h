@@ -211,7 +211,8 @@ static Loop named_loop(const char *name, int count, int held) {
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
     COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
         OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
-    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip) INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)
+    INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
   for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
       if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;
