@@ -58,7 +58,7 @@ static EMU_QUIET void arrive(uint64_t *barrier, int bytes, bool counts) {
 static void deliver_to(uint64_t *barrier) {
     Block *b = M.current_block;
     for (unsigned t = 0; t < b->threads; t++) {
-        Fiber &f = b->fibers[t];
+        Flight &f = *b->fibers[t].flight;
         int kept = 0, told = 0;
         for (int i = 0; i < f.copies; i++) {
             AsyncCopy c = f.copy[i];
@@ -75,7 +75,7 @@ static void deliver_to(uint64_t *barrier) {
     }
 }
 
-static AsyncCopy *new_copy(Fiber *me) {
+static AsyncCopy *new_copy(Flight *me) {
     if (me->copies == MAX_ASYNC) return fail(BAD_ASYNC_COPY, "over 256 cp.async in flight (emulator limit)"), nullptr;
     return &me->copy[me->copies++];
 }
@@ -85,18 +85,18 @@ static AsyncCopy *new_copy(Fiber *me) {
 // cp.async: `filled` bytes are read, the rest of `size` are zeros
 static EMU_QUIET void emu_cp_async(void *to, const void *from, int size, int filled) {
     if (!emu::aligned(to, size, "cp.async") || (filled && !emu::aligned(from, size, "cp.async"))) return;
-    emu::AsyncCopy *c = emu::new_copy(emu::M.current);
+    emu::AsyncCopy *c = emu::new_copy(emu::M.current->flight);
     if (!c) return;
     filled = filled < 0 ? 0 : filled < size ? filled : size;
     void *pc = __builtin_return_address(0);
     emu::emu_watch_access(to, size, emu::WRITE, pc);
     if (filled) emu::emu_watch_access(from, filled, emu::READ, pc);
     memset(to, 0xff, size);
-    *c = {to, from, size, filled, emu::M.current->groups, pc, nullptr};
+    *c = {to, from, size, filled, emu::M.current->flight->groups, pc, nullptr};
 }
-static inline void emu_cp_async_commit() { emu::M.current->groups++; }
+static inline void emu_cp_async_commit() { emu::M.current->flight->groups++; }
 static inline void emu_cp_async_wait(int groups_left) {
-    emu::Fiber *me = emu::M.current;
+    emu::Flight *me = emu::M.current->flight;
     int kept = 0;
     for (int i = 0; i < me->copies; i++) {
         emu::AsyncCopy c = me->copy[i];
@@ -107,7 +107,7 @@ static inline void emu_cp_async_wait(int groups_left) {
 }
 // Copies of this thread until now arrive at the barrier, which then counts one arrival of the thread (.noinc).
 static inline void emu_cp_async_arrive(void *barrier) {
-    emu::Fiber *me = emu::M.current;
+    emu::Flight *me = emu::M.current->flight;
     for (int i = 0; i < me->copies; i++)
         if (!me->copy[i].barrier) me->copy[i].barrier = (uint64_t *)barrier;
     emu::emu_watch_sync(emu::ARRIVAL, barrier);
@@ -117,7 +117,7 @@ static inline void emu_cp_async_arrive(void *barrier) {
 static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned size, void *barrier) {
     if (!emu::aligned(to, 16, "cp.async.bulk") || !emu::aligned(from, 16, "cp.async.bulk")) return;
     if (size % 16) return emu::fail(emu::MISALIGNED, "cp.async.bulk copies multiples of 16 bytes");
-    emu::AsyncCopy *c = emu::new_copy(emu::M.current);
+    emu::AsyncCopy *c = emu::new_copy(emu::M.current->flight);
     if (!c) return;
     void *pc = __builtin_return_address(0);
     emu::emu_watch_access(to, (int)size, emu::ASYNC_WRITE, pc);

@@ -17,6 +17,7 @@ static void emu_sync_first(unsigned threads) {
     emu_watch_sync(FIRST_SYNC, (const void *)(uintptr_t)threads);
     b->first_arrived = 0;
     b->first_generation++;
+    b->low = 0;
     b->paused = M.interleaved;
 }
 
@@ -29,6 +30,7 @@ static inline void __nanosleep(unsigned) {
     emu::Fiber *me = emu::M.current;
     me->state = emu::READY;
     emu::M.spinning = true;
+    emu::M.current_block->low = 0;
     if (++emu::M.spins > 10000000) emu::fail(emu::ENDLESS_SPIN, "a spin loop does not end");
     if (emu::M.resident == 1) return emu::leave(me, &me->stack);
     emu::M.switches++;

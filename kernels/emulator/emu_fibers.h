@@ -4,6 +4,7 @@
 #define EMU_USE_UCONTEXT 1
 #include <ucontext.h>
 #endif
+#include "emu_flight.h"
 extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[], __stop_emu_shared[];
 
 namespace emu {
@@ -12,7 +13,6 @@ enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, AT_FIRST_BARRIER
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED,
     BAD_MBARRIER };
 
-const int MAX_ASYNC = 256;                      // copies of a thread under way
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
@@ -22,6 +22,7 @@ enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_
 enum Came { READ, WRITE, ASYNC_READ, ASYNC_WRITE };           // ASYNC: through the asynchronous proxy
 #ifdef EMU_WATCH
 #define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))  // its own work
+#define EMU_OWN __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
 extern "C" void emu_watch_sync(int what, const void *at);
 extern "C" void emu_watch_access(const void *at, int size, int came, void *pc);
 extern "C" void emu_watch_own(const void *at, unsigned long bytes);
@@ -30,6 +31,7 @@ extern "C" void emu_watch_begin(const void *machine, const void *shared, const v
 extern "C" void emu_watch_end();
 #else
 #define EMU_QUIET inline
+#define EMU_OWN
 static inline void emu_watch_sync(int, const void *) {}
 static inline void emu_watch_access(const void *, int, int, void *) {}
 #endif
@@ -37,34 +39,6 @@ struct Atomic {
     Atomic() { emu_watch_sync(ATOMIC, nullptr); }
     ~Atomic() { emu_watch_sync(ATOMIC_END, nullptr); }
 };
-struct AsyncCopy {
-    void *to;
-    const void *from;
-    int size, filled, group;                    // bytes written; those of them that are read, the rest are zeros
-    void *pc;                                   // where it was issued
-    uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
-};
-
-// A tile of shared memory as wgmma takes it: lines of 128 or 64 bytes whose 16-byte pieces are swizzled, `stride` bytes
-// between groups of 8 lines. Of a turned one, lines hold 64 rows or columns at one depth, and `lead` bytes lie between
-// those of the next 64.
-struct Matrix {
-    const char *at;
-    unsigned stride, lead, line;
-};
-// A product of a warpgroup that nobody waited for yet. Where A comes from registers: those, as they were and where they
-// are, which nobody may change before.
-struct Product {
-    float *d;
-    Matrix a, b;
-    int group, how, columns, size;              // size: bytes of a factor
-    void *pc;                                   // where it was issued
-    void (*add)(const Product &);
-    float rows[2][8];
-    const unsigned *from;
-    unsigned kept[4];
-};
-const int MAX_PRODUCTS = 64;
 
 // One warp collective of one mask; values of two generations, so that a fast lane cannot overwrite a slow one's.
 struct Rendezvous {
@@ -85,10 +59,7 @@ struct Fiber {
     State state;
     const Rendezvous *meeting;
     uint3 index;
-    int copies, groups;
-    AsyncCopy copy[MAX_ASYNC];
-    int products, product_groups;
-    Product product[MAX_PRODUCTS];
+    Flight *flight;                             // apart: those who look for the next fiber read many of these
 };
 
 struct Block {
@@ -99,7 +70,7 @@ struct Block {
     int votes, result[2];                       // __syncthreads_count and its kin
     char *dynamic_shared, *static_shared;
     uint3 index;
-    unsigned position;                          // in the order of threads
+    unsigned position, low;                     // in the order of threads; none before `low` can run
     bool paused;                                // at a barrier of all its threads, for another block to run
 };
 
@@ -112,7 +83,7 @@ struct Machine {
     unsigned resident;                          // blocks alive at once: all in a cooperative launch, else one
     Fiber *current;
     void *main_stack;
-    unsigned *order;
+    unsigned *order, begin[32];                 // of threads; where in it each warp begins, where warps run ahead
     char *stacks;
     size_t stack_bytes;
     unsigned grid_arrived, grid_generation;
@@ -134,8 +105,8 @@ static void fail(int code, const char *message) {
     snprintf(M.message, sizeof M.message, "%s", message);
 }
 
-static inline int lane() { return M.current->tid & 31; }
-static inline Warp &warp_of(Fiber *f) { return M.current_block->warps[f->tid >> 5]; }
+static EMU_OWN inline int lane() { return M.current->tid & 31; }
+static EMU_OWN inline Warp &warp_of(Fiber *f) { return M.current_block->warps[f->tid >> 5]; }
 
 // ---- stacks
 static void fiber_main();
@@ -199,7 +170,7 @@ static void *new_stack(char *low) {
 #endif
 
 // ---- scheduling
-static inline bool runnable(const Fiber *f) {
+static EMU_OWN inline bool runnable(const Fiber *f) {
     switch (f->state) {
     case READY: return true;
     case AT_BLOCK_BARRIER: return M.current_block->generation != f->generation;
@@ -211,34 +182,35 @@ static inline bool runnable(const Fiber *f) {
 }
 
 // The next fiber of this block, in the order of threads, that has not started or can go on; null when none can.
-static Fiber *pick() {
+static EMU_OWN Fiber *pick() {
     Block *b = M.current_block;
     if (b->paused) return nullptr;
-    for (unsigned i = 1; i <= b->threads; i++) {
-        unsigned k = M.ahead && !M.spinning ? i - 1 : b->position + i;
+    const bool ahead = M.ahead && !M.spinning;
+    for (unsigned i = ahead ? b->low : 0; i < b->threads; i++) {
+        unsigned k = ahead ? i : b->position + 1 + i;
         if (k >= b->threads) k -= b->threads;
         Fiber *f = &b->fibers[M.order[k]];
         if (f->state == DONE || (f->stack && !runnable(f))) continue;
-        b->position = k;
+        b->position = k, b->low = ahead ? k : 0;
         M.spinning = false;
         return f;
     }
     return nullptr;
 }
 
-static inline void resume(Fiber *f) {
+static EMU_OWN inline void resume(Fiber *f) {
     M.current = f;
     f->state = READY;
     thread_index = f->index;
 }
 
-static void set_index(Fiber *f) {
+static EMU_OWN void set_index(Fiber *f) {
     unsigned t = f->tid;
     f->index = {t % M.block.x, t / M.block.x % M.block.y, t / (M.block.x * M.block.y)};
 }
 
 // Leaves the current stack for the next fiber's, or for the launcher's when no fiber of the block can run.
-static void leave(Fiber *self, void **save) {
+static EMU_OWN void leave(Fiber *self, void **save) {
     Fiber *next = M.error ? nullptr : pick();
     if (next && next == self) return resume(next);
     M.switches++;
@@ -256,7 +228,7 @@ static void leave(Fiber *self, void **save) {
     if (self) resume(self);                     // somebody switched back
 }
 
-static inline void wait_at(State state, unsigned generation, const Rendezvous *meeting = nullptr) {
+static EMU_OWN inline void wait_at(State state, unsigned generation, const Rendezvous *meeting = nullptr) {
     Fiber *me = M.current;
     me->state = state;
     me->generation = generation;
@@ -264,31 +236,37 @@ static inline void wait_at(State state, unsigned generation, const Rendezvous *m
     leave(me, &me->stack);
 }
 
-static void release_block(Block *b) {
+static EMU_OWN void release_block(Block *b) {
     emu_watch_sync(BLOCK_SYNC, nullptr);
     b->result[b->generation & 1] = b->votes;
     b->arrived = 0;
     b->votes = 0;
     b->generation++;
+    b->low = 0;
     b->paused = M.interleaved;
 }
 
-static inline void release_warp(Rendezvous &r) {
+static EMU_OWN inline void release_warp(Rendezvous &r) {
+    Block *b = M.current_block;
     emu_watch_sync(WARP_SYNC, nullptr);
+    const unsigned begin = M.begin[M.current->tid / 32];
+    if (begin < b->low) b->low = begin;
     r.arrived = 0;
     r.generation++;
 }
 
 // A thread that returned counts as arrived everywhere.
-static void retire(Fiber *me) {
+static EMU_OWN void retire(Fiber *me) {
     Block *b = M.current_block;
     me->state = DONE;
     b->live--;
-    for (int i = 0; i < me->copies; i++)
-        if (!me->copy[i].barrier) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
-    if (me->products) fail(BAD_ASYNC_COPY, "a thread ended with wgmma products that it did not wait for");
+    const Flight &own = *me->flight;
+    for (int i = 0; i < own.copies; i++)
+        if (!own.copy[i].barrier) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
+    if (own.products) fail(BAD_ASYNC_COPY, "a thread ended with wgmma products that it did not wait for");
     for (unsigned i = 0; i < b->threads && !b->live; i++)
-        if (b->fibers[i].copies) fail(BAD_ASYNC_COPY, "a block ended with copies for whose mbarrier no thread waited");
+        if (b->fibers[i].flight->copies)
+            fail(BAD_ASYNC_COPY, "a block ended with copies for whose mbarrier no thread waited");
     Warp &w = warp_of(me);
     w.live &= ~(1u << (me->tid & 31));
     for (int i = 0; i < w.masks; i++) {
@@ -320,7 +298,7 @@ static void fiber_main() {
 }
 
 // ---- barriers
-static int block_barrier(int vote) {
+static EMU_OWN int block_barrier(int vote) {
     Block *b = M.current_block;
     b->votes += vote;
     unsigned generation = b->generation;
@@ -329,7 +307,7 @@ static int block_barrier(int vote) {
     return b->result[generation & 1];
 }
 
-static void grid_barrier() {
+static EMU_OWN void grid_barrier() {
     if (!M.cooperative) {
         fail(NOT_COOPERATIVE, "grid sync in a kernel that was not launched cooperatively");
         wait_at(AT_GRID_BARRIER, M.grid_generation);
@@ -340,13 +318,14 @@ static void grid_barrier() {
         emu_watch_sync(GRID_SYNC, nullptr);
         M.grid_arrived = 0;
         M.grid_generation++;
+        for (unsigned i = 0; i < M.resident; i++) M.blocks[i].low = 0;
     } else {
         wait_at(AT_GRID_BARRIER, M.grid_generation);
     }
 }
 
 // Whether lanes wait in it, or were released and have not read its values yet.
-static bool in_use(const Warp &w, const Rendezvous &r) {
+static EMU_OWN bool in_use(const Warp &w, const Rendezvous &r) {
     if (r.arrived) return true;
     unsigned first = (unsigned)(&w - M.current_block->warps) * 32;
     for (unsigned t = first; t < first + 32 && t < M.current_block->threads; t++) {
@@ -356,7 +335,7 @@ static bool in_use(const Warp &w, const Rendezvous &r) {
     return false;
 }
 
-static Rendezvous *find_meeting(Warp &w, unsigned mask) {
+static EMU_OWN Rendezvous *find_meeting(Warp &w, unsigned mask) {
     for (int i = 0; i < w.masks; i++)
         if (w.meeting[i].mask == mask) return &w.meeting[i];
     Rendezvous *r = nullptr;
@@ -369,7 +348,7 @@ static Rendezvous *find_meeting(Warp &w, unsigned mask) {
 }
 
 // A warp collective: each lane brings 32 bytes and sees all the others' in r->value[*slot].
-static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot, uint64_t c = 0,
+static EMU_OWN Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot, uint64_t c = 0,
     uint64_t d = 0) {
     Fiber *me = M.current;
     Warp &w = warp_of(me);

@@ -48,7 +48,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->index = {(unsigned)(index % M.grid.x), (unsigned)(index / M.grid.x % M.grid.y),
                 (unsigned)(index / ((size_t)M.grid.x * M.grid.y))};
     b->threads = b->live = threads;
-    b->position = threads - 1;
+    b->position = threads - 1, b->low = 0;
     b->arrived = b->generation = b->first_arrived = b->first_generation = 0;
     b->votes = 0;
     b->paused = false;
@@ -59,7 +59,8 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
         f.stack = nullptr;
         f.tid = i;
         f.state = READY;
-        f.copies = f.groups = f.products = f.product_groups = 0;
+        Flight &own = *f.flight;
+        own.copies = own.groups = own.products = own.product_groups = 0;
     }
     for (unsigned i = 0; i < (threads + 31) / 32; i++) {
         unsigned lanes = threads - i * 32;
@@ -97,9 +98,11 @@ static void order_threads(unsigned threads, const EmuOptions &options) {
     for (unsigned i = 0; i < count; i++) warps[i] = i;
     shuffle(warps, count, &state);
     memcpy(copy, M.order, threads * sizeof *copy);
-    for (unsigned w = 0; w < count; w++)
+    for (unsigned w = 0; w < count; w++) {
+        M.begin[warps[w]] = at;
         for (unsigned i = 0; i < threads; i++)
             if (copy[i] / 32 == warps[w]) M.order[at++] = copy[i];
+    }
 }
 
 // One block after the other on the same fibers.
@@ -199,17 +202,19 @@ static int run(const EmuLaunch &l, void (*call)(void **), void **args, const Emu
     M.interleaved = options.resident > 1 && M.resident > 1;
     reserve_stacks((size_t)M.resident * threads * STACK);
     // the emulator's own memory is one piece: emu_watch.cpp leaves it out
-    size_t piece = M.resident * (sizeof(Block) + threads * sizeof(Fiber) + warps * sizeof(Warp)) + threads
-        * sizeof(unsigned);
+    size_t fiber = sizeof(Fiber) + sizeof(Flight);
+    size_t piece = M.resident * (sizeof(Block) + threads * fiber + warps * sizeof(Warp)) + threads * sizeof(unsigned);
     char *own = (char *)calloc(piece, 1);
     Fiber *fibers = (Fiber *)own;
-    Warp *all_warps = (Warp *)(fibers + (size_t)M.resident * threads);
+    Flight *flights = (Flight *)(fibers + (size_t)M.resident * threads);
+    Warp *all_warps = (Warp *)(flights + (size_t)M.resident * threads);
     M.blocks = (Block *)(all_warps + (size_t)M.resident * warps);
     M.order = (unsigned *)(M.blocks + M.resident);
     char *dynamic = (char *)aligned_alloc(1024, M.resident * stride + 1024);
     for (unsigned i = 0; i < M.resident; i++) {
         M.blocks[i].fibers = fibers + (size_t)i * threads;
         M.blocks[i].warps = all_warps + (size_t)i * warps;
+        for (unsigned t = 0; t < threads; t++) M.blocks[i].fibers[t].flight = flights + (size_t)i * threads + t;
     }
     order_threads(threads, options);
     M.current = nullptr;

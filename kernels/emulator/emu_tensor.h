@@ -10,7 +10,7 @@
 //              (n + 1) 2^-23 times the largest of its terms.
 #pragma once
 
-static inline float emu_half_value(unsigned h) {
+static EMU_OWN inline float emu_half_value(unsigned h) {
     unsigned sign = (h & 0x8000) << 16, rest = (h & 0x7fff) << 13;
     if ((h & 0x7c00) == 0x7c00) return __uint_as_float(sign | 0x7f800000u | rest);
     return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 0x1p112f));
@@ -20,16 +20,16 @@ namespace emu {
 
 enum Factor { HALF, BFLOAT, TF32 };
 
-static inline float factor(Factor kind, unsigned word, int high) {
+static EMU_OWN inline float factor(Factor kind, unsigned word, int high) {
     if (kind == TF32) return __uint_as_float(word & 0xffffe000u);
     unsigned h = high ? word >> 16 : word & 0xffffu;
     return kind == BFLOAT ? __uint_as_float(h << 16) : emu_half_value(h);
 }
 
-static inline double cut(double v, double quantum) { return (double)(long long)(v / quantum) * quantum; }
+static EMU_OWN inline double cut(double v, double quantum) { return (double)(long long)(v / quantum) * quantum; }
 
 // c + a . b of n factors as a group of a tensor core adds them
-static inline float truncated_sum(float c, const float *a, const float *b, int n) {
+static EMU_OWN inline float truncated_sum(float c, const float *a, const float *b, int n) {
     double terms[17] = {c}, largest = fabs(c), sum = 0;
     for (int i = 0; i < n; i++) {
         terms[i + 1] = (double)a[i] * b[i];                          // exact: 22 bits at most
@@ -47,7 +47,7 @@ static inline float truncated_sum(float c, const float *a, const float *b, int n
     return (float)cut(sum, ldexp(1, (exponent < -125 ? -125 : exponent) - 24));
 }
 
-static inline float tensor_sum(float c, const float *a, const float *b, int depth, int group) {
+static EMU_OWN inline float tensor_sum(float c, const float *a, const float *b, int depth, int group) {
     if (M.sums == 0) {
         for (int k = 0; k < depth; k++) c = (float)((double)a[k] * b[k] + c);
         return c;
@@ -58,7 +58,7 @@ static inline float tensor_sum(float c, const float *a, const float *b, int dept
 
 // D (16 x 8) += A (16 x DEPTH) B (DEPTH x 8) of a warp. With g = lane / 4 and t = lane % 4, word w of a lane holds of A
 // row g + w % 2 * 8, and of B column g, at depth w / 2 (A) or w (B) times 8 (tf32: 4) and t words further.
-template <Factor KIND, int DEPTH> static inline void mma(float d[4], const unsigned *a, const unsigned *b) {
+template <Factor KIND, int DEPTH> static EMU_OWN inline void mma(float d[4], const unsigned *a, const unsigned *b) {
     const int per = KIND == TF32 ? 1 : 2, across = 4 * per, words = DEPTH / across;       // depth of a word, of 4 lanes
     unsigned own[6] = {}, slot;
     for (int i = 0; i < 2 * words; i++) own[i] = a[i];
@@ -160,7 +160,7 @@ template <Factor KIND, int N> static EMU_QUIET void add_product(const Product &p
 }
 
 static inline Product *new_product() {
-    Fiber *me = M.current;
+    Flight *me = M.current->flight;
     if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)"), nullptr;
     return &me->product[me->products++];
 }
@@ -168,7 +168,7 @@ template <Factor KIND, int N> static EMU_QUIET void wgmma(float *d, Matrix a, Ma
     if (!aligned(a.at, 16, "wgmma") || !aligned(b.at, 16, "wgmma")) return;
     Product *p = new_product();
     if (!p) return;
-    *p = {d, a, b, M.current->product_groups, how, N, 2, __builtin_return_address(0), add_product<KIND, N>};
+    *p = {d, a, b, M.current->flight->product_groups, how, N, 2, __builtin_return_address(0), add_product<KIND, N>};
     watch_product(*p);
 }
 // A of tf32 from registers: fragments as those of mma.
@@ -181,15 +181,16 @@ template <int N> static EMU_QUIET void wgmma_tf32(float *d, const unsigned *a, M
     Product *p = aligned(b.at, 16, "wgmma") ? new_product() : nullptr;
     if (!p) return;
     const int how = adds ? 0 : FORGETS;
-    *p = {d, Matrix(), b, M.current->product_groups, how, N, 4, __builtin_return_address(0), add_product<TF32, N>};
+    const int group = M.current->flight->product_groups;
+    *p = {d, Matrix(), b, group, how, N, 4, __builtin_return_address(0), add_product<TF32, N>};
     for (int i = 0; i < 16; i++)
         p->rows[i / 8][i % 8] = factor(TF32, word[(lane() & ~3) + i % 4][i % 8 / 4 * 2 + i / 8], 0);
     memcpy(p->kept, p->from = a, sizeof p->kept);
     watch_product(*p);
 }
-static inline void wgmma_commit() { M.current->product_groups++; }
+static inline void wgmma_commit() { M.current->flight->product_groups++; }
 static inline void wgmma_wait(int left) {
-    Fiber *me = M.current;
+    Flight *me = M.current->flight;
     int kept = 0;
     for (int i = 0; i < me->products; i++) {
         if (me->product[i].group < me->product_groups - left) me->product[i].add(me->product[i]);
