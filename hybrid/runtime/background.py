@@ -108,21 +108,21 @@ class Job:
         self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
                                     "HYBRID_CACHE": str(cache.folder())}}
-        self.calls, self.seconds = 0, 0.0        # that did without the compiled program, and what they took
-        self.hurry = False             # whether somebody waits for it
+        # calls that did without the compiled program, what they took, and whether somebody waits for it
+        self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.made = time.monotonic()
-        self.ended = threading.Event()
-        self.failed = False            # whether this process has to compile it itself
+        self.follows = self.made - CALLS.again < LONGEST_CALL    # whether it was made after another one came again
+        self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
 
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
-        when that is over, as the second call of this program tells, or of another one shortly before, or silence."""
+        when that is over, as the second call of some program tells, or silence."""
         if self.of_parts and not self.hurry:
             return self.seconds - self.before >= self.of_parts
-        return (self.hurry or self.calls > 1 or self.made - CALLS.again < LONGEST_CALL
-                or time.monotonic() - self.made > LONGEST_CALL or self.is_silent())
+        return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (
+            time.monotonic() - self.made > LONGEST_CALL)
 
     def join(self, steps: int) -> None:
         """Wait for the programs whose work it does in one, and some time more."""

@@ -150,19 +150,35 @@ def test_the_first_calls_run_no_compiler(in_background: None, monkeypatch: pytes
     assert asked and set(asked) == {("hybrid-compiler", 0)} and f.programs[0].waited == 0
 
 
-def test_a_call_that_comes_again_ends_the_first_step_of_all(in_background: None) -> None:
-    """Its other programs, called once yet, begin; those of what is called first much later wait again."""
-    one, other = (background.Job(name, lambda: (None, ""), frozenset()) for name in "ab")
+def test_what_comes_after_a_call_that_came_again_begins(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step is over then; not what was called in it alone, nor what comes much later."""
+    def made() -> background.Job:
+        return background.Job("", lambda: (None, ""), frozenset())
+    one, other = made(), made()
     with background.CALLS.any():                                 # no silence
         for job in (one, other):
             with background.CALLS.one(job):
                 assert not job.is_ripe()
         with background.CALLS.one(one):
-            assert one.is_ripe() and other.is_ripe()
-        later = background.Job("c", lambda: (None, ""), frozenset())
-        assert later.is_ripe()
-        later.made += background.LONGEST_CALL
-        assert not later.is_ripe()
+            assert one.is_ripe() and not other.is_ripe()
+        assert made().is_ripe()
+        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - background.LONGEST_CALL)
+        assert not made().is_ripe()
+
+
+def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None, monkeypatch: pytest.MonkeyPatch
+                                                            ) -> None:
+    jobs = hold(monkeypatch)
+
+    def double(x: object) -> object:
+        return nd.tanh(x) * 2
+    mx.hybridize(double)(nd.ones((3, 3)))                        # plain Python, noted
+    assert not jobs
+    mx.hybridize(double)(nd.ones((3, 3)))
+    job, = jobs
+    with background.CALLS.any():
+        assert job.calls == 1 and job.is_ripe()
+    job.end(failed=True)
 
 
 def test_one_process_where_no_core_is_idle(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
