@@ -25,7 +25,7 @@ import gpu_sass  # noqa: E402  after the settings
 import nets  # noqa: E402
 import numpy as np  # noqa: E402
 from gpu_model import A100, H100, Gpu, Kernel, Time, model  # noqa: E402
-from gpu_model_launches import LAUNCH, barriers, launched  # noqa: E402
+from gpu_model_launches import LAUNCH, barriers, launched, shared_sums  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, nd  # noqa: E402
@@ -112,6 +112,8 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
         return out
 
     def run(self: program.CudaProgram, arrays: Sequence[Any]) -> Any:
+        if isinstance(self, program.Preparation):              # once, and not at every call
+            texts.pop(self, None)
         if self in texts:
             source, single, names, *out = texts.pop(self)
             found.append(Recorded(source, single, _bytes(str(self.report), names), *out))
@@ -248,6 +250,8 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, float32": lambda: inference(nets.Product(), square, square)(),
         "GEMM 4096, float16": lambda: inference(nets.Product(), square, square, dtype="float16")(),
         "GEMM 4096, bfloat16": lambda: inference(nets.Product(), square, square, dtype="bfloat16")(),
+        "GEMM 4096, float32, transposed": lambda: inference(nets.Product(True), square, square)(),
+        "GEMM 4096, bfloat16, transposed": lambda: inference(nets.Product(True), *[square] * 2, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
         "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
         "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
@@ -291,7 +295,7 @@ def kernels(recorded: Recorded, gpu: Gpu) -> list[Kernel]:
         r = compiled.resources[launch.name]
         out.append(Kernel(launch.name, texts[launch.name], launch.blocks, launch.threads, r.registers,
                           r.shared + launch.shared, r.spill_stores, code[launch.name], count))
-    return out
+    return [k._replace(bytes=k.bytes + 2 * shared_sums(k)) for k in out]
 
 
 def in_launches(recorded: Recorded, times: Sequence[Time], gpu: Gpu) -> tuple[float, int, int]:

@@ -109,6 +109,7 @@ def shared_clocks(i: Instruction) -> float:
 
 def tile(k: Kernel, gpu: Gpu) -> Time:
     """Rounds over slices of the depth, and what is before and behind them once."""
+    from gpu_model_launches import adding                  # noqa: PLC0415  it imports this module
     body, unrolled = main_loop(k)
     stated = re.search(r"round < (\d+)", k.text)
     rounds = int(stated[1]) if stated else unrolled
@@ -122,7 +123,7 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
     under_way = 1 if turns else 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
-    latency = rounds * max(LATENCY / under_way, 4 * STALL) + LATENCY + 1500
+    latency = rounds * max(LATENCY / under_way, 4 * STALL) + LATENCY + 1500 + adding(k, gpu)
     throughput = max(issue, shared, tensor, float32)
     per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)
     waiting, working = math.ceil(per_sm / at_once) * latency, per_sm * throughput

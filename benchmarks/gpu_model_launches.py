@@ -6,6 +6,10 @@ block; a stage takes as long as its kernel in a launch of its own. Where each fi
   word on average until it has changed, half of one for the fence after it) and two barriers of the block. A round trip
   takes 263 clocks (W. Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via
   Microbenchmarking", 2024: latency of the L2 of an H100; 261 of an A100).
+- Where the last block of a tile adds up the parts of its sums, it takes three round trips (its stores and the fence;
+  the ticket; the fence behind it), two barriers of the block, and one more round trip for each two parts, whose bytes
+  come at 64 a clock (Z. Jia et al., "Dissecting the NVIDIA Volta GPU Architecture", 2018: from the L2 to an SM), or at
+  the L2's rate if that is less.
 - A launch within a CUDA graph is assumed to take 1 us beside its kernel.
 
 For a loop over time that is one launch (matrices in registers), the modelled time of a step is the sum of
@@ -30,6 +34,7 @@ from gpu_model_async import STALL, shared_clocks
 
 L2 = 263                        # clocks
 LAUNCH = 1.0                    # us that each launch adds
+PORT = 64                       # bytes a clock from the L2 to an SM
 DEPENDENT = 4                   # clocks of an instruction that waits for the one before
 SELECT = r"hy_select<(\d+), true>"
 BEGIN = 1500                    # clocks of a launch and its first loads, as for tiles in gpu_model.py
@@ -38,6 +43,22 @@ BEGIN = 1500                    # clocks of a launch and its first loads, as for
 def barrier(gpu: Gpu, whole: bool) -> float:
     """Time in us between two stages; whole: all blocks of the grid wait for each other."""
     return ((4 * L2 if whole else 0) + 2 * STALL) / gpu.clock * 1e6
+
+
+def shared_sums(k: Kernel) -> int:
+    """Bytes of the sums that blocks of a product leave to the last one of their tile; 0 of other kernels."""
+    found = re.search(r"\(hy_sums \*\)scratch \+ \(size_t\)blockIdx\.x \* (\d+)", k.text)
+    return 16 * int(found[1]) * k.blocks if found else 0
+
+
+def adding(k: Kernel, gpu: Gpu) -> float:
+    """Clocks in which the last block of a tile adds up the parts of its sums."""
+    found, total = re.search(r"from < (\d+)", k.text), shared_sums(k)
+    if not found or not total:
+        return 0
+    parts = int(found[1])
+    rate = min(PORT, gpu.l2 / min(gpu.sms, k.blocks / parts) / gpu.clock)
+    return (3 + -(-parts // 2)) * L2 + 2 * STALL + total / k.blocks * parts / rate
 
 
 def steps(k: Kernel) -> int:

@@ -91,8 +91,8 @@ def to_onnx(net: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
     else:
         values = {**{n: n for n in names}, **{name: g.weight(w, name) for name, w in weights_of(net).items()}}
         last = run(symbol, {name: partial(form, g) for name, form in OPERATORS.items()}, values)
-    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n,
-                                               s in zip(names, shapes)],
+    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+                                               for n, s in zip(names, shapes)],
                               [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], g.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     return model.SerializeToString()

@@ -19,8 +19,8 @@ def draw(machine: str, rows: dict[str, Any], file: str) -> None:
     height = 0.8 / max(len(names), 1)
     fig, ax = plt.subplots(figsize=(9, 1 + 0.16 * len(titles) * max(len(names), 3)))
     for k, name in enumerate(names):
-        points = [(y, rows[t]["seconds"][name] / rows[t]["seconds"]["hybrid"]) for y,
-                  t in enumerate(titles) if name in rows[t]["seconds"]]
+        points = [(y, rows[t]["seconds"][name] / rows[t]["seconds"]["hybrid"])
+                  for y, t in enumerate(titles) if name in rows[t]["seconds"]]
         ax.barh([y + 0.4 - (k + 0.5) * height for y, _ in points], [v - 1 for _, v in points], height, left=1,
                 label=name)
     ax.axvline(1, color="black", linewidth=1)

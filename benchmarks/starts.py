@@ -69,8 +69,8 @@ def measured(title: str, rounds: int, without: Iterable[str] = ()) -> dict[str, 
                 samples.setdefault(peer, []).append((cold["first"], warm["first"], warm["import"]))
             else:
                 missing.add(peer)
-    return {peer: dict(zip(("first", "cached", "import"), map(statistics.median, zip(*found)))) for peer,
-            found in samples.items()}
+    return {peer: dict(zip(("first", "cached", "import"), map(statistics.median, zip(*found))))
+            for peer, found in samples.items()}
 
 
 def main() -> None:

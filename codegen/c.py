@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from hybrid.base import collector
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Index
+from hybrid.ir.access import Index
+from hybrid.ir.contraction import convolves
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised, greater
@@ -19,8 +20,7 @@ from hybrid.kernels import text as kernel_text
 from hybrid.passes.changes import changes
 from hybrid.passes.horizontal_fusion import Group
 
-from hybrid.codegen.schedule import registered
-from hybrid.codegen.schedule.choose import Form, first_that_fits
+from hybrid.codegen.schedule.choose import Form, first_registered, first_that_fits
 from hybrid.codegen.printers.products import tiles
 from hybrid.codegen.printers.products.contraction import Contraction, supported
 from hybrid.codegen.printers.products.operand import sum_dtype
@@ -34,29 +34,17 @@ from hybrid.codegen.program.kernel_deduplication import LARGE, letters, share, u
 from hybrid.codegen.program.kernel_likeness import printed_once
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
-from .emit import Block, Emitter
-from .lanes import F32, Refused
+from .block import Block, chain
+from .emit import Emitter
+from .lanes import F32
 from .lanes import support as vector_support
 from .lanes import uses
-from .lazy_import import Later
-from .loops import (PARALLEL_WORK, SINGLE, KernelPrinter, Printed, chain, close, close_blocks, close_planes, crosses,
-                    down_columns, group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side,
-                    work_of)
-from .targets import ALL_PASSES
-
-if TYPE_CHECKING:
-    from hybrid.codegen.printers.convolutions import packed, packed_pool, pool
-    from hybrid.codegen.printers.products import attention
-    from hybrid.codegen.printers.rows import (
-        concat, cumulate, interleave, pairs, rowcall, rows, scan, scatter, sort, strided_access,
-    )
-    from hybrid.codegen.schedule import convolution
-else:
-    packed, packed_pool, pool = (Later(f"printers.convolutions.{n}") for n in ("packed", "packed_pool", "pool"))
-    attention, convolution = Later("printers.products.attention"), Later("schedule.convolution")
-    concat, cumulate, interleave, pairs, rowcall, rows, scan, scatter, sort, strided_access = (
-        Later(f"printers.rows.{n}") for n in ("concat", "cumulate", "interleave", "pairs", "rowcall", "rows", "scan",
-                                              "scatter", "sort", "strided_access"))
+from .lazy_import import later
+from .loops import (
+    PARALLEL_WORK, SINGLE, KernelPrinter, Printed, close, close_blocks, close_planes, crosses, down_columns,
+    group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side, work_of,
+)
+from .targets import ALL_PASSES, NO_VECTORS
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),
             ("c", "branchless.h"))
@@ -74,16 +62,15 @@ _REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_
 #pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())"""  # noqa: E501
 
 
-def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
-    """elementwise, reduction and row kernels. team: for threads that are all in the function already, and do not wait
-    for each other."""
-    p, root, (order, rows) = KernelPrinter(k, name), k.root, rows_first(k)
+def print_loops(k: Kernel, name: str, target: Target) -> Printed:
+    """elementwise, reduction and row kernels."""
+    p, team, root, (order, rows) = KernelPrinter(k, name), target.team, k.root, rows_first(k)
 
     @functools.lru_cache(1)                              # the grouping that is tried last is taken, as a rule
     def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], Index]:
         loops, idx = group_loops(root.shape, groups, order=order)
         e, blocks = Emitter(C, p.reads, extra=p.extra), chain(loops)
-        blocks[-1].body.append(e.store(p.names[root], root, idx, e.value(root, idx, blocks[-1])))
+        e.put(p.names[root], root, idx, blocks[-1])
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), p.names[n], blocks)
         return e, blocks, loops, idx
@@ -111,68 +98,49 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and k.kind not in ANY_SIZE and k.root.prim != "pairs":
         raise Specialised(f"a kernel of kind {k.kind}")
-    return registered.printed("c", k, lambda: _print_kernel(k, name, target), Refused, name, target)
+    return first_registered("c", k, _print_kernel, name, target)
+
+
+# by kind of kernel: its printer
+PRINTERS: dict[str, Callable[..., Any]] = {kind: later(f"printers.{path}") for kind, path in {
+    "attention": "products.attention.print_attention", "convolution": "convolutions.packed.print_packed",
+    "concat": "rows.concat.print_concat", "scatter": "rows.scatter.print_scatter", "sort": "rows.sort.print_c",
+    "running": "rows.cumulate.print_running", "pairs": "rows.pairs.print_c", "call": "rows.rowcall.print_c",
+    "loop": "rows.scan.print_c"}.items()}
+_convolution, _support = later("schedule.convolution.print_convolution"), later("printers.rows.rowcall.support")
+# of reductions, and of elementwise, reduction and row kernels: their forms, in the order in which they are tried
+WINDOWS: list[Form[Printed]] = [
+    ("windows of channels-last images", later("printers.convolutions.packed_pool.print_pool")),
+    ("windows in vectors along a row", later("printers.convolutions.pool.print_pool"))]
+VECTORS: list[Form[Printed]] = [("interleaved pairs", later("printers.rows.interleave.print_pairs")),
+                                ("square tiles in registers", later("printers.rows.strided_access.print_across")),
+                                ("vectors", later("printers.rows.rows.print_rows"))]
 
 
 def _print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """As this package prints it."""
-    if k.kind == "attention":
-        return attention.print_attention(k, name, target)
-    if k.kind == "convolution":
-        return packed.print_packed(k, name, target)
-    if supported(k):
-        assert k.dot is not None
-
-        def gathered(called: str) -> Printed:
-            return Contraction(k, called, target).print()
-        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)
-                                              ) if _has_windows(k) and target.vector > SCALAR else None
-        return found or gathered(name)
-    kind = k.kind
-    if kind == "concat":
-        return concat.print_concat(k, name)
-    if kind == "scatter":
-        return scatter.print_scatter(k, name, target.vector // 4)
-    if kind == "sort":
-        return sort.print_c(k, name, target.vector > SCALAR)
-    if kind == "running":
-        return cumulate.print_running(k, name, target.vector // 4)
-    if k.root.prim == "pairs":
-        return pairs.print_c(k, name)
-    if kind == "call":
-        return rowcall.print_c(k, name)
-    if kind == "loop":
-        return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
-    windows = [("windows of channels-last images", lambda: packed_pool.print_pool(k, name, target)),
-               ("windows in vectors along a row", lambda: pool.print_pool(k, name, target))]
-    reduces = target.vector > SCALAR and kind == "reduction"
-    return first_that_fits(k, [*(windows if reduces else []), *_forms(k, name, target, False)])
-
-
-def _forms(k: Kernel, name: str, target: Target, team: bool) -> list[Form[Printed]]:
-    """The forms of elementwise, reduction and row kernels, in the order in which they are tried. team: for threads that
-    are all in the function already."""
-    lanes, found = target.vector // 4, changes(k)
-    loops: Form[Printed] = ("plain loops", lambda: print_loops(k, name, team)) if found is None else (
-        "loops over what changes", lambda: print_changes(k, name, found, team))
-    if target.vector <= SCALAR or found is not None and found.moved:
-        return [loops]
-    return [("interleaved pairs", lambda: interleave.print_pairs(k, name, lanes, team)),
-            ("square tiles in registers", lambda: strided_access.print_across(k, name, lanes, team)),
-            ("vectors", lambda: rows.print_rows(k, name, lanes, team)), loops]
-
-
-def _has_windows(k: Kernel) -> bool:
-    """Whether an operand of a product is made of windows, as those of convolutions and of their gradients are."""
+    kind = "pairs" if k.root.prim == "pairs" else k.kind
+    if kind in PRINTERS:
+        more = (print_kernel,) if kind == "loop" else ()
+        return PRINTERS[kind](k, name, target, *more)                    # type: ignore[no-any-return]
+    if not supported(k):
+        return first_that_fits(k, _forms(k, target), name, target)
     assert k.dot is not None
-    operands = list(k.dot.args)
-    for n in operands:
-        if n.prim in MOVEMENT:
-            operands.append(n.args[0])
-    return any(n.prim == "window" for n in operands)
+    if convolves(k.dot) and target.vector > NO_VECTORS:
+        return _convolution(k, name, target, lambda p: _alone(k, p, target))             # type: ignore[no-any-return]
+    return Contraction(k, name, target).print()
 
 
-SCALAR = 4                      # bytes of a vector that is one float32: programs without vectors
+def _forms(k: Kernel, target: Target) -> list[Form[Printed]]:
+    """The forms of an elementwise, reduction or row kernel."""
+    found = changes(k)
+    loops: Form[Printed] = ("plain loops", print_loops) if found is None else (
+        "loops over what changes", print_changes)
+    if target.vector <= NO_VECTORS or found is not None and found.moved:
+        return [loops]
+    return [*(WINDOWS if k.kind == "reduction" and not target.team else []), *VECTORS, loops]
+
+
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
 
 def joins(k: Kernel) -> bool:
@@ -182,7 +150,8 @@ def joins(k: Kernel) -> bool:
 
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
-    return first_that_fits(k, _forms(k, name, target, True))
+    in_team = replace(target, team=True)
+    return first_that_fits(k, _forms(k, in_team), name, in_team)
 
 
 def in_team(g: Group) -> bool:
@@ -316,7 +285,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and (k.kind == "attention" or supported(k))}, key=str)
     net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
-    return Text([*shared, *printed], parse(net), dtypes, rowcall.support(own, C) if own else "",
+    return Text([*shared, *printed], parse(net), dtypes, _support(own, C) if own else "",
                 functools.reduce(greater, (p.scratch for p in printed), 0))
 
 

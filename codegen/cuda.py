@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
 from hybrid.passes.recomputed_scores import OverScores
 
-from hybrid.codegen.schedule import registered
-from hybrid.codegen.schedule.choose import first_that_fits
+from hybrid.codegen.schedule.choose import first_registered, first_that_fits
 from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
@@ -21,7 +20,8 @@ from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
-from hybrid.codegen.printers.cuda.pieces import BARRIER, SCRATCH, At, Barrier, Launch, PrintedCuda, Scratch, alone
+from hybrid.codegen.printers.cuda.pieces import (BARRIER, SCRATCH, TICKETS, Argument, At, Barrier, Launch,
+                                                    PrintedCuda, Scratch, Tickets, alone)
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
@@ -31,11 +31,10 @@ from hybrid.codegen.printers.cuda.select import print_select, takes_select
 from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
-from .lanes import Refused
 
-__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "At", "Barrier", "CudaText", "Launch", "Scratch",
-           "convolves_last", "joins", "print_kernel", "print_program", "printing_for", "takes_attention",
-           "takes_over_scores"]
+__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "CudaText", "Launch",
+           "Scratch", "Tickets", "convolves_last", "joins", "print_kernel", "print_program", "printing_for",
+           "takes_attention", "takes_over_scores"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
@@ -45,48 +44,39 @@ HEADER = "".join(f'#include "{name}"\n' for name in (
 
 @dataclass
 class CudaText:
-    """A module: its text, its launches in order, and the bytes of working memory they share."""
+    """A module: its text, its launches in order, and the bytes of working memory and the tickets they share: kernels
+    that have tickets have working memory too, and so never run side by side."""
     source: str
     launches: list[Launch]
     scratch: int = 0
+    tickets: int = 0
 
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of one kernel."""
-    return registered.printed("cuda", k, lambda: _print_kernel(k, name), Refused, name)
+    return first_registered("cuda", k, _print_kernel, name)
+
+
+# by kind of kernel: its printer
+PRINTERS: dict[str, Callable[[Kernel, str], PrintedCuda]] = {
+    "concat": print_concat, "scatter": print_scatter, "running": print_running,
+    "call": lambda k, name: alone(rowcall.print_cuda(k, name)), "contraction": print_contraction,
+    "loop": lambda k, name: scan_cuda.print_loop(k, name, print_kernel),
+    "attention": lambda k, name: (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(
+        k, name),
+    "row": lambda k, name: print_rows(k, name, [v for v in k.loops if v in (k.rows or ())]),
+    "sort": lambda k, name: print_select(k, name) if takes_select(k) else alone(
+        print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))}
 
 
 def _print_kernel(k: Kernel, name: str) -> PrintedCuda:
     """As this package prints it."""
-    if k.kind == "concat":
-        return print_concat(k, name)
-    if k.kind == "scatter":
-        return print_scatter(k, name)
-    if k.kind == "sort":
-        return _print_sort(k, name)
-    if k.kind == "running":
-        return print_running(k, name)
-    if k.kind == "call":
-        return alone(rowcall.print_cuda(k, name))
-    if k.kind == "loop":
-        return scan_cuda.print_loop(k, name, print_kernel)
-    if k.kind == "attention":
-        return (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(k, name)
-    if k.dot is not None:
-        return print_contraction(k, name)
-    if k.hoisted:
-        return print_rows(k, name, [v for v in k.loops if v in (k.rows or ())])
+    if k.kind in PRINTERS:
+        return PRINTERS[k.kind](k, name)
     longest = max((m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce")), default=0)
     if longest >= LONG_REDUCTION:
         return print_reduction(k, name)
-    return first_that_fits(k, [("squares in shared memory", lambda: print_transposed(k, name)),
-                               ("elements", lambda: print_flat(k, name))])
-
-
-def _print_sort(k: Kernel, name: str) -> PrintedCuda:
-    if takes_select(k):
-        return print_select(k, name)
-    return alone(print_radix(k, name) if takes_radix(k) else sort.print_cuda(k, name))
+    return first_that_fits(k, [("squares in shared memory", print_transposed), ("elements", print_flat)], name)
 
 
 def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:
@@ -128,4 +118,4 @@ def _print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]]) 
     printed += print_moves(moves)
     return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed),
                     [launch for p in printed for launch in p.launches],
-                    max((p.scratch for p in printed), default=0))
+                    max((p.scratch for p in printed), default=0), max((p.tickets for p in printed), default=0))

@@ -1,20 +1,20 @@
-"""Printers that most programs do not need: they load when the first kernel asks for them, since all together are half
-of the memory that compiling a small network takes.
+"""Functions whose modules most programs do not need: these load at the first call, since all together are half of the
+memory that compiling a small network takes.
 """
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Callable
 
 from hybrid.base import forking
 
 
-class Later:
-    """A module of hybrid.codegen, which loads when something of it is wanted."""
+def later(path: str) -> Callable[..., Any]:
+    """A function or class, by its path in hybrid.codegen."""
+    module, _, name = f"hybrid.codegen.{path}".rpartition(".")
 
-    def __init__(self, name: str):
-        self._name = f"hybrid.codegen.{name}"
-
-    def __getattr__(self, attribute: str) -> Any:
+    def call(*given: Any) -> Any:
         with forking.IMPORTS:
-            return getattr(importlib.import_module(self._name), attribute)
+            found = getattr(importlib.import_module(module), name)
+        return found(*given)
+    return call

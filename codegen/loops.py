@@ -8,7 +8,7 @@ from typing import Callable, Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
 from hybrid.ir.parse import Words, flat, parse
@@ -133,14 +133,6 @@ def rows_first(k: Kernel) -> tuple[list[int], int]:
     return first + [a for a in range(k.root.ndim) if a not in first], len(first)
 
 
-def chain(loops: Sequence[Var]) -> list[Block]:
-    """Nested blocks, one a loop, the outermost without loops first."""
-    blocks = [Block(None, frozenset())]
-    for v in loops:
-        blocks.append(blocks[-1].child([v]))
-    return blocks
-
-
 def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bool = False) -> list[Stmt]:
     """Statements of nested blocks with their loops around them. columns: the iterations of the innermost loop are done
     beside each other, if they can be."""
@@ -181,11 +173,9 @@ def close_planes(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> l
     """As ``close``, with the turns of the last loop one after another in the loop before. pragma: of the loops but the
     last."""
     last = loops[-1]
-    turns = [Scope((Let("long", Name(last.name), Literal(str(q)), True), *blocks[-1].body)) for q in range(last.extent)]
-    body: list[Stmt] = [*blocks[-2].body, *turns]
-    for depth in reversed(range(len(loops) - 1)):
-        body = [*blocks[depth].body, loop(loops[depth], body, pragma(depth, body))]
-    return body
+    blocks[-2].body += [Scope((Let("long", Name(last.name), Literal(str(q)), True), *blocks[-1].body))
+                        for q in range(last.extent)]
+    return close(blocks[:-1], loops[:-1], pragma)
 
 
 def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> list[Stmt]:
@@ -203,12 +193,8 @@ def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Pragma) -> l
         return For(x.name, first, last, tuple(body), 1, head)
     tile = part(u, TALL, [*blocks[depth].body, part(v, WIDE, blocks[-1].body, pragma(depth, blocks[-1].body))])
     inner = steps(v, WIDE, [tile])
-    body: list[Stmt] = [steps(u, TALL, [inner], pragma(depth - 1, [inner]))]
-    for outer in reversed(range(depth)):
-        if outer < depth - 1:
-            body = [loop(loops[outer], body, pragma(outer, body))]
-        body = [*blocks[outer].body, *body]
-    return body
+    blocks[depth - 1].body.append(steps(u, TALL, [inner], pragma(depth - 1, [inner])))
+    return close(blocks[:depth], loops[:depth - 1], pragma)
 
 
 def work_of(k: Kernel) -> int:
@@ -248,8 +234,8 @@ def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: Seque
     if (k.kind != "reduction" or not loops or hint(loops[-1].extent) < WIDE
             or not any(isinstance(s, For) for s in walk(body))):
         return False
-    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n,
-             uses in k.reads.items() for u in uses if u.inside
+    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside])
+             for n, uses in k.reads.items() for u in uses if u.inside
              for at in [linear(n.shape, rename(u.idx, k.loops, idx))]]
     return any(step == 1 for step, _ in steps) and all(1 not in inside for _, inside in steps)
 
@@ -317,6 +303,4 @@ def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
 
 def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]) -> None:
     """Compute and store a side result in the outermost block that has its index."""
-    needed = {v for i in at for v in variables(i)}
-    block = next(b for b in blocks if needed <= b.vars)
-    block.body.append(e.store(pointer, n, at, e.value(n, at, block)))
+    e.put(pointer, n, at, e.home(at, (), blocks[-1]))

@@ -5,7 +5,7 @@ statements for all of them. In C::
 
     sums = Sums(["HYV_B(x[q])", "HYV_B(x[q + 8])"], ["HYV_LOAD(W)"])
     function("k0_tile", "const float *x, const float *W, float *to",
-             [*sums.zero(), count("q", 8, [*sums.step(), "W += 16;"]), *sums.write("to", lambda i, j: i * 16)])
+             [*sums.zero(), count("q", 8, [*sums.step(), "W += 16;"]), *sums.write("to", 16)])
 """
 from __future__ import annotations
 
@@ -107,17 +107,17 @@ class Sums:
         """Declares them."""
         return [Let(self.how.sum, s, Literal("{0}")) for *_, s in self.all()]
 
-    def read(self, pointer: str, at: Callable[[int, int], int]) -> list[Stmt]:
-        """Declares them as what stands in memory, sum (i, j) at an offset."""
-        return [Let(self.how.sum, s, _vector(pointer, at(i, j))) for i, j, s in self.all()]
+    def read(self, pointer: str, row: int, column: int = 0) -> list[Stmt]:
+        """Declares them as what stands in memory, sum (i, j) at i * row + j * column."""
+        return [Let(self.how.sum, s, _vector(pointer, i * row + j * column)) for i, j, s in self.all()]
 
-    def again(self, pointer: str, at: Callable[[int, int], int]) -> list[Stmt]:
+    def again(self, pointer: str, row: int, column: int = 0) -> list[Stmt]:
         """Sets them to what stands in memory."""
-        return [Assign(s, _vector(pointer, at(i, j))) for i, j, s in self.all()]
+        return [Assign(s, _vector(pointer, i * row + j * column)) for i, j, s in self.all()]
 
-    def write(self, pointer: str, at: Callable[[int, int], int]) -> list[Stmt]:
+    def write(self, pointer: str, row: int, column: int = 0) -> list[Stmt]:
         """Writes them to memory."""
-        return [Store(Name(pointer), Ix(at(i, j)), s, "STORE", "") for i, j, s in self.all()]
+        return [Store(Name(pointer), Ix(i * row + j * column), s, "STORE", "") for i, j, s in self.all()]
 
     def step(self, product: "Callable[[int, int], Stmt] | None" = None,
              before: Callable[[int], Sequence[Stmt]] = lambda i: ()) -> list[Stmt]:

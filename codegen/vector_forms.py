@@ -9,7 +9,7 @@ import numpy as np
 
 from hybrid.base.dtype import is_float, is_half
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT
+from hybrid.ir.access import MOVEMENT, beneath
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.low_precision import fits_bytes
 from hybrid.ir.scalar import SCALARS
@@ -64,18 +64,13 @@ def in_vectors(n: Node) -> bool:
     row = SCALARS[fn]
     known = bool(row.vector) and (_floats(n.dtype) or comparison(fn) or row.of_masks
                                   and all(a.dtype == np.bool_ for a in n.args))
-    return known and all((_floats(a.dtype) or a.dtype == np.bool_) and _moved(a).prim != "iota" for a in n.args)
+    return known and all((_floats(a.dtype) or a.dtype == np.bool_) and beneath(a, MOVEMENT).prim != "iota"
+                         for a in n.args)
 
 
 def _floats(d: np.dtype) -> bool:
     """Whether values are vectors of float32: halves are computed so."""
     return d == F32 or in_float32(d)
-
-
-def _moved(n: Node) -> Node:
-    while n.prim in MOVEMENT:
-        n = n.args[0]
-    return n
 
 
 def one_plus(k: Kernel) -> dict[Node, tuple[Node | None, Node]]:
@@ -173,7 +168,7 @@ def limited(n: Node) -> str | None:
 
 def not_negative(n: Node) -> bool:
     """Whether no element is below 0, nor -0: it may be NaN."""
-    n = _moved(n)
+    n = beneath(n, MOVEMENT)
     if (c := constant(n)) is not None:
         return math.copysign(1, c) > 0
     if n.prim != "map" or not is_float(n.dtype):

@@ -158,8 +158,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     columns = importance(net, data, args.seed)
     print("Growth of the error when a column is shuffled")
     widest = max(columns[0][1], 1e-9)
-    table(("column", "growth", "".ljust(30)), [(n, f"{v:.3f}", ("#" * max(0, round(30 * v / widest))).ljust(30)) for n,
-                                               v in columns])
+    table(("column", "growth", "".ljust(30)), [(n, f"{v:.3f}", ("#" * max(0, round(30 * v / widest))).ljust(30))
+                                               for n, v in columns])
     draw(args.picture, data, net, columns)
 
 

@@ -30,8 +30,8 @@ class Anchored(KernelPrinter):
         super().__init__(k, name)
         self.dot, self.target = dot, target
         self.lanes = target.lanes(F32)
-        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
-                                  n in enumerate(self.args))
+        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}"
+                                  for i, n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
         self.outside: list[Stmt] | None = None             # where results leave what no loop changes
@@ -49,8 +49,7 @@ class Anchored(KernelPrinter):
 
     def store_root(self, e: Emitter, at: Index, block: Block) -> None:
         """Computes the root at an index, and stores it, in a block and those around it."""
-        value = e.value(self.k.root, at, block)
-        block.body.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        e.put(self.names[self.k.root], self.k.root, at, block)
 
     def results(self, at: Index, levels: Sequence[Level], lane: Var, sums: str,
                 known: Iterable[Var | Val], fetches: Sequence[Stmt] = ()) -> list[Stmt]:

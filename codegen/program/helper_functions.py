@@ -11,7 +11,7 @@ from hybrid.codegen.loops import Printed
 from hybrid.ir.parse import Words, closing, flat, parsed, substituted, words
 from hybrid.ir.stmt import Function, Stmt
 
-from .kernel_deduplication import NOINLINE, STATIC, Template, arguments, declaration, is_fixed, is_whole
+from .kernel_deduplication import NOINLINE, STATIC, Template, declaration, is_fixed, is_whole, with_arguments
 
 MANY = 6                        # kernels that share a function
 # characters of one: short ones are the inner loops, whose strides had better be constants
@@ -78,27 +78,27 @@ def share_helpers(kernels: Sequence[Printed]) -> tuple[list[Printed], list[Print
             alike.setdefault(h.template.key(), []).append(h)
     functions, out = [], list(kernels)
     for group in alike.values():
-        columns = list(zip(*(h.template.numbers for h in group)))
-        names = arguments(columns)
-        if len({h.kernel for h in group}) < MANY or len(names) > MOST_NUMBERS:
+        name = group[0].function.name
+        found = with_arguments(name, [h.template for h in group], MOST_NUMBERS)
+        if len({h.kernel for h in group}) < MANY or found is None:
             continue
-        shared = _with_arguments(group[0], [names.get(c, c[0]) for c in columns], list(names.values()))
-        functions.append(Printed(shared.name, (declaration(shared, *NOINLINE), shared), [], "helper"))
-        for i, h in enumerate(group):
-            added = words("".join(f", {c[i]}" for c in names))
-            out[h.kernel] = _calling(out[h.kernel], h.function.name, shared.name, added)
+        (f,), numbers = found
+        assert isinstance(f, Function)
+        shared = replace(f, before=STATIC)
+        functions.append(Printed(name, (declaration(shared, *NOINLINE), shared), [], "helper"))
+        for h, given in zip(group, numbers):
+            added = words("".join(f", {n}" for n in given))
+            out[h.kernel] = _calling(out[h.kernel], h.function.name, name, added)
     return functions, out
-
-
-def _with_arguments(h: _Helper, numbers: Sequence[str], names: Sequence[str]) -> Function:
-    """The function in which numbers are arguments."""
-    lines = [tuple(h.function.name if w == "@" else w for w in line) for line in h.template.filled(numbers)]
-    f, = parsed(lines)
-    assert isinstance(f, Function)
-    return replace(f, before=STATIC, parameters=(*f.parameters, *words("".join(f", const long {n}" for n in names))))
 
 
 def _calling(p: Printed, name: str, other: str, added: Words) -> Printed:
     """A kernel without one of its functions, which calls another one instead."""
-    rest: list[Stmt] = [s for s in p.code if not (isinstance(s, Function) and s.name == name)]
-    return replace(p, code=parsed(_called(line, name, other, added) for line in flat(rest)))
+    rest: list[Stmt] = []
+    for s in p.code:
+        own = flat([s])
+        if not any(name in line for line in own):
+            rest.append(s)
+        elif not (isinstance(s, Function) and s.name == name):
+            rest += parsed(_called(line, name, other, added) for line in own)
+    return replace(p, code=tuple(rest))

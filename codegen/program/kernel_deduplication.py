@@ -121,26 +121,28 @@ def arguments(columns: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     return {column: f"num{i}_" for i, column in enumerate(differing)}
 
 
-def _with_arguments(p: Printed, t: Template, columns: Sequence[tuple[str, ...]],
-                    names: dict[tuple[str, ...], str]) -> Printed:
-    """The function with arguments in place of the numbers that differ."""
-    lines = t.filled([names.get(c, own) for c, own in zip(columns, t.numbers)])
-    code = parsed(tuple(p.name + w[1:] if w[:1] == "@" else w for w in line) for line in lines)
-    added = "".join(f", const {_TYPES[_kind(column[0])]} {name}" for column, name in names.items())
-    def named(s: Stmt) -> Stmt:
-        return replace(s, parameters=s.parameters + words(added)) if isinstance(s, Function) and s.name == p.name else s
-    return replace(p, code=tuple(map(named, code)))
+def with_arguments(name: str, templates: Sequence[Template], most: int
+                   ) -> tuple[tuple[Stmt, ...], list[tuple[str, ...]]] | None:
+    """Functions that are alike as the first one's code, in which numbers that differ are arguments of the function of
+    this name, and those arguments of each; None where there are more than ``most``."""
+    columns = list(zip(*(t.numbers for t in templates)))
+    names = arguments(columns)
+    if len(names) > most:
+        return None
+    lines = templates[0].filled([names.get(c, c[0]) for c in columns])
+    code = parsed(tuple(name + w[1:] if w[:1] == "@" else w for w in line) for line in lines)
+    added = words("".join(f", const {_TYPES[_kind(column[0])]} {n}" for column, n in names.items()))
+    return (tuple(replace(s, parameters=s.parameters + added) if isinstance(s, Function) and s.name == name else s
+                  for s in code), [tuple(c[i] for c in names) for i in range(len(templates))])
 
 
 def _joined(kernels: list[Printed], templates: list[Template]) -> list[Printed]:
     """Kernels of one template as one function."""
-    columns = list(zip(*(t.numbers for t in templates)))
-    names = arguments(columns)
-    if len(names) > MOST_NUMBERS:
+    found = with_arguments(kernels[0].name, templates, MOST_NUMBERS)
+    if found is None:
         return kernels
-    first = _with_arguments(kernels[0], templates[0], columns, names)
-    return [replace(p, name=first.name, code=first.code if i == 0 else (), numbers=tuple(c[i] for c in names))
-            for i, p in enumerate(kernels)]
+    return [replace(p, name=kernels[0].name, code=() if i else found[0], numbers=numbers)
+            for i, (p, numbers) in enumerate(zip(kernels, found[1]))]
 
 
 def declaration(f: Function, *more: str) -> Code:

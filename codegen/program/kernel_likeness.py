@@ -3,19 +3,21 @@
 Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
 the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
 often zero, a softmax's divisor) is a matter of what computes them; so the key holds values up to ``NEAR`` steps before
-the kernel, and the answers to those questions that may depend on values further back. With HYBRID_VERIFY=1, all kernels
-are printed and compared.
+the kernel, and the answers to those questions that may depend on values further back. Single numbers of an input, as
+the learning rates of parameters, may stand in other places of it: those are written into the text. With
+HYBRID_VERIFY=1, all kernels are printed and compared.
 """
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from hybrid.base import config
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.parse import Words, parsed, substituted
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.changes import changes
 
@@ -34,13 +36,15 @@ class _Unlike(Exception):
 
 
 class Likeness:
-    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same; ``nodes``: its
-    values, in an order in which those of a kernel with the same key stand for each other."""
+    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same but for the
+    places of single numbers; ``nodes``: its values, in an order in which those of a kernel with the same key stand for
+    each other, as those in ``single`` do, the single numbers of inputs."""
 
     def __init__(self, k: Kernel, team: bool):
         if k.inner is not None:
             raise _Unlike
         self.nodes: list[Node] = []
+        self.single: list[Node] = []
         self._number: dict[Node, int] = {}
         self._loops: dict[Any, int] = {}
         self._parts: list[Any] = [team, k.kind, k.once, k.first]
@@ -69,6 +73,8 @@ class Likeness:
         for step in range(NEAR + 1):
             level, seen = self.nodes[seen:], len(self.nodes)
             for n in level:
+                if _is_single(n):
+                    self.single.append(n)
                 self._parts += [_own(n), _of_softmax(n)]
                 if step < NEAR:
                     self._add(n.args)
@@ -123,8 +129,13 @@ def _of_softmax(n: Node) -> tuple[bool, bool]:
 
 def _own(n: Node) -> Any:
     """A value itself: nodes of equal attributes are the same one, so these can be compared as they are."""
-    attrs = tuple((name, value) for name, value in sorted(n.attrs.items()) if name != "slot" or n.prim != "input")
-    return n.prim, attrs, n.shape, n.dtype
+    own = "slot" if n.prim == "input" else "begin" if _is_single(n) else ""
+    return n.prim, tuple((name, value) for name, value in sorted(n.attrs.items()) if name != own), n.shape, n.dtype
+
+
+def _is_single(n: Node) -> bool:
+    """Whether a value is one number of an input that is a row of them."""
+    return n.prim == "slice" and n.size == 1 and n.args[0].prim == "input" and n.args[0].ndim == 1
 
 
 def printed_once(kernels: Sequence[tuple[bool, Kernel]],
@@ -163,5 +174,31 @@ def _again(k: Kernel, own: Likeness, other: Kernel, its: Likeness, p: Printed) -
     place = {n: i for i, n in enumerate(its.nodes)}
     if not all(n in place for n in p.args):
         return None
+    moved = {(f"p{p.args.index(n.args[0])}", str(n.attrs["begin"][0])): str(m.attrs["begin"][0])
+             for n, m in zip(its.single, own.single) if n.args[0] in p.args}
+    if any(old != new for (_, old), new in moved.items()):
+        names = {w: f"k{k.number}{w[len(p.name):]}" for w in set().union(*p.lines)
+                 if w == p.name or w.startswith(f"{p.name}_")}
+        lines = [_moved(line, moved) for line in p.lines]
+        if None in lines:
+            return None
+        p = replace(p, name=names[p.name], code=parsed(line if names.keys().isdisjoint(line) else
+                                                       substituted(line, names) for line in lines if line is not None))
     k.form, k.not_taken = other.form, list(other.not_taken)
     return replace(p, args=[own.nodes[place[n]] for n in p.args])
+
+
+def _moved(line: Words, places: Mapping[tuple[str, str], str]) -> Words | None:
+    """A line that reads single numbers from other places. places: the new ones, by the array's name and the old one.
+    None where it reads anything else of such an array."""
+    names = {name for name, _ in places}
+    if names.isdisjoint(line):
+        return line
+    out = list(line)
+    for i, w in enumerate(line):
+        if w in names and line[i - 1:i] != ("*",):                       # which declares it
+            new = places.get((w, line[i + 2])) if line[i + 1:i + 2] == ("[",) and line[i + 3:i + 4] == ("]",) else None
+            if new is None:
+                return None
+            out[i + 2] = new
+    return tuple(out)

@@ -7,16 +7,14 @@ blocks as the GPU has multiprocessors, so all of them are resident, as a barrier
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence, Union
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
-from hybrid.ir import Node
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Function, Stmt
 
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, choose
-from hybrid.codegen.printers.cuda.pieces import BARRIER, THREADS, At, Barrier, Launch, Scratch
+from hybrid.codegen.printers.cuda.pieces import BARRIER, THREADS, Argument, Launch
 
-Argument = Union[Node, Scratch, Barrier, At]
 COUNTER = 64                    # bytes of working memory for the barrier's counter, which is 0 before the first launch
 # the ``__launch_bounds__`` of a merged launch, in the order tried: threads of a block alone, with which ptxas limits
 # registers; and one block a multiprocessor, as is so, with which a thread may have more of them

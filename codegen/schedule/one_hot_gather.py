@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Guard, Index, pull
-from hybrid.ir.index import Ix, Val, Var, var, variables
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Val, Var, var, variables
 from hybrid.ir.stmt import Name, Op
 from hybrid.ir.pattern import constant
 
@@ -19,16 +19,16 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
     if n.prim != "reduce" or n.attrs["op"] != "sum" or len(n.attrs["axes"]) != 1:
         return None
     chosen, axis = n.args[0], n.attrs["axes"][0]
-    if not _is(chosen, "where") or constant(chosen.args[2]) != 0 or not _is(chosen.args[0], "eq"):
+    if chosen.fn != "where" or constant(chosen.args[2]) != 0 or chosen.args[0].fn != "eq":
         return None
     if any(m in e.stored or m in e.given or m in e.extra for m in (chosen, chosen.args[0])):
         return None
     r = Var(e.name("r"), chosen.shape[axis])
     full = (*idx[:axis], var(r), *idx[axis:])
     for place, wanted in (chosen.args[0].args, chosen.args[0].args[::-1]):
-        iota, at = _below(e, place, full)
+        iota, at = e.source(place, full)
         if (iota.prim == "iota" and at == (var(r),) and wanted.dtype.kind in "iu"
-            and not any(r in variables(i) for i in _below(e, wanted, full)[1])):
+            and not any(r in variables(i) for i in e.source(wanted, full)[1])):
             i = e.value(wanted, full, block, guard)
             v = Val(e.let(block, iota.dtype, Op(f"hy_clamp({{0}}, {max(r.extent - 1, 0)})", (i,)), "g"),
                     max(r.extent, 2))
@@ -38,13 +38,3 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
     return None
 
 
-def _is(n: Node, fn: str) -> bool:
-    return n.fn == fn
-
-
-def _below(e: Emitter, n: Node, idx: tuple[Ix, ...]) -> tuple[Node, tuple[Ix, ...]]:
-    """What a value is moved from, and the index there."""
-    while n.prim in MOVEMENT and n.prim != "pad" and n not in e.stored and n not in e.given:
-        idx, _ = pull(n, idx)
-        n = n.args[0]
-    return n, idx

@@ -54,22 +54,3 @@ def unregister(form: Form) -> None:
 def added() -> str:
     """All forms and their versions, as text for the key of compiled programs."""
     return repr([(f.name, f.target, f.version) for f in FORMS])
-
-
-def printed(target: str, k: Any, built_in: Callable[[], Any], refused: type[Exception], *given: Any) -> Any:
-    """Prints a kernel with the first registered form that accepts it, else with ``built_in``. given: the forms' other
-    arguments. Reasons of forms that raise ``refused`` are kept at the kernel, for reports."""
-    reasons: list[tuple[str, str]] = []
-    for form in FORMS:
-        if form.target != target:
-            continue
-        try:
-            out = form.print(k, *given)
-        except refused as err:
-            reasons.append((form.name, str(err)))
-            continue
-        k.form, k.not_taken = form.name, reasons
-        return out
-    out = built_in()
-    k.not_taken = [*reasons, *k.not_taken]
-    return out

@@ -5,12 +5,12 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, Iterable, Mapping
+from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.size import Int, may_exceed
+from hybrid.ir.size import Int, may_exceed, same
 
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
@@ -33,9 +33,12 @@ Choose = Callable[[str, str, Mapping[str, "Callable[[], Alone | None]"], int], "
 
 @dataclass
 class Target:
-    """The machine: bytes of a vector and how many registers there are; who measures forms of kernels that compete."""
+    """The machine: bytes of a vector and how many registers there are; who measures forms of kernels that compete.
+    team: whether kernels are printed for threads that are all in the function already, and do not wait for each
+    other."""
     vector: int = 64
     choose: Choose | None = None
+    team: bool = False
 
     def lanes(self, d: np.dtype) -> int:
         """Elements in a vector."""
@@ -117,10 +120,11 @@ def counted(vs: Iterable[Var]) -> list[Var]:
     return [v for v in vs if may_exceed(v.extent, 1)]
 
 
-def decode(name: str, vs: list[Var]) -> list[str]:
-    """Loop variables from a row-major number."""
-    out, stride = [], 1
+def decode(name: str, vs: Sequence[Var], kind: str = "long") -> list[str]:
+    """Loop variables, of a C type, from a row-major number; those of one value need none."""
+    vs, out, stride = counted(vs), [], 1
     for i, v in reversed(list(enumerate(vs))):
-        out.append(f"long {v.name} = {name} / {stride}{'' if i == 0 else f' % {v.extent}'};")
+        by, of = "" if same(stride, 1) else f" / {stride}", f" % {v.extent}" if i else ""
+        out.append(f"{kind} {v.name} = {name}{by}{of};")
         stride *= v.extent
     return out[::-1]

@@ -223,8 +223,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False,
         with flags(False, train_mode):
             return traced_grad.backward(heads, head_grads)
     if pending.WATCHED[0]:
-        return pending.LATER[0].backward(heads, head_grads, retain_graph, train_mode,
-                                         lambda: _write_gradients(heads, head_grads, retain_graph, train_mode))
+        return pending.LATER[0].backward(heads, head_grads, retain_graph, train_mode, _write_gradients)
     return _write_gradients(heads, head_grads, retain_graph, train_mode)
 
 

@@ -247,8 +247,8 @@ class _Recorded:
     def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
         ctx = self.outputs[0]._ctx
         xp = array_module(ctx)
-        filled = [g if g is not None else wrap(xp.zeros(o.shape, o._data.dtype), ctx, type(o)) for g,
-                  o in zip(grads, self.outputs)]
+        filled = [g if g is not None else wrap(xp.zeros(o.shape, o._data.dtype), ctx, type(o))
+                  for g, o in zip(grads, self.outputs)]
         wanted = [s is not None for s in entry.sources][:self.call.count]
         found = self.call.backward(filled, self.arrays, self.outputs, wanted, self.train, ctx, type(self.outputs[0]))
         return [*(g if w else None for g, w in zip(found, wanted)), *[None] * self.call.aux]

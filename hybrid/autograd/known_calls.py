@@ -31,6 +31,8 @@ PATIENCE, COSTLY = 500, 32
 # at most one: in C, what ``find`` and ``by_function`` do; kernels/c/launcher_eager.h
 IN_C: list[Callable[..., Any]] = []
 NUMPY_IN_C: list[Callable[..., Any]] = []               # at most one: a call of NumPy's own function; launcher_numpy.h
+INTO: list[Callable[..., Any]] = []                     # at most one: an operator into an array; launcher_items.h
+READY: list[Callable[[], None]] = []                    # called when calls go through C from now on
 _slow = [0]
 
 
@@ -158,8 +160,11 @@ def switch_to_c() -> bool:
         IN_C.append(found)
         launcher.part("numpys_types")([d.num for d in SUPPORTED])
         NUMPY_IN_C.append(launcher.part("numpys_call"))
+        INTO.append(launcher.part("known_into"))
         for d in OPS.values():                           # of what is done in C the functions are others
             d.known.clear()
+        for call in READY:
+            call()
     return bool(IN_C)
 
 
@@ -182,6 +187,9 @@ def into(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any) ->
         return False
     if not isinstance(out, NDArray) or out._ag is not None:
         return False
+    if INTO and not pending.PUT_OFF[0] and INTO[0](d.known, inputs, attrs, out):
+        out._bump()
+        return True
     call = find(d, inputs, attrs)
     target = raws_of((out, *inputs)) if call is not None else None
     function = getattr(call[0].function, "otherwise", call[0].function) if call is not None else None

@@ -110,6 +110,16 @@ def _float_reach(d: np.dtype) -> tuple[int, int]:
     return {"float16": (11, 5), "bfloat16": (8, 8), "float32": (24, 8), "float64": (53, 11)}[d.name]
 
 
+def powers_of_two(d: np.dtype) -> tuple[int, int]:
+    """The exponents of a floating type's least and largest power of two that is neither subnormal nor infinite.
+
+    >>> powers_of_two(np.dtype("float32"))
+    (-126, 127)
+    """
+    largest = 2 ** (_float_reach(d)[1] - 1) - 1
+    return 1 - largest, largest
+
+
 def promote(*dts: np.dtype) -> np.dtype:
     """The common type of arrays: NumPy's rule, but integers never pull a float up to float64.
 

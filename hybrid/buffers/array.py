@@ -180,7 +180,7 @@ class NDArray(evict.Held):
     def __cuda_array_interface__(self) -> Any:
         if isinstance(self._data, np.ndarray):
             raise AttributeError("an array on the CPU has no __cuda_array_interface__")
-        return self._data.__cuda_array_interface__
+        return self._exposed().__cuda_array_interface__
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule of this memory."""

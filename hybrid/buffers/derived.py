@@ -9,10 +9,8 @@ from __future__ import annotations
 import weakref
 from typing import Any, Callable, Iterable, Sequence
 
-import numpy as np
-
 from ..base import forking
-from .extents import Extents, extent
+from .extents import Extents, extent, is_array
 
 _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
@@ -24,7 +22,7 @@ OUTSIDE: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak ref
 class Token(Extents):
     """Memory that something was computed from. ``stale`` as soon as one of the arrays is written."""
 
-    def __init__(self, arrays: Sequence[np.ndarray]):
+    def __init__(self, arrays: Sequence[Any]):
         super().__init__(arrays)
         self.stale = False
 
@@ -34,7 +32,7 @@ class Token(Extents):
         WATCHED[0] += 1
 
 
-def watch(arrays: Sequence[np.ndarray]) -> Token:
+def watch(arrays: Sequence[Any]) -> Token:
     """A token for arrays that something is about to be computed from. It ends with its last reference."""
     token = Token(arrays)
     with _lock:
@@ -46,7 +44,7 @@ def watch(arrays: Sequence[np.ndarray]) -> Token:
 
 def written(raw: Any) -> bool:
     """Note that an array was written; whether something was computed from it, which is stale now."""
-    if not isinstance(raw, np.ndarray):
+    if not is_array(raw):
         return False
     start, stop = extent(raw)
     return _stale(lambda token: token.meets(start, stop))
@@ -69,7 +67,7 @@ def _stale(meets: Callable[[Token], bool]) -> bool:
     return hit
 
 
-def leave(raw: np.ndarray) -> "list[Token]":
+def leave(raw: Any) -> "list[Token]":
     """The memory of an array is evicted though its numbers live on: tokens look there no longer. Those that did."""
     start, stop = extent(raw)
     with _lock:
@@ -77,7 +75,7 @@ def leave(raw: np.ndarray) -> "list[Token]":
         return [t for t in every if t.remove(start, stop)]
 
 
-def cover(tokens: "Sequence[Token]", raw: np.ndarray) -> None:
+def cover(tokens: "Sequence[Token]", raw: Any) -> None:
     """Tokens look after the memory of one more array."""
     start, stop = extent(raw)
     for token in tokens:
@@ -86,10 +84,10 @@ def cover(tokens: "Sequence[Token]", raw: np.ndarray) -> None:
 
 def shared(raw: Any) -> bool:
     """Note that others may write an array's memory unseen; as ``written``."""
-    if not isinstance(raw, np.ndarray):
+    if not is_array(raw):
         return False
     owner = raw
-    while isinstance(owner.base, np.ndarray):
+    while is_array(owner.base):
         owner = owner.base
     key = id(owner)
     with _lock:
@@ -97,7 +95,7 @@ def shared(raw: Any) -> bool:
     return written(raw)
 
 
-def is_shared(arrays: Iterable[np.ndarray]) -> bool:
+def is_shared(arrays: Iterable[Any]) -> bool:
     """Whether others may write one of the arrays unseen."""
     if not OUTSIDE:
         return False

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Sequence
 
-from hybrid.codegen.c import SCALAR
+from hybrid.codegen.targets import NO_VECTORS
 from hybrid.kernels import text as kernel_text
 
 from ..base.atomic import write_bytes
@@ -60,7 +60,7 @@ def _weight_tables(layout: Layout, name: str) -> list[str]:
 def program_text(name: str, what: Specialized, listing: Listing, layout: Layout) -> str:
     """NAME.c."""
     kernels = source.program(name, listing, layout, [a.name for a in what.inputs], what.training, what.sizes)
-    plain = listing.target.vector <= SCALAR
+    plain = listing.target.vector <= NO_VECTORS
     words = _size_words(what)
     parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "

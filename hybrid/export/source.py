@@ -11,6 +11,7 @@ from hybrid.codegen.dialect import C
 from hybrid.codegen.program.local import thread_bytes
 from hybrid.codegen.program.outlining import Outliner, changed, without_threads
 from hybrid.codegen.program.plain import sized, standard, support
+from hybrid.codegen.targets import NO_VECTORS
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
@@ -143,7 +144,7 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str], t
     if done.with_team:
         threads = [f"#define HY_STACK_BYTES {STACK + 2 * done.stack}", filled("team.h", name, THREADED=1).rstrip(),
                    filled("pool.h", name).rstrip()]
-    plain = listing.target.vector <= printer.SCALAR
+    plain = listing.target.vector <= NO_VECTORS
     rate = training is not None and training.slot is not None
     words = {"MORE_TYPE": ", double rate" if rate else open_sizes.declared(),
              "MORE": ", rate" if rate else open_sizes.given()}

@@ -197,8 +197,8 @@ def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_m
                               "Pass ignore_extra=True to ignore them")
     for k, p in params.items():
         if k in values and p.shape is not None and (len(p.shape) != len(values[k].shape)
-                                                    or any(a not in (0, -1, b) for a,
-                                                           b in zip(p.shape, values[k].shape))):
+                                                    or any(a not in (0, -1, b)
+                                                           for a, b in zip(p.shape, values[k].shape))):
             raise ShapeError(f"{source}: parameter {k!r} has shape {p.shape}, the loaded value {values[k].shape}")
     for k, p in params.items():
         if k in values:

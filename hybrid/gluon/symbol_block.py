@@ -44,9 +44,8 @@ class SymbolBlock(HybridBlock):
         d = self.__dict__
         d["_prefix"], d["_empty_prefix"] = "", True
         d["_params"] = ParameterDict("", params)
-        outputs = Group(list(outputs)) if isinstance(outputs,
-                                                     (list, tuple)) and len(outputs) > 1 else outputs[0] if isinstance(
-                outputs, (list, tuple)) else outputs
+        if isinstance(outputs, (list, tuple)):
+            outputs = Group(list(outputs)) if len(outputs) > 1 else outputs[0]
         inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if not isinstance(outputs, Symbol) or not all(isinstance(i, Symbol) for i in inputs):
             raise AttributeValueError("SymbolBlock takes Symbols as outputs and inputs")

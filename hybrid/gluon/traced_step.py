@@ -295,8 +295,8 @@ def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int],
         out.append(trace.renew(prepared.key))
     inputs = {id(trace.owner(i)): i for i in range(len(trace.handles))}
     # of an earlier step
-    states = {(id(h.updater), h.index, h.number): trace.handles[i][0] for i,
-              h in enumerate(trace.holders) if isinstance(h, State)}
+    states = {(id(h.updater), h.index, h.number): trace.handles[i][0]
+              for i, h in enumerate(trace.holders) if isinstance(h, State)}
     grads = []
     for k in numbers:
         p = trainer._params[k]

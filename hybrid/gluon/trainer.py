@@ -15,8 +15,7 @@ from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
 from ..buffers.tape import Slot
-from ..jit.deferred import entrances
-from ..jit.deferred.events import Size
+from ..jit.deferred import entrances, events
 from .gradient_sums import GradientSums
 from .parameter import Parameter
 from .per_device import arrays_of
@@ -73,15 +72,16 @@ class Trainer:
         self._kv_initialized = self._sharing = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self.joined: dict[Any, Any] = {}                    # programs of rounds that its steps end (jit/deferred)
-        self.size = Size()                                  # what they divide gradients by
+        self.size = events.Size(self)                       # what they divide gradients by
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_prepared": None}
+        return {**self.__dict__, "_prepared": None, "size": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: the optimizer, which is one without parameters, has these again."""
         self.__dict__.update(state)
+        self.size = events.Size(self)
         self._sums = GradientSums(self._params, self._contexts, self._ranks, self._kind)
         self._optimizer.param_dict = dict(enumerate(self._params))
 
@@ -192,7 +192,7 @@ class Trainer:
         """
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
-        entrances.step(self, batch_size, ignore_stale_grad, lambda: self._step(batch_size, ignore_stale_grad))
+        entrances.step(self, batch_size, ignore_stale_grad, self._step)
 
     def _step(self, batch_size: float, ignore_stale_grad: bool) -> None:
         self._rescale(batch_size)
@@ -343,8 +343,8 @@ class Trainer:
                 continue
             every, numbers = numbers, numbers if self._shards is None else self._shards.own(numbers)
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
-            weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i]) for i,
-                       row in zip(numbers, arrays)]
+            weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i])
+                       for i, row in zip(numbers, arrays)]
             grads = ([self._sums.totals[i] for i in numbers] if self._update_on_kvstore
                      else [w._ag.grad for w in weights])
             self._remember(self._updaters[k].update(list(numbers), grads, weights))

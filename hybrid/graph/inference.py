@@ -108,8 +108,8 @@ def _step(n: SymNode, shapes: dict[Any, Any], back_inferred: set[Any]) -> None:
                     shapes[key] = tuple(full)
                     back_inferred |= {key} if isinstance(key, tuple) else set()
             ins = [shapes.get(key) for key in at]
-        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s,
-               (m, _) in zip(ins, sources)):
+        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s))
+               for s, (m, _) in zip(ins, sources)):
             return
         padded = len(d.inputs) - len(ins) if not d.variadic else 0
         found = _of_some_dtype(d, [*ins, *[None] * padded], len(ins), a)

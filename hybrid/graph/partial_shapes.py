@@ -72,8 +72,8 @@ def _step(n: SymNode, shapes: MutableMapping[Any, Any]) -> None:
         if len(a) == len(b):
             old = shapes.get((id(n), k))
             new = _common(a, b)
-            shapes[(id(n), k)] = tuple(o if v == UNKNOWN else v for o,
-                                       v in zip(old, new)) if old is not None and len(old) == len(new) else new
+            shapes[(id(n), k)] = tuple(o if v == UNKNOWN else v
+                                       for o, v in zip(old, new)) if old is not None and len(old) == len(new) else new
 
 
 def _completed(n: SymNode, ins: Sequence[Any], length: int) -> Sequence[Any]:

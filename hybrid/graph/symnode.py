@@ -110,8 +110,8 @@ def infer_node(node: SymNode) -> list[Any]:
         raise AttributeValueError(f"operator {d.name} would have {count} outputs; 1 to {MOST_OUTPUTS} are possible")
     shapes = [n.info[k][0] for n, k in node.inputs]
     dtypes = [n.info[k][1] for n, k in node.inputs]
-    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s,
-               (n, _) in zip(shapes, node.inputs)]
+    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE)
+               for s, (n, _) in zip(shapes, node.inputs)]
     # elementwise operators broadcast here, so only a parameter's shape is taken from the other side, never a user's
     # variable's
     if any(partial) and can_complete(d, partial, SCOPE.shadows or bool(SCOPE.traces)):

@@ -36,8 +36,8 @@ class MXDataIter(DataIter):
         if not count:
             raise ShapeError(f"{type(self).__name__}: there are no samples")
         self.dtype = as_dtype(dtype or "float32")
-        data, label = (DataDesc(name, (self.batch_size, *shape), self.dtype.type) for name,
-                       shape in zip((data_name, label_name), shapes))
+        data, label = (DataDesc(name, (self.batch_size, *shape), self.dtype.type)
+                       for name, shape in zip((data_name, label_name), shapes))
         self.provide_data, self.provide_label = [data], [label]
         self._order, self._round, self._shuffle = np.arange(count), bool(round_batch), bool(shuffle)
         self._random = np.random.RandomState(seed % 2**32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Collection
 
+from .access import MOVEMENT
 from .build import reshape
 from .node import Node
 
@@ -44,6 +45,18 @@ def convolution(n: Node) -> Convolution | None:
         return None
     return Convolution(reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], w.shape[0],
                        (1, 0, *range(2, 2 + rank)))
+
+
+def of_windows(n: Node) -> bool:
+    """Whether an operand of a product is made of windows."""
+    while n.prim in MOVEMENT and n.prim not in ("window", "pad"):
+        n = n.args[0]
+    return n.prim == "window"
+
+
+def convolves(dot: Node) -> bool:
+    """Whether a product is that of a convolution, or of a gradient of one."""
+    return any(map(of_windows, dot.args))
 
 
 def with_windows(n: Node, rank: int, summed: Collection[int]) -> int | None:

@@ -84,18 +84,21 @@ def sequence_of(n: Node) -> Callable[..., np.ndarray] | None:
 
 
 _FEW = 1 << 18                       # elements: of larger ones copies are counted (primitives.py)
+_FEW_INTEGERS = 1 << 12              # of larger ones BLAS multiplies, as floats
 
 
 def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
-    """NumPy's product of matrices of floats, where a node is one: of matrices, or of as many in both arguments."""
-    if n.prim != "dot" or n.dtype not in (np.float32, np.float64) or n.args[1].dtype != n.dtype:
+    """NumPy's product of matrices, where a node is one: of matrices, or of as many in both arguments, of floats or few
+    integers; or of as many rows."""
+    few = _FEW if n.dtype in (np.float32, np.float64) else _FEW_INTEGERS if n.dtype.kind in "iub" else -1
+    if n.prim != "dot" or n.args[1].dtype != n.dtype or max(a.size for a in n.args) > few:
         return None
     (a, b), (ca, cb), batch = n.args, n.attrs["contract"], tuple(range(n.ndim - 2))
+    if n.dtype.kind == "f" and a.ndim == n.ndim + 1 > 1 and a.shape == b.shape and (ca, cb) == ((n.ndim,),) * 2:
+        return lambda x, y: np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
     if a.ndim == b.ndim == 1 and not ca and not n.attrs["batch"][0]:
         return lambda x, y: np.multiply(x[:, None], y)
     if not (a.ndim == b.ndim == n.ndim >= 2 and n.attrs["batch"] == (batch, batch) and len(ca) == 1):
-        return None
-    if max(a.size, b.size) > _FEW:
         return None
     turned = (ca[0] == n.ndim - 2, cb[0] == n.ndim - 1)
     multiply: Any = np.multiply if a.shape[ca[0]] == 1 else np.matmul        # of a column and a row matmul is slow

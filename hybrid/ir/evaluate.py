@@ -44,6 +44,7 @@ class Plan(NamedTuple):
     leaves: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
     updates: tuple[int, ...]
+    apart: frozenset[int]                # registers of values that share no memory with what they are made of
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:
@@ -121,7 +122,8 @@ def _plan(program: Program, xp: Any) -> Plan:
                           n in new or (SHOWN if n in shown else False)))
     return Plan(tuple(steps), [known.get(n) for n in order],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
-                tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates))
+                tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates),
+                frozenset(register[n] for n in order if n in new or n.prim == "map" and n.fn == "where"))
 
 
 def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], list[Any]]:
@@ -198,7 +200,7 @@ def single(program: Program) -> Callable[..., Any] | None:
 
 
 def _single(program: Program) -> Callable[..., Any] | None:
-    steps, start, leaves, outputs, updates = plan(program, np)
+    steps, start, leaves, outputs, updates, _ = plan(program, np)
     if len(steps) != 1 or updates or outputs != (steps[0].out,):
         return None
     if (found := _of_number(plan(program, np), outputs[0])) is not None:

@@ -162,17 +162,25 @@ def _power(recorder: Recorder, n: Node, a: Value, b: Value) -> Value:
     number = recorder.numbers.get(b)
     exponent = None if number is None else number[()]
     if a.dtype.kind != "f":
-        if exponent is None or exponent < 0 or a.dtype != b.dtype:
+        if a.dtype != b.dtype or a.dtype not in _INTEGERS:
             raise NoLoops
-        return recorder.call(np.square, a) if exponent == 2 else recorder.call(np.power, a, b)
-    if exponent == 0.5:                                  # looks for numbers below 0
-        raise NoLoops
+        return recorder.call(np.square, a) if exponent == 2 else recorder.step("power", (a, b), a.dtype)
+    if exponent == 0.5:
+        return _root(recorder, a)
     if exponent is not None and exponent in (2, 1, -1):
         return a if exponent == 1 else recorder.call(np.square if exponent == 2 else np.reciprocal, a)
     base = recorder.numbers.get(a)
     if base is not None and base == 2 and n.size > 1 and a.dtype == b.dtype:
         return recorder.call(np.exp2, b)
     return recorder.call(np.power, a, b)
+
+
+def _root(recorder: Recorder, a: Value) -> Value:
+    """The power 0.5: the root, but 0 of -0.0 and inf of -inf."""
+    if a.dtype in _FLOATS:
+        return recorder.step("root", (a,), a.dtype)
+    root = recorder.call(np.add, recorder.call(np.sqrt, a), 0.0)
+    return recorder.where(recorder.call(np.equal, a, -np.inf), np.inf, root)
 
 
 def _mapped(recorder: Recorder, n: Node, args: list[Value]) -> Value:
@@ -246,11 +254,24 @@ def _joined(steps: list[_Noted], numbers: dict[Value, np.ndarray]) -> list[_Note
             if out.dtype in _FLOATS:
                 gone.add(args[0])
                 f, args = f"{compared.__name__} {f}", (*of, *args[1:])
+                if (lower := _between(f, args, made, readers)) is not None:
+                    gone.add(args[3])
+                    f, args = "clip", (args[0], lower, args[1])
             elif out.dtype.kind in "iu" and f == "where" and (limit := _limit(compared, of, args, made, numbers)):
                 gone.add(args[0])
                 f, args = limit
         made[out] = f, args
     return [(*made[out], out) for _, _, out in steps if out not in gone]
+
+
+def _between(f: str, args: tuple[Value, ...], made: Mapping[Value, Any], readers: Mapping[Value, int]) -> Value | None:
+    """The lower limit, where a step puts an upper one on floats that have a lower one already; None for others."""
+    if f != "greater where":
+        return None
+    x, high, chosen, other = args
+    inner, of = made.get(other, (None, ()))
+    fits = inner == "less where" and chosen is high and readers[other] == 1 and of[0] is x is of[3] and of[1] is of[2]
+    return of[1] if fits else None
 
 
 def _limit(compared: np.ufunc, of: tuple[Value, ...], args: tuple[Value, ...], made: Mapping[Value, Any],

@@ -132,8 +132,8 @@ def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], p
     m, in_words = TILES.get(n.attrs["form"], 2), n.attrs["form"] == WINOGRAD_WORDS
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
     x = low_precision.exact(x) if in_words and dt.is_half(x.dtype) else x
-    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size,
-              d in zip(out, dilate))
+    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))])
+              for size, d in zip(out, dilate))
     room = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(pads, (ys, xs), x.shape[1:3])]
     parts = np.pad(x, [(0, 0), *room, (0, 0)])[:, ys][:, :, :, xs]
     v = np.einsum("ai,nhiwjc,bj->abnhwc", bt, parts, bt, optimize=True)

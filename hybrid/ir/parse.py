@@ -62,7 +62,10 @@ def _flatten(body: Iterable[Stmt], indent: str, out: list[Words]) -> None:
         elif isinstance(s, (Block, Function)):
             if s.head:
                 out.append(_indented(s.head, indent))
-            _flatten(s.body, f"{indent}  ", out)
+            if isinstance(s, Function) and not indent:
+                out += _lines_within(s.body)
+            else:
+                _flatten(s.body, f"{indent}  ", out)
             if s.end:
                 out.append(_indented(s.end, indent))
         else:
@@ -75,9 +78,26 @@ def _lines_again(text: str) -> tuple[Words, ...]:
     return tuple(lines_of(text))
 
 
+_within: dict[int, tuple[tuple[Stmt, ...], list[Words]]] = {}    # of functions' bodies, which these keep alive
+MOST_BODIES = 1024
+
+
+def _lines_within(body: tuple[Stmt, ...]) -> list[Words]:
+    """The words of each line of a function's body, which several passes read until ``forget``."""
+    known = _within.get(id(body))
+    if known is None:
+        found: list[Words] = []
+        _flatten(body, "  ", found)
+        if len(_within) >= MOST_BODIES:
+            _within.clear()
+        known = _within[id(body)] = body, found
+    return known[1]
+
+
 def forget() -> None:
     """Drop what is kept while a program is printed."""
     _lines_again.cache_clear()
+    _within.clear()
 
 
 def _indented(line: Words, indent: str) -> Words:

@@ -275,8 +275,8 @@ def _bound(owner: Any, key: str, fn: Callable[..., Any], name: str, options: dic
 
 def attributes_of(owner: Any) -> dict[str, Any]:
     """Attributes of an object, those in slots too."""
-    found = {k: getattr(owner, k) for cls in type(owner).__mro__ for k,
-             v in vars(cls).items() if isinstance(v, MemberDescriptorType) and hasattr(owner, k)}
+    found = {k: getattr(owner, k) for cls in type(owner).__mro__
+             for k, v in vars(cls).items() if isinstance(v, MemberDescriptorType) and hasattr(owner, k)}
     return {**found, **getattr(owner, "__dict__", {})}
 
 

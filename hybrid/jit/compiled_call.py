@@ -243,8 +243,8 @@ class Entry:
             raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.frozen else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
-                                                 lost in self.gradients]
+        slots = self.slots if self.frozen else [(owner.slot(inputs, self.ctx), new, lost)
+                                                for owner, new, lost in self.gradients]
         for slot, new, lost in slots:
             slot.fresh, slot.lost = new, lost
 
@@ -361,13 +361,14 @@ class Entry:
         changed = old is not None and old.changed()
         if changed:
             self.changes = self.changes + 1 if old.uses() < SELDOM else 0
-            if self.changes == CHANGES and self._plain_matrices():
+            # no program for a GPU packs them
+            if self.changes == CHANGES and self.ctx.device_type != "gpu" and self._plain_matrices():
                 old = None
         fixed = range(self.arguments, self.arguments + len(self.captured))
         bound = self.exe.bind(fixed, self.fixed(), old)
         if bound is None:
             return None
-        if old is not None and not changed:
+        if old is not None and not changed and bound is not old:
             bound.calls = old.uses()
         self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
         return bound

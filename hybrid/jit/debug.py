@@ -56,8 +56,8 @@ def difference(fields: Sequence[str], known: Iterable[Sequence[Any]], new: Seque
     old = max(known, key=lambda s: sum(a == b for a, b in zip(s, new)), default=None)
     if old is None:
         return "first call"
-    return "; ".join(f"{name}: {_WORDS.get(name, _leaf)(a, b)}" for name, a,
-                     b in zip(fields, old, new) if a != b) or "nothing"
+    return "; ".join(f"{name}: {_WORDS.get(name, _leaf)(a, b)}"
+                     for name, a, b in zip(fields, old, new) if a != b) or "nothing"
 
 
 def _leaf(a: Any, b: Any) -> str:

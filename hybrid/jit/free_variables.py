@@ -217,8 +217,8 @@ class Guard:
     def same(self) -> bool:
         """Whether every value is what it was when the stamp was asked for last."""
         now = self._now
-        return now is not None and all(p.get() is v if isinstance(p, Place) else p.get() == v for p,
-                                       v in zip(self.places, now[0]))
+        return now is not None and all(p.get() is v if isinstance(p, Place) else p.get() == v
+                                       for p, v in zip(self.places, now[0]))
 
     def pinned(self) -> tuple[tuple[Any, Any, Any], ...]:
         """The places and their values when the stamp was asked for last, for the launcher: (where, name, value)."""

@@ -42,8 +42,8 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     def get_list(shapes: Sequence[Any], types: Sequence[Any] | None) -> "list[DataDesc]":
         """DataDescs from (name, shape) pairs and (name, dtype) pairs."""
         known = dict(types) if types is not None else {}
-        return [DataDesc(name, shape, known[name]) if types is not None else DataDesc(name, shape) for name,
-                shape in shapes]
+        return [DataDesc(name, shape, known[name]) if types is not None else DataDesc(name, shape)
+                for name, shape in shapes]
 
 
 class DataBatch:

@@ -40,8 +40,8 @@ class Executor:
         self._symbol, self._ctx = symbol, ctx
         groups = self._groups = dict(group2ctx or {})
         # of the outputs
-        self._places = [groups.get(n.extra.get("__ctx_group__", ""), ctx) for n,
-                        _ in symbol.entries] if groups else None
+        self._places = [groups.get(n.extra.get("__ctx_group__", ""), ctx)
+                        for n, _ in symbol.entries] if groups else None
         self.arg_dict, self.aux_dict = dict(args), dict(aux)
         self.grad_dict: dict[str, Any] = {n: grads.get(n) for n in args}
         self._reqs = dict(reqs)
@@ -54,12 +54,12 @@ class Executor:
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
         if wrong is not None:
             raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
-        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n,
-                       g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
+        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n])
+                       for n, g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
         self._recorded = False
         self._by_storage = resolve("nd", "sparse.by_storage")(symbol,
-                                                              {n: x.stype for n,
-                                                               x in args.items()}) if _may_be_sparse(symbol,
+                                                              {n: x.stype
+                                                               for n, x in args.items()}) if _may_be_sparse(symbol,
                 args) else False
 
     @property
@@ -85,8 +85,8 @@ class Executor:
             types = self._symbol._types(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
             if shapes is None or types is None:
                 return []
-            self._outputs = [wrap(array_module(c).zeros(s, t), c) for s, t,
-                             c in zip(shapes, types, self._places or [self._ctx] * len(shapes))]
+            self._outputs = [wrap(array_module(c).zeros(s, t), c)
+                             for s, t, c in zip(shapes, types, self._places or [self._ctx] * len(shapes))]
         return self._outputs
 
     def _publish(self) -> None:
@@ -327,8 +327,8 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
     reqs = _requests(names, grad_req)
     stypes, kinds = storage(self, stype_dict)
     args = {n: zeros_like(x, stypes[n]) if stypes.get(n, "default") != "default" else x for n, x in args.items()}
-    return Executor(self, ctx, args, {n: zeros_like(x, kinds.get(n, "default")) for n,
-                                      x in args.items() if reqs[n] != "null"}, reqs, aux, group2ctx)
+    return Executor(self, ctx, args, {n: zeros_like(x, kinds.get(n, "default"))
+                                      for n, x in args.items() if reqs[n] != "null"}, reqs, aux, group2ctx)
 
 
 def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:

@@ -198,8 +198,8 @@ def _sums(times: list[float]) -> tuple[int, float, float, float, float]:
 
 def _as_json(found: dict[str, Any]) -> str:
     fields = ("Count", "Total", "Min", "Max", "Avg")
-    return json.dumps({"Time": {c: {n: dict(zip(fields, row)) for n, row in rows.items()} for c,
-                                rows in found.items()}, "Memory": {},
+    return json.dumps({"Time": {c: {n: dict(zip(fields, row)) for n, row in rows.items()}
+                                for c, rows in found.items()}, "Memory": {},
                        "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
 
 

@@ -131,8 +131,8 @@ def _signature(d: OpDef) -> inspect.Signature:
         parts += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None if n in d.optional else kinds.empty)
                   for n in d.inputs]
     after = kinds.KEYWORD_ONLY
-    parts += [kinds(n, after, default=kinds.empty if a.default is REQUIRED else a.default) for n,
-              a in d.attrs.items() if n not in d.inputs]
+    parts += [kinds(n, after, default=kinds.empty if a.default is REQUIRED else a.default)
+              for n, a in d.attrs.items() if n not in d.inputs]
     parts += [kinds("name", after, default=None), kinds("out", after, default=None)]
     return inspect.Signature(parts)
 

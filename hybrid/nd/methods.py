@@ -8,12 +8,14 @@ import numpy as np
 
 from . import copies, functions
 from ..base import indexing, pending
-from ..autograd import traced_grad
+from ..autograd import known_calls, traced_grad
+from ..autograd.known_functions import known
 from ..buffers.array import NDArray, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype, name as dtype_name
 from ..base.errors import DeviceError
 from ..ops.registry import OPS
+from ..runtime import launcher
 from ..base.scope import SCOPE
 from ..graph.symbol import Symbol
 from .traced_indexing import advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
@@ -21,8 +23,20 @@ from .views import _is_part, _matrix_transposed, expand_dims, flatten, reshape, 
 from .operators import _attach_operators, _snapshot, rewrite
 
 # ---- brackets
+# at most one of each, once the launcher is there: launcher_items.h
+ITEM: list[Callable[[Any, Any], Any]] = []
+PUT: list[Callable[[Any, Any, Any], Any]] = []
+
+
+@known_calls.READY.append
+def _items_in_c() -> None:
+    ITEM[:], PUT[:] = [launcher.part("array_item")], [launcher.part("put_item")]
+
+
 def array_item(self: NDArray, key: Any) -> Any:
     """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
+    if ITEM and (found := ITEM[0](self, key)) is not None:
+        return found
     if SCOPE.traces:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
     if pending.WATCHED[0] and SCOPE.recording:
@@ -101,7 +115,7 @@ def _attach(cls: type) -> None:
     _attach_operators(cls)
     for name in FLUENT:
         if name not in cls.__dict__:
-            setattr(cls, name, _method(name))
+            setattr(cls, name, known(_method(name)) if cls is NDArray else _method(name))
     setattr(cls, "squeeze", squeeze)
     setattr(cls, "expand_dims", expand_dims)
     setattr(cls, "flatten", flatten)
@@ -111,7 +125,8 @@ def _attach(cls: type) -> None:
     setattr(cls, "mT", property(_matrix_transposed))
     setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=dtype_name(as_dtype(dtype))))
     for name in ("all", "any", "std", "var"):
-        setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
+        method = (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name)
+        setattr(cls, name, known(method) if cls is NDArray else method)
 
 
 def _backward(self: Any, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
@@ -168,6 +183,9 @@ _plain_setitem = NDArray.__setitem__
 def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
     """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on
     the tape."""
+    if PUT and not pending.PUT_OFF[0] and PUT[0](self, key, value):
+        self._bump()
+        return
     if SCOPE.traces:
         set_item(SCOPE.traces[-1].capture(self), key, value)
         return

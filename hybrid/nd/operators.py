@@ -9,7 +9,8 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NP_CLASS, NDArray, full_like, wrap
-from ..autograd.dispatch import NEW_VALUE, invoke
+from ..autograd.dispatch import NEW_VALUE, into, invoke
+from ..base import pending
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
@@ -181,7 +182,21 @@ def _attach_operators(cls: type) -> None:
     setattr(cls, "__matmul__", lambda self, other: invoke(OPS["_npi_matmul"], [self, other], {}, hint="matmul"))
 
 
+def _written_over(row: Any, self: Any, other: Any) -> bool:
+    """Whether an operation was computed straight into its first array."""
+    kind = type(self)
+    if kind is not NDArray and kind not in NP_CLASS or self._ag is not None:
+        return False
+    if type(other) is kind:
+        return into(OPS[row[0] if kind is NDArray else f"_npi_{row[4]}"], (self, other), _NOTHING, self)
+    if type(other) is float or type(other) is int:
+        return into(OPS[row[1] if kind is NDArray else f"_npi_{row[4]}_scalar"], (self,), {"scalar": other}, self)
+    return False
+
+
 def _in_place(row: Any, self: Any, other: Any) -> Any:
+    if not pending.WATCHED[0] and _written_over(row, self, other):
+        return self
     source = _snapshot(self) if SCOPE.recording and isinstance(self,
                                                                NDArray) and (self._ag is not None
             or getattr(other, "_ag", None) is not None) else self

@@ -18,7 +18,7 @@ from ..ops.shape import normal_axis as _normal_axis
 from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
 from . import (composed as _composed, elementwise as _elementwise,
                fallback as _fallback, fft, linalg, multiarray,
-               operators as _operators, protocol as _protocol, random)
+               operators as _operators, protocol as _protocol, random, remembered as _remembered)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
@@ -154,7 +154,7 @@ def __getattr__(name: str) -> Any:
         _MADE.clear()
         _SEEN[0] = _functions.registry.VERSION[0]
     if name not in _MADE:
-        _MADE[name] = _made(name)
+        _MADE[name] = _remembered.remembered(_made(name), name) if name not in globals() else _made(name)
     return _kept(name, _MADE[name])
 
 
@@ -190,3 +190,5 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices",
            "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]
+
+_remembered.remember(globals())

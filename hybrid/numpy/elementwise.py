@@ -8,13 +8,14 @@ import numpy as _np
 from ..nd import functions, operators
 from ..buffers.array import NDArray
 from ..autograd.dispatch import into, invoke
+from ..ir.quiet import silently
 from ..ops import registry
 from ..ops.documentation import document
 from ..ops.registry import OPS
 from ..base.dtype import as_dtype
 from ..base.errors import DTypeError, user_location
 from ..base.names import named
-from . import fallback
+from . import fallback, protocol
 from .multiarray import also_named, array, as_np, as_value, finish, is_value, ndarray
 
 # NumPy's options and the only value known here
@@ -151,12 +152,32 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
     return finish(invoke(OPS["_npi_lcm"], [as_value(x1), as_value(x2)], {}), out)
 
 
+def _whole(x: Any) -> bool:
+    """Whether a number is whole, or an array of whole numbers."""
+    return x.dtype.kind in "iub" if isinstance(x, NDArray) else isinstance(x, int) and abs(x) < 1 << 31
+
+
+def _plain_floats(x: Any) -> bool:
+    """Whether NumPy's function computes the same of an array, and no gradient is wanted."""
+    return (isinstance(x, NDArray) and x.dtype != _np.float16 and x.context.device_type != "gpu"
+            and not protocol.expects_gradient(x))
+
+
 def ldexp(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
     """x1 times 2 to the power x2."""
     options("ldexp", kwargs)
     if not any(is_value(v) or isinstance(v, (list, tuple)) for v in (x1, x2)):
         return _np.ldexp(x1, x2)
-    return finish(as_value(x1) * binary("power", "power")(2.0, x2.astype("float32") if is_value(x2) else x2), out)
+    x1, x2 = as_value(x1), x2 if isinstance(x2, (int, float, _np.number)) else as_value(x2)
+    if x1.dtype is None or is_value(x2) and x2.dtype is None:
+        return finish(x1 * binary("power", "power")(2.0, x2), out)
+    x1 = x1 if _np.dtype(x1.dtype).kind == "f" else x1.astype("float32")
+    if _whole(x2) and _plain_floats(x1):
+        return finish(silently(fallback.numpy_function("ldexp", ndarray))(x1, x2), out)
+    if not is_value(x2):
+        return finish(invoke(OPS["_npi_ldexp_scalar"], [x1], {"scalar": float(x2)}), out)
+    x2 = x2.astype("float64" if x1.dtype == _np.float64 else "float32", copy=False)
+    return finish(as_np(invoke(OPS["_npi_ldexp"], [x1, x2], {})), out)
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:

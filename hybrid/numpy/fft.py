@@ -11,6 +11,7 @@ import numpy as _np
 
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError, user_location
+from . import remembered
 from ..nd import functions
 from ..ops.registry import OPS
 from ..ops.shape import normal_axis
@@ -233,3 +234,5 @@ __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2"
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+remembered.remember(globals(), "fft")

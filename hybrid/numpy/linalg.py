@@ -13,7 +13,7 @@ from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..base.names import named
 from ..ops.registry import OPS
-from . import fallback
+from . import fallback, remembered
 from .composed_further import LINALG
 from .creation import parts
 from .multiarray import as_np, as_value, is_value, ndarray
@@ -145,17 +145,19 @@ def __getattr__(name: str) -> Any:
     """NumPy's other functions of matrices."""
     if functions.has("np", f"linalg.{name}"):
         return functions.resolve("np", f"linalg.{name}")
-    if name in LINALG:
-        return LINALG[name]
     found = getattr(_np.linalg, name, None)
-    if name.startswith("_") or found is None or not callable(found):
+    if name not in LINALG and (name.startswith("_") or found is None or not callable(found)):
         raise AttributeError(f"hybrid.np.linalg has no {name!r}")
-    return found if isinstance(found, type) else _numpys(name)
+    return found if isinstance(found, type) else _kept(name, _made(name))
 
 
 @functools.cache
-def _numpys(name: str) -> Callable[..., Any]:
-    return fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)
+def _made(name: str) -> Callable[..., Any]:
+    made = LINALG[name] if name in LINALG else fallback.wrapped(f"np.linalg.{name}", getattr(_np.linalg, name), ndarray)
+    return remembered.remembered(made, name, "linalg")
+
+
+_kept = functions.Kept(globals(), LINALG, vars(_np.linalg))
 
 
 def __dir__() -> list[str]:
@@ -164,3 +166,5 @@ def __dir__() -> list[str]:
 
 __all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr "
            "slogdet solve svd tensorinv tensorsolve").split()
+
+remembered.remember(globals(), "linalg")

@@ -58,8 +58,8 @@ def box_iou(lhs: Node, rhs: Node, a: Attrs) -> Node:
 
 def overlap(x: Node, y: Node) -> Node:
     """Intersection over union of boxes (…, 4) by their corners, which broadcast: (…, 1)."""
-    both = _area([ir.map(fn, _column(x, k), _column(y, k)) for k,
-                  fn in enumerate(("maximum", "maximum", "minimum", "minimum"))])
+    both = _area([ir.map(fn, _column(x, k), _column(y, k))
+                  for k, fn in enumerate(("maximum", "maximum", "minimum", "minimum"))])
     union = _area([_column(x, k) for k in range(4)]) + _area([_column(y, k) for k in range(4)]) - both
     full = ir.map("gt", union, 0)
     return ir.map("where", full, both / ir.map("where", full, union, 1), 0)

@@ -93,8 +93,8 @@ def np_broadcast_to(array: Node, a: Attrs) -> Node:
     lead = len(a.shape) - array.ndim
     if lead < 0:
         raise ShapeError(f"cannot broadcast {array.shape} to {a.shape}: it has fewer axes")
-    return ir.expand(array, [d if s == -2 and i >= lead else s for i,
-                             (s, d) in enumerate(zip(a.shape, (0,) * lead + array.shape))])
+    return ir.expand(array, [d if s == -2 and i >= lead else s
+                             for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + array.shape))])
 
 
 @op("broadcast_to", "data", shape=Shape())
@@ -103,8 +103,8 @@ def broadcast_to(data: Node, a: Attrs) -> Node:
     lead = len(a.shape) - data.ndim
     if lead < 0:
         raise ShapeError(f"cannot broadcast {data.shape} to {a.shape}: it has fewer axes")
-    return ir.expand(data, [d if s == 0 and i >= lead else s for i,
-                            (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
+    return ir.expand(data, [d if s == 0 and i >= lead else s
+                            for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
 
 
 @op("broadcast_like", "lhs rhs", npx=("broadcast_like",), lhs_axes=Shape(None), rhs_axes=Shape(None))

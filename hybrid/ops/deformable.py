@@ -39,8 +39,8 @@ class _Geometry:
         self.stride, self.dilate, self.pad = per_axis(a.stride, 2, 1), per_axis(a.dilate, 2, 1), per_axis(a.pad, 2, 0)
         self.n, self.c, self.h, self.w = data.shape
         self.groups, self.parts, self.kernel = a.num_group, a.num_deformable_group, tuple(a.kernel)
-        self.out = tuple((d + 2 * p - t * (k - 1) - 1) // s + 1 for d, p, t, k,
-                         s in zip((self.h, self.w), self.pad, self.dilate, self.kernel, self.stride))
+        self.out = tuple((d + 2 * p - t * (k - 1) - 1) // s + 1
+                         for d, p, t, k, s in zip((self.h, self.w), self.pad, self.dilate, self.kernel, self.stride))
         if min(self.groups,
                self.parts) < 1 or self.c % self.groups or self.c % self.parts or a.num_filter % self.groups:
             raise ShapeError(f"{self.c} channels and {a.num_filter} filters must be divided by "

@@ -89,8 +89,8 @@ def one_shape(shapes: list, a: Attrs) -> list:
     if best is None:
         return shapes
     fits = [s is None or len(s) == len(best) for s in shapes]
-    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s,
-            f in zip(shapes, fits)]
+    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s
+            for s, f in zip(shapes, fits)]
 
 
 setattr(one_shape, "from_any", True)                 # any input tells the others' shape

@@ -36,8 +36,29 @@ def where_numbers(condition: Node, a: Attrs) -> Node:
     return _chosen(condition, ir.full(a.x, (), dt.float32), ir.full(a.y, (), dt.float32))
 
 
+STEPS = 3                              # powers of two, none infinite or 0, that lead from any float to any other
+
+
 def _times_power_of_two(x: Node, power: Node) -> Node:
-    return x * ir.map("pow", ir.full(2.0, (), dt.promote(x.dtype, power.dtype)), power)
+    """x times 2 to the power, also where that alone is infinite or 0."""
+    dtype = dt.promote(x.dtype, power.dtype)
+    if not dt.is_float(dtype):
+        return x * ir.map("pow", ir.full(2.0, (), dtype), power)
+    found, rest = ir.cast(x, dtype), ir.cast(power, dtype)
+    low, high = (ir.full(float(end), (), dtype) for end in dt.powers_of_two(dtype))
+    for _ in range(STEPS):
+        part = ir.map("minimum", ir.map("maximum", rest, low), high)
+        found, rest = found * ir.map("pow", ir.full(2.0, (), dtype), part), rest - part
+    return found
+
+
+def _times_number(x: Node, power: float) -> Node:
+    """As ``_times_power_of_two``, of one number."""
+    low, high = dt.powers_of_two(x.dtype)
+    for _ in range(STEPS):
+        part = min(max(power, low), high)
+        x, power = x * 2.0 ** part if part else x, power - part
+    return x
 
 
 @op("_npi_ldexp", "lhs rhs")
@@ -49,8 +70,7 @@ def ldexp(lhs: Node, rhs: Node, a: Attrs) -> Node:
 @op("_npi_ldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))
 def ldexp_by_number(data: Node, a: Attrs) -> Node:
     """data times 2 to the power of a number, in the dtype of data."""
-    return ir.cast(ir.cast(data, dt.float64) * 2.0 ** a.scalar if not dt.is_float(data.dtype)
-                   else data * 2.0 ** a.scalar, data.dtype)
+    return ir.cast(_times_number(data if dt.is_float(data.dtype) else ir.cast(data, dt.float64), a.scalar), data.dtype)
 
 
 @op("_npi_rldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))

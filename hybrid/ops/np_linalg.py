@@ -35,7 +35,7 @@ def _columns(x: Node, row: Node) -> Node:
 
 
 # ---- singular values
-def _svd_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+def svd_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
     u, s, v = xp.linalg.svd(arrays[0], full_matrices=False)
     # the sign of a pair is free: the largest component of a row of v is positive
     if u.shape[-1] and v.shape[-1]:
@@ -76,7 +76,7 @@ def svd_of(a: Node) -> list[Node]:
     """u (…, m, k), s (…, k) in descending order, v (…, k, n): a = u diag(s) v, k the smaller of m and n."""
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    return ir.host(HostCall("svd", _svd_run, (((*lead, m, k), a.dtype), ((*lead, k), a.dtype),
+    return ir.host(HostCall("svd", svd_run, (((*lead, m, k), a.dtype), ((*lead, k), a.dtype),
                                               ((*lead, k, n), a.dtype)), _svd_vjp), [a])
 
 

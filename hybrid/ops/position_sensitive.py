@@ -80,8 +80,8 @@ def _bilinear(flat: Node, base: Node, y: Node, x: Node, h: int, w: int) -> Node:
     parts = []
     for place, length in ((y, h), (x, w)):
         low = ir.map("floor", place)
-        parts.append([(ir.cast(ir.map("minimum", at, length - 1), dt.int64), share) for at,
-                      share in ((low, low + 1 - place), (low + 1, place - low))])
+        parts.append([(ir.cast(ir.map("minimum", at, length - 1), dt.int64), share)
+                      for at, share in ((low, low + 1 - place), (low + 1, place - low))])
     for row, across in parts[0]:
         for column, down in parts[1]:
             term = ir.gather(flat, base + row * w + column) * (across * down)

@@ -59,8 +59,8 @@ def _propose(cls_prob: Node, bbox_pred: Node, im_info: Node, a: Attrs) -> tuple[
     score = ir.reshape(ir.permute(ir.slice(cls_prob, (0, kinds, 0, 0), (n, kinds, h, w)), (0, 2, 3, 1)), (n, count))
     height, width, scale = (ir.slice(im_info, (0, k), (n, 1)) for k in range(3))
     box = _moved(anchors, moves, a.iou_loss)
-    box = [ir.map("maximum", ir.map("minimum", x, limit - 1.0), 0) for x,
-           limit in zip(box, (width, height, width, height))]
+    box = [ir.map("maximum", ir.map("minimum", x, limit - 1.0), 0)
+           for x, limit in zip(box, (width, height, width, height))]
     # places beyond the image, which was padded, and boxes that are too small come last
     row = ir.data(np.repeat(np.arange(h, dtype=np.float32), w * kinds)[None])
     column = ir.data(np.tile(np.repeat(np.arange(w, dtype=np.float32), kinds), h)[None])

@@ -175,8 +175,8 @@ def bilinear_sampler(data: Node, grid: Node, a: Attrs) -> Node:
     if grid.ndim != 4 or grid.shape[:2] != (n, 2):
         raise ShapeError(f"grid must be ({n}, 2, h, w) for data {data.shape}, got {grid.shape}")
     oh, ow = grid.shape[2:]
-    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * ((d - 1) / 2), (n, oh, ow)) for k,
-            d in ((0, w), (1, h)))
+    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * ((d - 1) / 2), (n, oh, ow))
+            for k, d in ((0, w), (1, h)))
     left, top = ir.map("floor", x), ir.map("floor", y)
     base = ir.reshape(ir.iota(n) * (h * w), (n, 1, 1))
     flat = ir.reshape(ir.permute(data, (1, 0, 2, 3)), (c, n * h * w))
@@ -220,8 +220,8 @@ def grid_generator(data: Node, a: Attrs) -> Node:
         raise ShapeError(f"a warp needs flows (N, 2, h, w), got {data.shape}")
     n, _, h, w = data.shape
     at = [ir.reshape(ir.cast(ir.iota(d), data.dtype), shape) for d, shape in ((w, (w,)), (h, (h, 1)))]
-    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1 for k,
-                      d in ((0, w), (1, h))], 1)
+    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1
+                      for k, d in ((0, w), (1, h))], 1)
 
 
 @op("SpatialTransformer", "data loc", target_shape=Shape((0, 0)), transform_type=Enum("affine", "affine"),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Hashable, Sequence
 from .. import ir
 from ..buffers.array import NDArray
 from ..ir import Node
-from .adaptive import ignores_index, mix, sqrt, square
+from .adaptive import mix, sqrt, square
 from .base import Optimizer, register, zeros_like
-from .program import Scalars
+from .program import Scalars, ignores_index
 from .sgd import norm
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 GroupAdaGrad."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Hashable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Hashable, Sequence
 
 from ..base import dtype as dt
 from .. import ir
@@ -11,7 +11,7 @@ from ..base.device import array_module
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .base import Optimizer, register, wide_zeros_like, zeros_like
-from .program import Scalars
+from .program import Scalars, ignores_index
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from .options import Rated, Shared
 
 Rule = tuple[Node, Sequence[Node]]
-Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
-
-
-def ignores_index(numbers: Numbers) -> Numbers:
-    """Decorator for ``numbers`` methods that depend only on (lr, wd, t) and have no side effects. Consecutive
-    parameters with equal arguments share one call. Overriding methods need the mark themselves."""
-    numbers.ignores_index = True                             # type: ignore[attr-defined]
-    return numbers
 
 
 def sqrt(x: Node) -> Node:

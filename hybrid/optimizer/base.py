@@ -12,7 +12,7 @@ from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
-from .program import Row, Scalars, build
+from .program import Row, Scalars, build, ignores_index, numbers_of_all
 from . import rows
 from .step import flat
 
@@ -150,6 +150,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} must define rule(w, g, states, s), or update(index, weight, "
                                   f"grad, state)")
 
+    @ignores_index
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         """The numbers of one parameter at its update number t (1, 2, ...), in the order of ``scalars``."""
         return lr, wd
@@ -268,19 +269,12 @@ class Optimizer:
     def gather(self, indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float]) -> list[float]:
         """The shared numbers, then those of each parameter."""
         out = self.common()
-        counts, numbers = self._index_update_count, self.numbers
-        ignores_index, known = getattr(numbers, "ignores_index", False), None
-        values: tuple[float, ...] = ()
+        times = [self._index_update_count[i] for i in indices]
         try:
-            for i, lr, wd in zip(indices, lrs, wds):
-                given = lr, wd, counts[i]
-                if not ignores_index or given != known:
-                    known, values = given, numbers(i, *given)
-                out += values
+            return out + numbers_of_all(self.numbers, indices, lrs, wds, times)
         except (ZeroDivisionError, OverflowError) as err:
             said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)
             raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None  # noqa: E501
-        return out
 
     def common(self) -> list[float]:
         """The numbers that all parameters share."""

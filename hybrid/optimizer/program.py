@@ -8,7 +8,7 @@ change from step to step (learning rates, ...) are inputs, so a change never com
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Hashable, Sequence
+from typing import Any, Callable, Hashable, Sequence, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,35 @@ from ..base import collector, dtype as dt
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, Program
+
+Numbers = TypeVar("Numbers", bound=Callable[..., tuple[float, ...]])
+
+
+def ignores_index(numbers: Numbers) -> Numbers:
+    """Decorator for ``numbers`` methods that depend only on (lr, wd, t) and have no side effects. Consecutive
+    parameters with equal arguments share one call. Overriding methods need the mark themselves."""
+    numbers.ignores_index = True                             # type: ignore[attr-defined]
+    return numbers
+
+
+def numbers_of_all(numbers: Callable[..., Any], indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float],
+                   times: Sequence[int]) -> list[float]:
+    """What an optimizer's method gives for parameter after parameter. times: which update of each it is."""
+    shares, known = getattr(numbers, "ignores_index", False), None
+    if shares and _are_equal(lrs) and _are_equal(wds) and _are_equal(times):
+        return [*numbers(indices[0], lrs[0], wds[0], times[0])] * len(times)
+    out: list[float] = []
+    values: Sequence[float] = ()
+    for i, lr, wd, t in zip(indices, lrs, wds, times):
+        if not shares or (lr, wd, t) != known:
+            known, values = (lr, wd, t), numbers(i, lr, wd, t)
+        out += values
+    return out
+
+
+def _are_equal(values: Sequence[Any]) -> bool:
+    """Whether there are values, and all are the same."""
+    return len(values) > 0 and values.count(values[0]) == len(values)
 
 
 @dataclass(frozen=True)
@@ -124,8 +153,8 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
                          f"{new_w.shape} and states of shapes {[n.shape for n in new_states]}; they must be the same")
     if row.lazy:
         touched = _rows_with_gradient(g)
-        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n,
-                              x in zip([new_w, *new_states], [w, *states]))
+        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n
+                              for n, x in zip([new_w, *new_states], [w, *states]))
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out
 

@@ -132,8 +132,8 @@ class Step:
         return True
 
     def _shapes(self) -> bool:
-        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype for x,
-                   leaf in zip(self.inputs, self.program.inputs))
+        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype
+                   for x, leaf in zip(self.inputs, self.program.inputs))
 
     def advance(self) -> None:
         """Count an update of every parameter and fill in the numbers it uses."""

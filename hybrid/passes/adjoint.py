@@ -114,10 +114,29 @@ def _interleaved_sum(shown: Node, parts: Iterable[tuple[tuple[int, ...], Node]])
 def of_product(n: Node) -> Node | None:
     """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of
     the stride."""
-    if n.args[0].prim == "reshape":
-        return _below_reshape(n, n.args[0])
-    p = spread_product(n)
-    return None if p is None else _phases(n, p, n)
+    found = _below_reshape(n)
+    return None if found is None else _phases(*found, n)
+
+
+def cropped(n: Node) -> Node | None:
+    """The part of such a convolution that the forward pass's padding leaves: less padding of the gradient, no copy.
+    None where windows lie apart or with a stride, whose results are put together first."""
+    u, begin = n.args[0], n.attrs["begin"]
+    if u.prim != "unwindow" or {*n.attrs["step"], *u.attrs["stride"]} != {1} or apart(u) is not None:
+        return None
+    axes, found = u.attrs["axes"], _below_reshape(u)
+    if found is None or any(n.shape[a] != d for a, d in enumerate(u.shape) if a not in axes):
+        return None
+    (whole, p), grad = found, found[1].dot.args[1 - found[1].side]
+    for a, i, k, d in zip(axes, p.places, u.args[0].shape[u.ndim:], u.attrs["dilation"]):
+        beyond = max(begin[a] - (k - 1) * d, 0) + max(grad.shape[i] - begin[a] - n.shape[a], 0)
+        if grad.shape[i] <= beyond:                          # zeros alone
+            return None
+    shape, own = list(whole.shape), whole.attrs["axes"]
+    for a, i in zip(axes, own):
+        shape[i] = n.shape[a]
+    return ir.reshape(_convolved(tuple(shape), own, u.attrs["dilation"], p, p.dot.args[p.side],
+                                 [begin[a] for a in axes]), n.shape)
 
 
 def spread_product(n: Node) -> Product | None:
@@ -139,8 +158,13 @@ def spread_product(n: Node) -> Product | None:
     return None
 
 
-def _below_reshape(n: Node, y: Node) -> Node | None:
-    """Groups and their channels are put together after the windows, not before."""
+def _below_reshape(n: Node) -> tuple[Node, Product] | None:
+    """The windows' sum, and the product that they spread: groups and their channels are put together after the
+    windows, not before."""
+    y = n.args[0]
+    if y.prim != "reshape":
+        found = spread_product(n)
+        return None if found is None else (n, found)
     inner, first = y.args[0], min(n.attrs["axes"])
     last = y.ndim - first                                    # axes from the first window on
     if inner.ndim < last or inner.shape[inner.ndim - last:] != y.shape[first:]:
@@ -150,7 +174,7 @@ def _below_reshape(n: Node, y: Node) -> Node | None:
     apart = ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"],
                         (*lead, *n.shape[first:]))
     p = spread_product(apart)
-    return None if p is None else _phases(apart, p, n)
+    return None if p is None else (apart, p)
 
 
 @dataclass(frozen=True)
@@ -209,8 +233,10 @@ def _homes(dot: Node) -> list[tuple[int, int] | None]:
     return [*[None] * len(dot.attrs["batch"][0]), *free]
 
 
-def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[int], p: Product, weights: Node) -> Node:
-    """The result of this shape with stride 1: the flipped weights over windows of the padded gradient."""
+def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[int], p: Product, weights: Node,
+               first: Sequence[int] = (0, 0, 0)) -> Node:
+    """The result of this shape with stride 1, from the places ``first`` on: the flipped weights over windows of the
+    padded gradient."""
     dot, side, grad = p.dot, p.side, p.dot.args[1 - p.side]
     size = [weights.shape[a] for a in p.kernel]
     begin, step = [0] * weights.ndim, [1] * weights.ndim
@@ -218,9 +244,9 @@ def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[i
         begin[a], step[a] = weights.shape[a] - 1, -1
     weights = ir.slice(weights, begin, weights.shape, step)
     lo, hi = [0] * grad.ndim, [0] * grad.ndim
-    for a, axis, k, d in zip(p.places, axes, size, dilation):
-        lo[a] = (k - 1) * d
-        hi[a] = shape[axis] - grad.shape[a]
+    for a, axis, k, d, at in zip(p.places, axes, size, dilation, first):
+        lo[a] = (k - 1) * d - at
+        hi[a] = at + shape[axis] - grad.shape[a]
     view = ir.window(padded(grad, lo, hi), p.places, size, (1,) * len(p.places), dilation)
     contract = [list(dot.attrs["contract"][0]), list(dot.attrs["contract"][1])]
     contract[side] += p.kernel
@@ -236,65 +262,6 @@ def padded(x: Node, lo: Sequence[int], hi: Sequence[int]) -> Node:
     """Padding, which is a slice where it is negative."""
     x = ir.slice(x, [max(-a, 0) for a in lo], [d - max(-a, 0) - max(-b, 0) for d, a, b in zip(x.shape, lo, hi)])
     return ir.pad(x, [max(a, 0) for a in lo], [max(b, 0) for b in hi])
-
-
-def cropped(n: Node) -> Node | None:
-    """The part of such a convolution that the forward pass's padding leaves: less padding of the gradient, no copy."""
-    begin, size = list(n.attrs["begin"]), list(n.attrs["size"])
-    if any(s != 1 for s in n.attrs["step"]):
-        return None
-    return _cropped(n.args[0], begin, size)
-
-
-def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
-    cut = [a for a in range(x.ndim) if size[a] != x.shape[a]]
-    if x.prim == "permute":
-        order = x.attrs["axes"]
-        inner = _cropped(x.args[0], [begin[order.index(a)] for a in range(x.ndim)],
-                         [size[order.index(a)] for a in range(x.ndim)])
-        return None if inner is None else ir.permute(inner, order)
-    if x.prim == "reshape" and cut:
-        y, last = x.args[0], x.ndim - cut[0]
-        if y.ndim < last or y.shape[y.ndim - last:] != x.shape[cut[0]:]:
-            return None
-        inner = _cropped(y, [0] * (y.ndim - last) + begin[cut[0]:], [*y.shape[:y.ndim - last], *size[cut[0]:]])
-        return None if inner is None else ir.reshape(inner, size)
-    if x.prim != "dot" or not cut:
-        return None
-    homes = [_homes(x)[a] for a in cut]
-    for side, view in enumerate(x.args):
-        if _flipped(x.args[1 - side]) and view.prim == "window" and all(h is not None and h[0] == side for h in homes):
-            return _less(x, side, {h[1]: (begin[a], size[a]) for h,  # type: ignore[index]
-                                   a in zip(homes, cut)})
-    return None
-
-
-def _flipped(weights: Node) -> bool:
-    """Whether these are the weights of a gradient."""
-    weights = beneath(weights, ("reshape", "permute"))
-    return weights.prim == "slice" and any(s < 0 for s in weights.attrs["step"])
-
-
-def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
-    """The contraction with windows at fewer places: ``cut`` gives the first and how many of an axis."""
-    view = dot.args[side]
-    x, axes = view.args[0], view.attrs["axes"]
-    if not set(cut) <= set(axes):
-        return None
-    source, lo, hi = (x.args[0], list(x.attrs["lo"]),
-                      list(x.attrs["hi"])) if x.prim == "pad" and not x.attrs["value"] else (x, [0] * x.ndim,
-            [0] * x.ndim)
-    for a, (first, count) in cut.items():
-        j = axes.index(a)
-        if view.attrs["stride"][j] != 1:
-            return None
-        lo[a] -= first
-        hi[a] -= x.shape[a] - first - (count + (view.attrs["size"][j] - 1) * view.attrs["dilation"][j])
-    if any(d - max(-a, 0) - max(-b, 0) < 1 for d, a, b in zip(source.shape, lo, hi)):
-        return None
-    fewer = ir.window(padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
-    left, right = (fewer if i == side else a for i, a in enumerate(dot.args))
-    return ir.dot(left, right, dot.attrs["contract"], dot.attrs["batch"])
 
 
 def plane_by_plane(n: Node) -> Node | None:

@@ -223,8 +223,8 @@ class _Parts:
         """The loop, and what stands for the exits: sums over all steps, or what the steps give side by side."""
         sums = [i for i, at in enumerate(places) if at is None]
         leaves = [ir.input(k, exits[i].shape, exits[i].dtype) for k, i in enumerate(sums)]
-        outputs = [leaf + inner[i] for leaf, i in zip(leaves, sums)] + [y for y,
-                                                                        at in zip(inner, places) if at is not None]
+        outputs = [*(leaf + inner[i] for leaf, i in zip(leaves, sums)),
+                   *(y for y, at in zip(inner, places) if at is not None)]
         names = [*self.slices.values(), *self.constants.values()]
         numbered = [ir.input(len(sums) + k, n.shape, n.dtype) for k, n in enumerate(names)]
         outputs = over(outputs, {**dict(zip(names, numbered)), **{leaf: leaf for leaf in leaves}})

@@ -19,7 +19,7 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
-from ..ir.contraction import convolution
+from ..ir.contraction import convolution, of_windows
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
 from .axis_orders import unbordered
@@ -57,7 +57,8 @@ class Window:
 
     def ring(self, across: int, lanes: int) -> int:
         """Bytes of the rows kept, each of so many vectors a channel."""
-        return (((self.rows() - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilate[0] + 1) * self.channels * across * lanes * 4)  # noqa: E501
+        rows = (self.rows() - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilate[0] + 1
+        return rows * self.channels * across * lanes * 4
 
     def winograd(self, lanes: int) -> tuple[float, int]:
         """Vector operations of a filter for a block, and m of the best F(m, kw); 1 for none."""
@@ -92,11 +93,6 @@ def _pool(n: Node) -> Node | None:
         return None
     win = n.args[0]
     return win if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
-
-
-def _windows(n: Node) -> bool:
-    """Whether an operand of a contraction is made of windows: a convolution."""
-    return beneath(n, ("reshape", "permute", "cast")).prim == "window"
 
 
 def _rises(n: Node) -> bool:
@@ -140,7 +136,7 @@ class BatchInLanes(Conversion):
             at = below[0]
         if users.get(at) == users.get(win) == 1:
             w = self.windows[at]
-            w.pool, w.out = (win.attrs["size"], n.shape[2:])                                     # type: ignore[assignment]  # noqa: E501
+            w.pool, w.out = win.attrs["size"], n.shape[2:]                          # type: ignore[assignment]
             self.pooled.update(dict.fromkeys([at, *chain, win, n], n))
 
     def _filterwise(self, a: Node) -> bool:
@@ -151,7 +147,8 @@ class BatchInLanes(Conversion):
     # ---- whether
     def pays(self) -> bool:
         """Whether blocks need fewer vector operations than channels last, and stay in the cache."""
-        others = [n for n in self.order if n.prim == "dot" and any(_windows(a) for a in n.args)
+        others = [n for n in self.order if n.prim == "dot"
+                  and any(of_windows(beneath(a, ("reshape", "permute", "cast"))) for a in n.args)
                   and not any(n is m.args[0] for m in self.windows)]
         batches = {n.shape[0] for n in self.windows}
         if not self.windows or len(batches) > 1 or others:
@@ -174,7 +171,8 @@ class BatchInLanes(Conversion):
         (kh, kw), (oh, ow), lanes = c.kernel, (c.out[0] * c.pool[0], c.out[1] * c.pool[1]), self.lanes
         if c.filters < lanes or c.channels < lanes // 2 and c.channels * kw * kh < lanes:
             return 1.3 * self.batch * c.filters * kh * kw * c.channels * oh * -(-ow // lanes)
-        faster = {"winograd": 1.8, "winograd4": 2.8}.get(winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.channels, self.batch), 1.0)  # noqa: E501
+        rule = winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.channels, self.batch)
+        faster = {"winograd": 1.8, "winograd4": 2.8}.get(rule, 1.0)
         return self.batch * oh * ow * kh * kw * c.channels * -(-c.filters // lanes) / faster
 
     # ---- the run
@@ -246,8 +244,8 @@ class BatchInLanes(Conversion):
 
     def _dense(self, n: Node) -> Node | None:
         x, w = n.args
-        if x not in self.blocks or x.ndim != 2 or w.ndim != 2 or n.attrs["batch"] != ((),
-                ()) or n.attrs["contract"] not in (((1,), (1,)), ((1,), (0,))):
+        if (x not in self.blocks or x.ndim != 2 or w.ndim != 2 or n.attrs["batch"] != ((), ())
+                or n.attrs["contract"] not in (((1,), (1,)), ((1,), (0,)))):
             return None
         if not self._known(w) or n.dtype != np.float32 or w.dtype != np.float32 or w.size * 4 > DENSE_BYTES:
             return None

@@ -47,8 +47,8 @@ def identities(n: Node) -> Node | None:
         return args[0]
     if fn == "pow":
         return _power(n, args[0], c)
-    if fn == "div" and dt.is_float(n.dtype) and c not in (0,
-                                                          1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
+    if (fn == "div" and dt.is_float(n.dtype) and c not in (0, 1) and math.isfinite(c)
+            and math.frexp(c)[0] in (0.5, -0.5)):
         inverse = 1.0 / c
         return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
     return None
@@ -183,7 +183,7 @@ def pad_of_pad(n: Node) -> Node | None:
 def fold_body(n: Node) -> Node | None:
     """A loop with its body folded."""
     body = n.attrs["body"]
-    better = Body(body.inputs, tuple(rewrite(body.outputs, RULES)))
+    better = Body(body.inputs, tuple(folded(body.outputs)))
     return None if better == body else make("scan", n.args, **{**n.attrs, "body": better})
 
 
@@ -193,7 +193,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "expand": (expand_of_expand,),
     "reshape": (reshape_of_constant,),
     "permute": (reshape_of_constant, one_window),
-    "slice": (reshape_of_constant, adjoint.cropped),
+    "slice": (reshape_of_constant,),
     "detach": (drop_marker,),
     "with_grad": (drop_marker,),
     "reduce": (empty_reduce, reduce_of_unit, sum_of_constant),
@@ -204,6 +204,13 @@ RULES: dict[str, Sequence[Rule]] = {
 }
 
 
+def folded(roots: Sequence[Node]) -> list[Node]:
+    """Roots with every rule applied. Slices of windows' sums go first, before these become convolutions."""
+    if any(n.prim == "unwindow" for n in ir.toposort(roots)):
+        roots = rewrite(roots, {"slice": (adjoint.cropped,)})
+    return rewrite(roots, RULES)
+
+
 def fold(program: Program) -> Program:
     """The program with every rule applied."""
-    return program.with_roots(rewrite(program.roots, RULES))
+    return program.with_roots(folded(program.roots))

@@ -3,7 +3,7 @@ calls, by a program of their own."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Mapping
+from typing import Callable, Mapping
 
 from .. import ir
 from ..ir import Node, Program
@@ -37,9 +37,9 @@ class Layout:
 
 
 def apart(program: Program, roots: list[Node], frozen: Frozen, packs: Mapping[Node, str],
-          notes: list[str]) -> Layout:
+          notes: list[str], worth: Callable[[Node], bool] = lambda n: True) -> Layout:
     """The program with these roots, without what depends on parameters alone. packs: values that are packed weights,
-    with a line for the report. notes: other lines."""
+    with a line for the report. notes: other lines. worth: whether another value is computed beforehand."""
     prepared: list[Node] = []
     place: dict[Node, Node] = {}
     count = len(program.inputs)
@@ -47,7 +47,7 @@ def apart(program: Program, roots: list[Node], frozen: Frozen, packs: Mapping[No
     used = dict.fromkeys(a for n in ir.toposort(roots) if not frozen(n) for a in n.args if frozen(a))
     for n in used:
         at = _computed(n, packs)
-        if at is not None and at not in place:
+        if at is not None and at not in place and (at in packs or worth(at)):
             place[at] = ir.input(count + len(prepared), at.shape, at.dtype)
             prepared.append(at)
     if not prepared:

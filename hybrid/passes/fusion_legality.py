@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Callable, Sequence
 
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, of_index, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
@@ -286,9 +286,8 @@ class Rules:
             return f"a reduction is not part of a {k.kind} kernel"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
-        if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1,
-                                                                      2) and linear(n.shape,
-                uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
+        if (n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1, 2)
+                and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx)):
             return "windows of channels-last pictures: results are stored as they are"
         if any(u.guarded for u in uses):
             return "its index may lie outside (padding)"
@@ -302,8 +301,8 @@ class Rules:
         if at == loops:
             if n in self.stored and not all(u.bijective for u in uses):
                 return "a result that this kernel does not compute element by element"
-            return "" if work <= SMALL_REDUCE or self._only_root(n,
-                                                                 k) or k.rows == at else "a long reduction for each element"  # noqa: E501
+            done = work <= SMALL_REDUCE or self._only_root(n, k) or k.rows == at
+            return "" if done else "a long reduction for each element"
         return self._refuse_row(n, uses, k, frozenset(v for v in at if isinstance(v, Var)))
 
     def _only_root(self, n: Node, k: Kernel) -> bool:
@@ -340,7 +339,7 @@ def covers(n: Node, idx: Index) -> bool:
 
 def _visits(u: Use, k: Kernel) -> int:
     """How often the kernel evaluates this use outside of padding."""
-    used = {v for i in u.idx for v in variables(i) if isinstance(v, Var)}
+    used = {v for v in of_index(u.idx) if isinstance(v, Var)}
     deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
     outside = {v for v in k.loops[:deepest + 1]}
     if k.rows is not None and used & outside <= k.rows:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..base.dtype import is_half
 from ..ir import Node
-from ..ir.access import beneath, depth_of
+from ..ir.access import depth_of
+from ..ir.contraction import convolves
 from ..ir.kernel import Kernel, Use
 from ..ir.size import hint
 
@@ -28,10 +29,8 @@ def converted_often(n: Node, uses: Sequence[Use]) -> bool:
 
 
 def _in_convolution(n: Node, dot: Node | None) -> bool:
-    if dot is None or dot.prim != "dot" or not any(beneath(a, ("reshape", "permute")).prim == "window"
-                                                   for a in dot.args):
-        return False
-    return hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size)
+    return (dot is not None and dot.prim == "dot" and convolves(dot)
+            and hint(dot.size) * hint(depth_of(dot)) >= OFTEN * hint(n.size))
 
 
 def _in_windows(k: Kernel) -> bool:

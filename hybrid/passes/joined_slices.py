@@ -8,10 +8,11 @@ from typing import Sequence
 
 from .. import ir
 from ..ir import Node, Program
-from ..ir.access import MOVEMENT
+from ..ir.access import MOVEMENT, beneath
 from ..ir.size import fixed
 from .rewrite import rewrite
 
+MOVED = MOVEMENT - {"pad"} | {"cast"}
 MOST = 64                       # slices of a sum, at most
 
 
@@ -53,11 +54,5 @@ def _fill(slices: Sequence[Node], axis: int) -> bool:
 
 def joined_slices(program: Program) -> Program:
     """The program with such sums where a product reads them."""
-    read = {a for n in program.order() if n.prim == "dot" for a in map(_beneath, n.args) if a.fn == "add"}
+    read = {a for n in program.order() if n.prim == "dot" for a in (beneath(a, MOVED) for a in n.args) if a.fn == "add"}
     return program.with_roots(rewrite(program.roots, {"map": (joined,)})) if any(map(joined, read)) else program
-
-
-def _beneath(n: Node) -> Node:
-    while n.prim in MOVEMENT and n.prim != "pad" or n.prim == "cast":
-        n = n.args[0]
-    return n

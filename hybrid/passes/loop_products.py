@@ -91,8 +91,8 @@ class _Loop:
         matrices = [*dict.fromkeys(self.packed.values())]
         args = [*self.loop.args[:self.first], *more, *self.constants.values(), *matrices]
         moving = len(more) + self.first
-        leaves = [ir.input(k, arg.shape[1:] if carries <= k < moving else arg.shape, arg.dtype) for k,
-                  arg in enumerate(args)]
+        leaves = [ir.input(k, arg.shape[1:] if carries <= k < moving else arg.shape, arg.dtype)
+                  for k, arg in enumerate(args)]
         given: dict[Node, Node] = dict(zip(body.inputs[:self.first], leaves))
         given.update(zip(self.constants, leaves[moving:]))
         slot = {n: leaves[self.first + k] for k, n in enumerate(more)}

@@ -16,7 +16,7 @@ import numpy as np
 from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
-from ..ir.access import MOVEMENT, depth_of
+from ..ir.access import MOVEMENT, beneath, depth_of
 from ..ir.build import make
 from ..ir.low_precision import in_tiles, narrow, pack, shifted, word_of
 from ..ir.roundable import Parameters
@@ -126,8 +126,7 @@ def _rounded(x: Node) -> Node:
 def _sources(x: Node) -> list[Node]:
     """The value below reshapes, transposes and other movement; where it is a maximum, which rounds to that of rounded
     values, also what that is of."""
-    while x.prim in MOVEMENT:
-        x = x.args[0]
+    x = beneath(x, MOVEMENT)
     value = x.args[0] if x.prim == "with_grad" else x
     greatest = value.prim == "reduce" and value.attrs["op"] == "max" and value.dtype == np.float32
     return [x, *(_sources(value.args[0]) if greatest else [])]

@@ -105,8 +105,8 @@ def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
         return True
     written = {u.idx for u in k.members.get(value, ())}
     if len(written) != 1 or len({u.idx for u in uses}) != 1 or any(u.inside
-                                                                   for u in uses) or any(value is n for n,
-            _ in k.sides):
+                                                                   for u in uses) or any(value is n
+                                                                                         for n, _ in k.sides):
         return False
     # stored as soon as it is known, perhaps before the leaf is read
     if value is not k.root and not k.computed_from(value, leaf):

@@ -11,6 +11,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
+from ..ir.contraction import convolves
 from ..ir.size import fixed
 from .axis_orders import DEEP, FIRST, unbordered
 from .channels_last import ChannelsLast, over_pixels
@@ -143,7 +144,7 @@ def _last(win: Node) -> bool:
 
 def _grouped(n: Node) -> bool:
     """Whether this is a product of a convolution of groups."""
-    return n.prim == "dot" and bool(n.attrs["batch"][0]) and any(map(_of_windows, n.args))
+    return n.prim == "dot" and bool(n.attrs["batch"][0]) and convolves(n)
 
 
 def _depthwise(n: Node) -> bool:
@@ -156,10 +157,6 @@ def _of_groups(n: Node) -> bool:
     if not _grouped(n):
         return False
     return any(a.shape[own[0] + 1] > 1 for a, own in zip(n.args, n.attrs["batch"]))
-
-
-def _of_windows(n: Node) -> bool:
-    return beneath(n, ("permute", "reshape")).prim == "window"
 
 
 def _lies_last(w: Node, pixels: Sequence[int]) -> bool:

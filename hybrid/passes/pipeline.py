@@ -28,6 +28,7 @@ from .long_sums import deep_dot, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
+from .beforehand import beforehand
 from .beyond_memory import refuse_beyond_memory
 from .packed_steps import packed_steps
 from .rewrite import Rule, rewrite
@@ -59,7 +60,7 @@ class Planned:
 def plan(program: Program, joining: Joining = ALONE, frozen: frozenset[int] = frozenset(),
          blocking: Blocking | None = None) -> Planned:
     """Run the pipeline. joining: which kernels the backend can run together. frozen: slots of inputs that seldom
-    change, from which a backend with a ``blocking`` may prepare values beforehand.
+    change, from which values are prepared beforehand.
     """
     with noting(dict(program.memo.get("origins", {}))) as origins:
         planned = _plan(program, joining, frozen, blocking)
@@ -70,6 +71,16 @@ def plan(program: Program, joining: Joining = ALONE, frozen: frozenset[int] = fr
 def _every(found: Attention, dot: Node) -> bool:
     """The C printer has a kernel for each attention of float32 that is matched."""
     return dot.dtype == float32
+
+
+def _arranged(program: Program, frozen: frozenset[int], blocking: Blocking | None, packs: dict[Node, str],
+              sized: bool) -> Layout:
+    """The program in the layout in which it runs, and what is computed from frozen inputs alone, as one of its own."""
+    if not frozen:
+        return Layout(program)
+    if blocking is None:
+        return beforehand(program, frozen)
+    return not sized and pictures(program, frozen, blocking) or layout(program, frozen, blocking, packs)
 
 
 def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: Blocking | None) -> Planned:
@@ -100,9 +111,7 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current = channels_last(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = not sized and pictures(current, frozen, blocking) or layout(current, frozen, blocking,
-                                                              packs) if frozen and blocking is not None else Layout(
-            current)
+    arranged = _arranged(current, frozen, blocking, packs, sized)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)

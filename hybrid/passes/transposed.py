@@ -78,8 +78,8 @@ class Transposed:
         results = math.prod(a.results for a in axes)
         up = lambda n: n if self.w.shape[0] > 1 else -(-n // lanes) * lanes                # noqa: E731
         if together:
-            return (results * math.prod(a.reach[1]
-                                        for a in axes) * up(self.filters * math.prod(a.stride for a in axes)) * self.w.shape[1] * self.x.shape[0])  # noqa: E501
+            reach, filters = math.prod(a.reach[1] for a in axes), self.filters * math.prod(a.stride for a in axes)
+            return results * reach * up(filters) * self.w.shape[1] * self.x.shape[0]
         taps = sum(math.prod(a.phase(int(r))[1] for a, r in zip(axes, at)) for at in self._each(axes))
         moved = MOVED * results * math.prod(a.stride for a in axes) * self.filters
         return (results * taps * up(self.filters) * self.w.shape[1] + moved) * self.x.shape[0]
@@ -96,8 +96,8 @@ class Transposed:
         w = ir.pad(self.w, (0, 0, 0, *lo), (0, 0, 0, *(a.reach[1] * a.stride - a.taps - z for a, z in zip(axes, lo))))
         w = ir.reshape(w, (g, c, f, *(d for a in axes for d in (a.reach[1], a.stride))))
         taps, phase = [3 + 2 * i for i in range(rank)], [4 + 2 * i for i in range(rank)]
-        begin, step = [d - 1 if i in taps else 0 for i,
-                       d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
+        begin = [d - 1 if i in taps else 0 for i, d in enumerate(w.shape)]
+        step = [-1 if i in taps else 1 for i in range(w.ndim)]
         # the last tap first; group, phases, filter, channel, window
         w = ir.permute(ir.slice(w, begin, w.shape, step), (0, *phase, 2, 1, *taps))
         w = ir.reshape(w, (math.prod(w.shape[:2 + rank]), c, *w.shape[3 + rank:]))
@@ -176,9 +176,8 @@ def _found(n: Node) -> Transposed | None:
     if d.prim != "dot" or d.attrs["contract"] != ((2,), (1,)) or d.attrs["batch"] != ((1,), (0,)):
         return None
     x, w = d.args
-    if x.ndim != rank + 3 or w.ndim != rank + 3 or columns(x,
-                                                           w) is not y.args[0] or set(y.attrs["stride"]) == {1} != set(
-            x.shape[3:]):
+    if (x.ndim != rank + 3 or w.ndim != rank + 3 or columns(x, w) is not y.args[0]
+            or set(y.attrs["stride"]) == {1} != set(x.shape[3:])):
         return None
     return Transposed(x, w, tuple(Axis(*a) for a in zip(x.shape[3:], w.shape[3:], y.attrs["stride"], begin[2:],
                                                         size[2:])))

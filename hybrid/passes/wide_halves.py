@@ -13,6 +13,7 @@ from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.access import MOVEMENT, beneath
 from ..ir.build import make
+from ..ir.contraction import convolves
 from ..ir.reductions import REDUCTIONS
 from ..ir.scalar import SCALARS, half_rounded_to, rounding_to
 from .frozen import Frozen
@@ -102,8 +103,7 @@ def _moved(n: Node, args: Sequence[Node]) -> Node:
 
 def _changing(n: Node, lasts: Frozen) -> bool:
     """Whether a value is a convolution of halves, or a gradient of one, whose weights change."""
-    return n.prim == "dot" and dt.is_half(n.dtype) and not any(map(lasts, n.args)) and any(
-        beneath(a, ("permute", "reshape")).prim == "window" for a in n.args)
+    return n.prim == "dot" and dt.is_half(n.dtype) and not any(map(lasts, n.args)) and convolves(n)
 
 
 def wide_halves(program: Program, frozen: frozenset[int]) -> Program:

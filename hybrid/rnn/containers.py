@@ -119,8 +119,8 @@ class BidirectionalCell(_Container):
             return symbol.Concat(left, symbol.reverse(right, axis=axis), dim=2,
                                  name=f"{self._output_prefix}out"), [l_states, r_states]
         pairs = zip(left, reversed(right))
-        return [symbol.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i,
-                (a, b) in enumerate(pairs)], [l_states, r_states]
+        return [symbol.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}")
+                for i, (a, b) in enumerate(pairs)], [l_states, r_states]
 
 
 class DropoutCell(BaseRNNCell):

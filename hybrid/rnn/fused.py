@@ -84,8 +84,8 @@ class FusedRNNCell(BaseRNNCell):
         if name not in args:
             raise AttributeValueError(f"no array {name!r} among {', '.join(sorted(args))}")
         whole = args.pop(name)
-        args.update({name: whole[at].reshape(shape).copy() for name, at,
-                     shape in self._pieces(self._width(whole.size))})
+        args.update({name: whole[at].reshape(shape).copy()
+                     for name, at, shape in self._pieces(self._width(whole.size))})
         return args
 
     def pack_weights(self, args: Mapping[str, Any]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def _compile(program: Program, ctx: Context) -> Any:
     if ctx.device_type == "gpu":
         from .cuda.program import (CudaProgram, planned_for)  # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
-        return CudaProgram(planned_for(program, ctx), ctx)
+        return CudaProgram(planned_for(program, ctx, program.memo.get("frozen", frozenset())), ctx)
     if f"{__name__}.cpu" not in sys.modules:
         # what initializing took makes room for what loads now
         trim()

@@ -107,8 +107,8 @@ def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
     sizes = [size_of(*spec) for spec in specs]
     ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
     memory = aligned_bytes(ends[-1] if ends else 0)
-    return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size,
-            end in zip(specs, sizes, ends)]
+    return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape)
+            for (shape, dtype), size, end in zip(specs, sizes, ends)]
 
 
 def size_of(shape: tuple[int, ...], dtype: Any) -> int:

@@ -13,6 +13,7 @@ from hybrid.codegen.printers.products import contraction
 from hybrid.codegen.printers.convolutions import packed
 from hybrid.codegen.program.block_loop import block_loop
 from hybrid.codegen.schedule.tiling import Alone, Target
+from hybrid.codegen.targets import NO_VECTORS
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.loops import work_of
 from hybrid.codegen.program import size_parameters
@@ -123,8 +124,8 @@ class _Table:
         fused, planned = self.planned.fused, self.planned
         outputs = len(fused.program.outputs)
         updates = _updates(fused, self)
-        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i,
-                                n in enumerate(fused.program.inputs)],
+        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype)
+                                for i, n in enumerate(fused.program.inputs)],
                       len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
                                                    for n in self.constants] + [
                           np.array([d.hint for d in self.dims], np.int64)] * bool(self.dims),
@@ -151,8 +152,8 @@ def _ways(planned: Planned) -> list[Way | None]:
 
 def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...]]]:
     new = fused.results[len(fused.program.outputs):]
-    return [(slot, table.index[n], shape) for (slot, _),
-            (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
+    return [(slot, table.index[n], shape)
+            for (slot, _), (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
 
 
 Made = TypeVar("Made")
@@ -206,8 +207,8 @@ def _build(planned: Planned, timed: bool) -> Built:
     built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
-    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,
-                                                                way in zip(sizes, built.recipe.ways) if way is not None)
+    report.source_bytes = sum(sizes)
+    report.movable_bytes = sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built
@@ -237,7 +238,7 @@ def listed(program: Program, frozen: frozenset[int], address: Address, scalar: b
 
 def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
     table = _Table(whole, make_report(whole, "C"))
-    target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
+    target = Target(NO_VECTORS) if scalar else Target(toolchain.vector_bytes(),
                                                          tune.choose if config.tune_seconds() else None)
     with size_parameters.parameters((d.name for d in table.dims), alone=True):
         text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,
@@ -262,8 +263,9 @@ def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | No
     """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
     words of 32 bits; None: all that the processor can. any_size: no program for each size follows it."""
     if words is None:                                     # the compiler is not asked where they cannot matter
-        narrow = any(n.dtype.name in NARROW or "may_round_operands" in n.attrs
-                     for n in (*program.inputs, *program.order()))
+        every = (*program.inputs, *program.order())
+        narrow = (any(t.name in NARROW for t in {n.dtype for n in every})
+                  or any("may_round_operands" in n.attrs for n in every))
         words = toolchain.words() if narrow else frozenset()
     blocking, apart = (packed.blocking(toolchain.vector_bytes(), words) if not program.memo.get("plain") else None,
                        program.memo.get("apart", set()))

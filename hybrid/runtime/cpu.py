@@ -18,7 +18,7 @@ from .libraries import opened
 from .net_ffi import ffi as _ffi
 from .once import once
 from .prepacked import buffer_of, fits, prepared
-from .recipe import Recipe
+from .recipe import Recipe, Spec
 from .report import Report
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class CpuProgram:
 
     # runs of the C compiler in this process that a caller waited for, and those in the background
     compiled_here = compiled_behind = 0
+    keeps_memory = False                 # of prepared values: a call in another thread may read the old ones
+    memory = staticmethod(buffers.together)
 
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
@@ -86,8 +88,8 @@ class CpuProgram:
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
         self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
-        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
-                recipe.written), recipe.simple
+        self._results, self._updates, self._simple = recipe.results, recipe.updates, recipe.simple
+        self._written = set(recipe.written)
         self._arenas: list[np.ndarray] = []                      # a symbolic program's sizes share one list
         self.one_of_many = False                                 # sizes of a symbolic program
         self.patience = Patience(recipe.work, bool(self._written))
@@ -175,6 +177,10 @@ class CpuProgram:
         pointers = _new("void *[]", table)
         self.patience.run(lambda: self._net(pointers), table)
 
+    def reads(self, a: Any, spec: Spec) -> bool:
+        """Whether it can use an array in place."""
+        return fits(a, *spec)
+
     def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
         """Compute some results of a program in parts (recipe.parts) into arrays, from the inputs of their parts."""
         arrays = {**given, **{self.given + k: a for k, a in enumerate(self._constants)},
@@ -219,8 +225,8 @@ class CpuProgram:
             seen.add(i)
         # an input that is another's new value: taken before it changes
         if len(self._updates) > 1:
-            given = {**given, **{i: given[i].copy() for _, i,
-                                 _ in self._updates
+            given = {**given, **{i: given[i].copy()
+                                 for _, i, _ in self._updates
                                  if i in given}} if any(i in given for _, i, _ in self._updates) else given
         for slot, i, shape in self._updates:
             originals[slot][...] = at(i).reshape(shape)

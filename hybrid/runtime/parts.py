@@ -28,6 +28,15 @@ def parts_of(planned: Planned) -> list[Part]:
         return []
 
 
+def one_part(program: Program) -> list[Part]:
+    """All of a program's results as one part."""
+    slots, results = set(range(len(program.inputs))), [*range(len(program.outputs))]
+    try:
+        return [(_name(program, slots, results), tuple(slots), tuple(results))]
+    except TypeError:                                        # holds what is no plain data
+        return []
+
+
 def _apart(planned: Planned, part: dict[int, int]) -> bool:
     """Whether each kernel works for one part alone. part: of each input."""
     of: dict[Node, set[int]] = {}
@@ -41,8 +50,8 @@ def _apart(planned: Planned, part: dict[int, int]) -> bool:
 
 def _name(program: Program, inputs: set[int], results: list[int]) -> str:
     outputs = [program.outputs[k] for k in results]
-    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype) for i,
-                             s in enumerate(sorted(inputs))}
+    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype)
+                             for i, s in enumerate(sorted(inputs))}
     for n in toposort(outputs):
         if n not in new:
             new[n] = rebuild(n, [new[a] for a in n.args])

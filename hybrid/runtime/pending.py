@@ -9,7 +9,7 @@ import numpy as np
 from ..base import forking
 from ..base.errors import TooLargeError, user_location
 from ..base.scope import SCOPE
-from ..ir import Program
+from ..ir import Program, updating
 from ..ir.direct import own
 from ..ir.text import to_text
 from . import background, reference
@@ -81,13 +81,21 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
 def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[Any]:
     """Outputs of a program, each an array of its own; updated inputs are written in place."""
     try:
-        outputs, updates = reference.run(program, arrays, xp)
+        outputs, updates = updating.run(program, arrays) if xp is np else _reference(program, arrays, xp)
     except MemoryError as err:
         raise TooLargeError(f"{user_location()}: {err}. Make the arrays smaller, or compute them in parts") from err
     # results never share memory with inputs or each other
-    outputs = [xp.array(o) if any(o is p for p in outputs[:k]) else own(o, arrays, xp) for k, o in enumerate(outputs)]
-    if len(updates) > 1:
-        updates = [own(u, arrays, xp) for u in updates]      # one may be another input, changed here too
-    for (slot, _), value in zip(program.updates, updates):
+    inputs, seen = set(map(id, arrays)), set()
+    for k, o in enumerate(outputs):
+        outputs[k] = xp.array(o) if id(o) in seen else own(o, arrays if id(o) in inputs else (), xp)
+        seen.add(id(o))
+    if len(updates) > 1:                                     # one may be another input, changed here too
+        updates = [(slot, own(u, arrays if id(u) in inputs else (), xp)) for slot, u in updates]
+    for slot, value in updates:
         arrays[slot][...] = value
     return outputs
+
+
+def _reference(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], list[updating.Value]]:
+    outputs, updates = reference.run(program, arrays, xp)
+    return outputs, [(slot, value) for (slot, _), value in zip(program.updates, updates)]

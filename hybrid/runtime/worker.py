@@ -37,7 +37,6 @@ def main() -> None:
     from . import build, compiler_process, cpu, plans, sized  # noqa: F401, PLC0415
     compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
     gc.freeze()                                              # these live as long as the process: not to be scanned
-    gc.enable()
     print(file=answers, flush=True)
     may_have_pending = False                                 # whether there may be deferred tuning
     while True:
@@ -53,6 +52,7 @@ def main() -> None:
             answer = ""
         answers.write(answer + "\n")
         answers.flush()
+        gc.collect()                                         # garbage waits until the program is there
 
 
 def _read(jobs: "queue.Queue[str]") -> None:

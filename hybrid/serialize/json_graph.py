@@ -111,8 +111,8 @@ def _node(item: Any, number: int, source: str) -> JsonNode:
         raise FileFormatError(f"{where} is {item!r:.40}; expected an object with the keys op, name, inputs")
     op, name = (_string(item.get(key), f"{where}: {key!r}") for key in ("op", "name"))
     where += f" ({name!r:.80})"
-    subgraphs = [_graph(g, f"{where}: subgraph {k}") if isinstance(g, dict) else _no_graph(g, where) for k,
-                 g in enumerate(_list(item, "subgraphs", where))]
+    subgraphs = [_graph(g, f"{where}: subgraph {k}") if isinstance(g, dict) else _no_graph(g, where)
+                 for k, g in enumerate(_list(item, "subgraphs", where))]
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):      # MXNet before 0.9, before 1.0, and since
         attrs.update(_attrs(item.get(key), f"{where}: {key!r}"))

@@ -67,8 +67,8 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ["bz2", "get_bz2_data", "get_cifar10", "get_mnist_pkl", "get_mnist_ubyte", "get_zip_data",
-           "gzip", "np_symbol", "zipfile", *(name for name,
-                                             module in _LAZY.items()
+           "gzip", "np_symbol", "zipfile", *(name
+                                             for name, module in _LAZY.items()
                                              if importlib.util.find_spec(module.split(".")[0]) is not None),
            "create_sparse_array", "create_sparse_array_zd", "rand_sparse_ndarray", "shuffle_csr_column_indices",
            "Context", "DummyIter", "Features", "OrderedDict", "Symbol", "array", "contextmanager", "current_context",

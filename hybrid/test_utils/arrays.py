@@ -79,8 +79,8 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
     out = dat
     for i in sorted((a % dat.ndim for a in axes), reverse=True):
         out = numpy_reduce_func(out, axis=i)
-    return out.reshape([1 if i in {a % dat.ndim for a in axes} else n for i,
-                        n in enumerate(dat.shape)]) if keepdims else out
+    return out.reshape([1 if i in {a % dat.ndim for a in axes} else n
+                        for i, n in enumerate(dat.shape)]) if keepdims else out
 
 
 def collapse_sum_like(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:

@@ -72,8 +72,8 @@ def _power_law(rows: int, columns: int, density: float) -> np.ndarray:
 def shuffle_csr_column_indices(csr: Any) -> Any:
     """The same matrix with the elements of each row stored in random order."""
     ends, columns, values = csr.indptr.asnumpy(), csr.indices.asnumpy(), csr.data.asnumpy()
-    order = np.concatenate([np.arange(0), *(a + np.random.permutation(b - a) for a,
-                                            b in zip(ends[:-1], ends[1:]))]).astype(np.int64)
+    order = np.concatenate([np.arange(0), *(a + np.random.permutation(b - a)
+                                            for a, b in zip(ends[:-1], ends[1:]))]).astype(np.int64)
     return nd.sparse.csr_matrix((values[order], columns[order], ends), shape=csr.shape, dtype=csr.dtype,
                                 ctx=csr.context)      # type: ignore[attr-defined]
 

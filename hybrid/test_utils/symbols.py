@@ -156,8 +156,8 @@ def check_numeric_gradient(sym: Symbol, location: Any, aux_states: Any = None, n
         raise AttributeValueError(f"check_numeric_gradient: dtype must be float16, float32 or float64, got {dtype}")
     arrays = _named(sym.list_arguments(), location, "arguments", ctx, dtype)
     states = _states(sym, aux_states, ctx, dtype)
-    points, still = {k: v.asnumpy() for k, v in arrays.items()}, {k: v.asnumpy() for k,
-                                                                  v in states.items()} if states else None
+    points, still = {k: v.asnumpy() for k, v in arrays.items()}, {k: v.asnumpy()
+                                                                  for k, v in states.items()} if states else None
     reqs = dict(grad_nodes) if isinstance(grad_nodes,
                                           Mapping) else {k: "write" for k in grad_nodes or sym.list_arguments()}
     shape = sym.infer_shape(**{k: v.shape for k, v in arrays.items()})[1][0]
@@ -165,8 +165,8 @@ def check_numeric_gradient(sym: Symbol, location: Any, aux_states: Any = None, n
     # no small weights: they would cost digits
     arrays["__random_proj"] = nd.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)
     noise = {k: np.random.normal(0, 0.01, size=arrays[k].shape) for k in reqs}
-    grads = {k: nd.array(v, ctx=ctx, dtype=dtype).tostype((grad_stype_dict or {}).get(k) or "default") for k,
-             v in noise.items()}
+    grads = {k: nd.array(v, ctx=ctx, dtype=dtype).tostype((grad_stype_dict or {}).get(k) or "default")
+             for k, v in noise.items()}
     exe = executor.bind(resolve("sym", "make_loss")(weights), ctx, arrays, grads, reqs, states)
     eps = get_tolerance(exe.forward(is_train=True)[0], numeric_eps, default_numeric_eps())
     exe.backward()

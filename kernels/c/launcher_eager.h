@@ -271,8 +271,16 @@ static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t 
 }
 
 #include "launcher_numpy.h"
+#include "launcher_functions.h"
+#include "launcher_items.h"
 
 static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS, NULL},
   {"known_call", (PyCFunction)(void (*)(void))known_call, METH_FASTCALL, NULL},
   {"class_version", class_version, METH_O, NULL}, {"numpys_types", numpys_setup, METH_O, NULL},
-  {"numpys_call", (PyCFunction)(void (*)(void))numpys_call, METH_FASTCALL, NULL}, {NULL}};
+  {"numpys_call", (PyCFunction)(void (*)(void))numpys_call, METH_FASTCALL, NULL},
+  {"functions_setup", functions_setup, METH_VARARGS, NULL},
+  {"function_key", (PyCFunction)(void (*)(void))function_key, METH_FASTCALL, NULL},
+  {"function_call", (PyCFunction)(void (*)(void))function_call, METH_FASTCALL, NULL},
+  {"array_item", (PyCFunction)(void (*)(void))array_item, METH_FASTCALL, NULL},
+  {"put_item", (PyCFunction)(void (*)(void))put_item, METH_FASTCALL, NULL},
+  {"known_into", (PyCFunction)(void (*)(void))known_into, METH_FASTCALL, NULL}, {NULL}};

@@ -148,8 +148,56 @@ LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2
 LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f))
     LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
+/* a number between two, each an array or a number */
+#define CLIP(name, T) \
+  static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
+    const char *a = p[0], *b = p[1], *c = p[2]; char *o = p[3]; \
+    const npy_intp count = *n, w = sizeof(T); \
+    if (s[0] == w && !s[1] && !s[2] && s[3] == w) { \
+      const T low = *(const T *)b, high = *(const T *)c; \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], y = x < low ? low : x; \
+        ((T *)o)[i] = x > high ? high : y; \
+      } \
+    } else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], c += s[2], o += s[3]) { \
+      T x = *(const T *)a, low = *(const T *)b, high = *(const T *)c; \
+      *(T *)o = x > high ? high : x < low ? low : x; \
+    } \
+  }
+CLIP(clip_f32, npy_float32) CLIP(clip_f64, npy_float64)
+/* to the power 0.5 */
+LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __builtin_sqrtf(x) + 0.0f)
+    LOOP1(root_f64, npy_float64, x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0)
+
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
+/* negative exponents give 0, or 1 and -1 of these; of one exponent the squares of a block of numbers are vectors */
+enum { POWERS = 512 };
+#define OF_POWER(f, T, U) \
+  static inline T power_of_##f(T x, T y) { \
+    npy_uint64 found = 1, base = (npy_uint64)x; \
+    if (y < 0) return x == 1 ? 1 : x == (T)-1 ? (T)(1 - 2 * (y & 1)) : 0; \
+    for (; y; y >>= 1, base *= base) if (y & 1) found *= base; \
+    return (T)found; \
+  } \
+  LOOP2(powers_##f, T, power_of_##f(x, y)) \
+  static void power_##f(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
+    if (s[0] != sizeof(T) || s[1] || s[2] != sizeof(T) || *(T *)p[1] < 0) { powers_##f(p, n, s, data); return; } \
+    for (npy_intp start = 0; start < *n; start += POWERS) { \
+      const int count = (int)(*n - start < POWERS ? *n - start : POWERS); \
+      const U *x = (const U *)p[0] + start; \
+      U base[POWERS], found[POWERS]; \
+      T y = *(T *)p[1]; \
+      for (int i = 0; i < count; i++) { U v = x[i]; found[i] = y & 1 ? v : 1; base[i] = v; } \
+      while (y >>= 1) { \
+        for (int i = 0; i < count; i++) base[i] = (U)(base[i] * base[i]); \
+        if (y & 1) for (int i = 0; i < count; i++) found[i] = (U)(found[i] * base[i]); \
+      } \
+      memcpy((U *)p[2] + start, found, sizeof(U) * count); \
+    } \
+  }
+OF_POWER(i8, npy_int8, npy_uint8) OF_POWER(u8, npy_uint8, npy_uint8) OF_POWER(i32, npy_int32, npy_uint32)
+    OF_POWER(i64, npy_int64, npy_uint64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
 
@@ -163,7 +211,8 @@ static Loop named_loop(const char *name, int count, int held) {
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
     COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
         OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
-    INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)
+    INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
   for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
       if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;

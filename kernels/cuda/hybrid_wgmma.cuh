@@ -34,8 +34,10 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() { emu::wgmma_wait(GROUPS); }
     }
 HY_WGMMA(hy_wgmma_bf16_n64, emu::BFLOAT, 64)
 HY_WGMMA(hy_wgmma_bf16_n128, emu::BFLOAT, 128)
+HY_WGMMA(hy_wgmma_bf16_n256, emu::BFLOAT, 256)
 HY_WGMMA(hy_wgmma_half_n64, emu::HALF, 64)
 HY_WGMMA(hy_wgmma_half_n128, emu::HALF, 128)
+HY_WGMMA(hy_wgmma_half_n256, emu::HALF, 256)
 HY_FN void hy_wgmma_tf32_n64(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
     emu::wgmma_tf32<64>(d, a, b, adds);
 }
@@ -61,6 +63,7 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() {
         "+f"(d[i + 7])
 #define HY_D32 HY_D8(0), HY_D8(8), HY_D8(16), HY_D8(24)
 #define HY_D64 HY_D32, HY_D8(32), HY_D8(40), HY_D8(48), HY_D8(56)
+#define HY_D128 HY_D64, HY_D8(64), HY_D8(72), HY_D8(80), HY_D8(88), HY_D8(96), HY_D8(104), HY_D8(112), HY_D8(120)
 #define HY_NAMES32                                                                                               \
     "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11," \
     "%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23," \
@@ -72,6 +75,12 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() {
     "%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
     "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59," \
     "%60,%61,%62,%63"
+#define HY_NAMES128                                                                                           \
+    HY_NAMES64 \
+    ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
+    ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
+    ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
+    ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define HY_WGMMA_64(name, type)                                                                                \
     template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {                                \
         asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type       \
@@ -84,11 +93,19 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() {
                      " {" HY_NAMES64 "}, %64, %65, p, 1, 1, %66, %67; }"                                      \
                      : HY_D64 : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                     \
     }
+#define HY_WGMMA_256(name, type)                                                                                \
+    template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {                                \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type       \
+                     " {" HY_NAMES128 "}, %128, %129, p, 1, 1, %130, %131; }"                                    \
+                     : HY_D128 : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                    \
+    }
 
 HY_WGMMA_64(hy_wgmma_bf16_n64, "bf16.bf16")
 HY_WGMMA_64(hy_wgmma_half_n64, "f16.f16")
 HY_WGMMA_128(hy_wgmma_bf16_n128, "bf16.bf16")
 HY_WGMMA_128(hy_wgmma_half_n128, "f16.f16")
+HY_WGMMA_256(hy_wgmma_bf16_n256, "bf16.bf16")
+HY_WGMMA_256(hy_wgmma_half_n256, "f16.f16")
 HY_FN void hy_wgmma_tf32_n64(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
                  "{" HY_NAMES32 "}, {%32,%33,%34,%35}, %36, p, 1, 1; }"

@@ -70,7 +70,7 @@ std::unordered_map<unsigned, std::vector<unsigned>> fenced;          // by block
 std::unordered_map<unsigned, unsigned> acquired;                     // by block: the last time
 unsigned all_ordered;                           // the last barrier of the grid
 std::map<std::string, unsigned long> found;
-std::unordered_map<void *, Traffic> flows;
+std::unordered_map<uintptr_t, Traffic> flows;   // by twice the instruction's place, 1 more where it is shared memory
 std::string text;
 
 unsigned block_number() {
@@ -192,7 +192,7 @@ void close_request(Traffic &t, const Request &r) {
 
 void note_request(uintptr_t at, int size, bool write, bool shared, void *pc, unsigned thread) {
     if (thread >= 64 && thread + 32 < machine->current_block->threads) return;       // first and last warps are enough
-    Traffic &t = flows[pc];
+    Traffic &t = flows[(uintptr_t)pc << 1 | shared];    // an asynchronous copy reads one memory and writes the other
     t.write = write, t.shared = shared, t.size = size;
     unsigned execution = t.executions[thread]++;
     std::deque<Request> &open = t.open[thread / 32];
@@ -328,8 +328,8 @@ API const char *emu_watch_found() {
         char line[200];
         const Traffic &t = f.second;
         snprintf(line, sizeof line, "traffic %lx %s %s %d %lu %lu %lu\n",
-            (unsigned long)((uintptr_t)f.first - image_from),
-                 t.shared ? "shared" : "global", t.write ? "write" : "read", t.size, t.requests, t.cost, t.least);
+                 (unsigned long)((f.first >> 1) - image_from), t.shared ? "shared" : "global",
+                 t.write ? "write" : "read", t.size, t.requests, t.cost, t.least);
         text += line;
     }
     found.clear(), flows.clear();

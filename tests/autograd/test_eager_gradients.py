@@ -57,8 +57,8 @@ def _weights(row: Row, outputs: Sequence[Any]) -> list[np.ndarray]:
 def _gradients(row: Row, arrays: Sequence[Any], heads: Sequence[Any] | None = None, again: bool = False) -> list[Any]:
     with autograd.record(train_mode=row.train):
         outputs = _call(row, arrays)
-        heads = [nd.array(w, dtype=y.dtype) for w,
-                 y in zip(_weights(row, outputs), outputs)] if heads is None else heads
+        heads = [nd.array(w, dtype=y.dtype)
+                 for w, y in zip(_weights(row, outputs), outputs)] if heads is None else heads
         return autograd.grad(outputs, [arrays[k] for k in row.wrt], heads, create_graph=again, retain_graph=True,
                              train_mode=row.train)
 

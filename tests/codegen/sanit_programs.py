@@ -93,8 +93,8 @@ def reductions(n: int) -> Case:
     def outputs(x: Node, y: Node, h: Node, d: Node, i: Node, many: Node) -> list[Node]:
         across = [ir.reduce("sum", many, (0,)), ir.reduce("max", many * 2, (0,)),
                   ir.map("exp", ir.reduce("min", many, (0,))), softmax(many, 0)]
-        each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a,
-                axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
+        each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min")
+                for a, axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
         places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
         return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)),
@@ -150,8 +150,8 @@ def order(n: int) -> Case:
                   *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1))),
                   # other types: in blocks
                   ir.cast(ir.permute(ir.reshape(cube, (16 * (n + 9), 131)), (1, 0)), "float64") * 2]
-        first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32") for a,
-                 down in ((x, True), (i, False), (d, True))]
+        first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32")
+                 for a, down in ((x, True), (i, False), (d, True))]
         return [*first, *across,
                 ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i),
                 ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
@@ -290,8 +290,8 @@ def joined(cases: Sequence[Case]) -> Case:
 
 def _cases() -> Iterator[tuple[str, Case, float]]:
     """The programs that every backend must compute."""
-    halves = {name: any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in p.order()) for name,
-              (p, _) in programs.CASES.items()}
+    halves = {name: any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in p.order())
+              for name, (p, _) in programs.CASES.items()}
     for tol, of_halves in ((4e-3, True), (1e-5, False)):
         names = [name for name, is_half in halves.items() if is_half == of_halves]
         for at in range(0, len(names), 20):

@@ -62,8 +62,8 @@ def test_offsets_become_arguments() -> None:
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 def test_constants_become_arguments_where_there_are_many(count: int, dtype: str) -> None:
     leaves = [ir.input(i, (3, 50), dtype) for i in range(count)]
-    p = Program(tuple(leaves), tuple(ir.map("exp", v * (0.1 + i)) + ir.reduce("sum", v, (1,), keepdims=True) for i,
-                                     v in enumerate(leaves)))
+    p = Program(tuple(leaves), tuple(ir.map("exp", v * (0.1 + i)) + ir.reduce("sum", v, (1,), keepdims=True)
+                                     for i, v in enumerate(leaves)))
     exe = checked(p, [normal(3, 50, dtype=dtype) for _ in leaves], JOINING)
     assert len(functions(exe.report.source)) == (count if count < kernel_deduplication.MANY else 1)
 
@@ -130,8 +130,8 @@ def test_long_functions_of_kernels_are_shared() -> None:
     functions, out = helper_functions.share_helpers(made)
     assert [f.name
             for f in functions] == ["k0_in"] and "long i, const long num0_)" in functions[0].source and "c < num0_;" in functions[0].source  # noqa: E501
-    assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source for i,
-               p in enumerate(out))
+    assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source
+               for i, p in enumerate(out))
     assert helper_functions.share_helpers(made[1:]) == ([], made[1:])
 
 

@@ -107,3 +107,40 @@ def test_what_is_far_before_a_kernel_counts() -> None:
             x = ir.map("mul", x, leaf(1 + i, 64, 64))
         return key(ir.dot(x, leaf(40, 64, 64), ((1,), (0,))))
     assert last("relu") != last("tanh")
+
+
+def updates(count: int) -> Program:
+    """Weights less their gradients times a rate of their own, and times one that all share."""
+    rates = ir.input(0, (1 + count,), "float64")
+    leaves, new = [rates], []
+    for k in range(count):
+        w, g = (ir.input(1 + 2 * k + i, (40, 30), "float32") for i in range(2))
+        both = [ir.cast(ir.reshape(ir.slice(rates, (at,), (1,)), ()), "float32") for at in (0, 1 + k)]
+        new.append((1 + 2 * k, w - g * both[0] * both[1]))
+        leaves += [w, g]
+    return Program(tuple(leaves), (), tuple(new))
+
+
+def test_numbers_in_other_places_are_written_into_the_text(counted: list[str], monkeypatch: pytest.MonkeyPatch
+                                                           ) -> None:
+    from hybrid.runtime.cpu import CpuProgram  # noqa: PLC0415
+    p = updates(7)
+    once = text(p)
+    assert len(counted) == 1
+    monkeypatch.setattr(printer, "printed_once",
+                        lambda kernels, one: [one(team, k, f"k{k.number}") for team, k in kernels])
+    assert text(p) == once
+    monkeypatch.undo()
+    arrays = [np.arange(1, 9) * 0.5, *(normal(40, 30) for _ in range(14))]
+    wanted = reference.run(p, arrays, np)[1]
+    CpuProgram(plan(p, JOINING))(arrays)
+    for (slot, _), value in zip(p.updates, wanted):
+        np.testing.assert_allclose(arrays[slot], value, rtol=1e-5, atol=1e-6)
+
+
+def test_an_array_that_is_also_read_as_a_whole_keeps_its_text(counted: list[str]) -> None:
+    rates = ir.input(0, (40,), "float32")
+    x = [ir.input(1 + k, (40,), "float32") for k in range(3)]
+    out = [v * rates * ir.expand(ir.slice(rates, (k,), (1,)), (40,)) for k, v in enumerate(x)]
+    text(Program((rates, *x), tuple(out)))
+    assert len(counted) == 3

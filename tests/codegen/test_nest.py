@@ -45,7 +45,7 @@ def test_the_statements_of_sums() -> None:
     sums = Sums(["HYV_B(x[q])", "HYV_B(x[q + 8])"], ["HYV_LOAD(W + 0)", "HYV_LOAD(W + 16)"])
     code = function("k0_tile", "const float *x, const float *W, float *to",
                     [*sums.zero(), count("q", 8, [*sums.step(), "W += 32;"]),
-                     *sums.write("to", lambda i, j: (i * 2 + j) * 16)])
+                     *sums.write("to", 32, 16)])
     assert isinstance(code, Function)
     text = text_of([code])
     assert text == text_of(parse(text)) == text_of(statements([code]))
@@ -81,7 +81,7 @@ def test_a_product_runs(tmp_path: Path) -> None:
     found = unless_finite(" + ".join(s for *_, s in sums.all()), ["*bad = 1;"])
     code = function("net", "const float *A, const float *B, float *to, int *bad",
                     [*sums.zero(), count("q", depth, sums.step()), found,
-                     *sums.write("to", lambda i, j: i * 2 * lanes + j * lanes)])
+                     *sums.write("to", 2 * lanes, lanes)])
     text = prelude() + support(lanes) + text_of([replace(code, before=("void ",))])
     (tmp_path / "a.c").write_text(text)
     subprocess.run([toolchain.compiler(), "-O1", "-shared", "-fPIC", "-w", "-o", tmp_path / "a.so", tmp_path / "a.c"],

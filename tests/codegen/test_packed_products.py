@@ -183,8 +183,8 @@ def test_weights_that_change_after_many_calls() -> None:
 
 def test_matrices_of_products() -> None:
     """Products of other kinds (outer ones, batches, vectors) are told from them."""
-    row, rows, vector, matrix, other, batch = (ir.input(i, s, np.float32) for i,
-                                               s in enumerate(((1, 6), (3, 6), (6,), (5, 6), (6, 5), (2, 6, 5))))
+    row, rows, vector, matrix, other, batch = (ir.input(i, s, np.float32)
+                                               for i, s in enumerate(((1, 6), (3, 6), (6,), (5, 6), (6, 5), (2, 6, 5))))
     products = (ir.dot(row, matrix, ((1,), (1,))), ir.dot(rows, other, ((1,), (0,))), ir.dot(vector, matrix, ((), ())),
                 ir.dot(vector, batch, ((0,), (1,))))
     assert layout.of_products(Program((row, rows, vector, matrix, other, batch), products)) == {3, 4}

@@ -83,8 +83,8 @@ def test_phases() -> None:
                     for i in range(-taps, length + taps + size)
                     if 0 <= first + r + stride * t - stride * i < taps]
             assert sorted(reads) == sorted(want)
-            assert all(a.reach[0] <= i - t < sum(a.reach) for t in range(a.results) for i,
-                       _ in reads[t * count:(t + 1) * count])
+            assert all(a.reach[0] <= i - t < sum(a.reach) for t in range(a.results)
+                       for i, _ in reads[t * count:(t + 1) * count])
 
 
 @pytest.mark.parametrize("channels", (58, 17), ids=str)

@@ -67,8 +67,8 @@ def races(said: str) -> list[str]:
     for report in re.findall(r"={18}\nWARNING: ThreadSanitizer: .*?\n={18}", said, re.DOTALL):
         accesses = re.findall(r"^  (?:Previous )?((?:atomic )?(?:read|write)) of size \d+ .*\n +(?:#0 (\S+) "
                               r".*\((\S+\.so)\+|\[failed)", report, re.MULTILINE | re.IGNORECASE)
-        kinds, where = [kind.lower() for kind, *_ in accesses], {(re.split(r"[_.]", function)[0], library) for _,
-                                                                 function, library in accesses if function}
+        kinds, where = [kind.lower() for kind, *_ in accesses], {(re.split(r"[_.]", function)[0], library)
+                                                                 for _, function, library in accesses if function}
         if not (kinds == ["write", "write"] and len(where) == 1 and re.fullmatch(r"k\d+|<null>", where.pop()[0])):
             found.append(report)
     return found

@@ -142,8 +142,8 @@ def test_an_infinite_loss_is_an_overflow() -> None:
             s.backward()
     assert np.isinf(loss.asscalar())
     trainer.step(1)
-    assert trainer._amp_loss_scaler.loss_scale == 2.0 ** 15 and all((a == b).all() for a,
-                                                                    b in zip(before, weights(net)))
+    assert trainer._amp_loss_scaler.loss_scale == 2.0 ** 15 and all((a == b).all()
+                                                                    for a, b in zip(before, weights(net)))
 
 
 def test_a_scale_below_one_warns_once() -> None:
@@ -165,8 +165,8 @@ def test_lists_of_losses_and_unscale() -> None:
     with autograd.record():
         losses = [net(x).sum(), net(x).sum() * 2]
         with amp.scale_loss(losses, trainer) as several:
-            assert isinstance(several, list) and [float((s / v).asscalar()) for s,
-                                                  v in zip(several, losses)] == [64.0, 64.0]
+            assert isinstance(several, list) and [float((s / v).asscalar())
+                                                  for s, v in zip(several, losses)] == [64.0, 64.0]
             autograd.backward(several)
     assert net.bias.grad().asnumpy().tolist() == [64.0 * 6] * 3
     amp.unscale(trainer)

@@ -38,8 +38,8 @@ def written(path: Path, kind: str, inputs: list[np.ndarray], constants: dict[int
     # x0, c1, x2: the inputs in order
     names = [("" if constants[k] is None else f"c{k}") if k in constants else f"x{k}" for k in range(count)]
     node = h.make_node(kind, names, [f"y{k}" for k in range(outputs)], **attrs)
-    infos = [h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), a.shape) for name,
-             a in zip([n for n in names if n.startswith("x")], inputs)]
+    infos = [h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+             for name, a in zip([n for n in names if n.startswith("x")], inputs)]
     tensors = [onnx.numpy_helper.from_array(np.asarray(v), f"c{k}") for k, v in constants.items() if v is not None]
     graph = h.make_graph([node], "one", infos, [h.make_tensor_value_info(f"y{k}", 1, None) for k in range(outputs)],
                          tensors)
@@ -200,8 +200,8 @@ def test_there_and_back(model: str, tmp_path: Path) -> None:
     assert (set(aux_params) == set(symbol.list_auxiliary_states())
             and any(k.endswith("running_mean") for k in aux_params))
     original = mx.nd.load(str(ZOO / model / "model-0000.params"))
-    assert all((original[f"arg:{k}"].asnumpy() == v.asnumpy()).all() for k,
-               v in arg_params.items() if f"arg:{k}" in original)
+    assert all((original[f"arg:{k}"].asnumpy() == v.asnumpy()).all()
+               for k, v in arg_params.items() if f"arg:{k}" in original)
     net = mx.contrib.onnx.import_to_gluon(path, [mx.cpu()])
     close(listed(net(*inputs)), expected)
 

@@ -94,7 +94,8 @@ extern "C" __global__ void partly(const float *x, float *y) {
     hy_cp_async<16>(hy_shared_of(&line[threadIdx.x * 4]), x + threadIdx.x * 4, (int)threadIdx.x % 5 * 4);
     hy_cp_async_commit();
     hy_cp_async_wait<0>();
-    for (int i = 0; i < 4; i++) y[threadIdx.x * 4 + i] = line[threadIdx.x * 4 + i];
+    __syncwarp();
+    for (int i = 0; i < 4; i++) y[i * 32 + threadIdx.x] = line[i * 32 + threadIdx.x];
 }
 extern "C" __global__ void off(const float *x, float *y) {
     __shared__ __align__(16) float line[64];

@@ -134,8 +134,8 @@ def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence
     for i, (h, a) in enumerate(zip(host, arrays)):
         assert (h[:GUARD] == 0xFF).all() and (h[GUARD
                                                 + a.nbytes:] == 0xFF).all(), f"array {i} was written outside its bounds"
-    return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy() for h,
-            a in zip(host, arrays)]
+    return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy()
+            for h, a in zip(host, arrays)]
 
 
 @pytest.fixture

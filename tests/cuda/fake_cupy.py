@@ -24,7 +24,7 @@ import numpy as np
 
 from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
-from .fake_cupy_launches import CUDADriverError, Place, launch
+from .fake_cupy_launches import CUDADriverError, Place, launch, root_of
 from ..paths import DATA, TESTS
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
@@ -131,6 +131,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         while isinstance(root.base, np.ndarray):
             root = root.base
         object.__setattr__(self, "_a", a)
+        object.__setattr__(self, "_base", root_of(self, root))
         # the memory that views share, as CuPy's pointers share a block of the pool
         object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
@@ -159,7 +160,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def base(self) -> Any:
-        return None if self._a.base is None or not isinstance(self._a.base, np.ndarray) else ndarray(self._a.base)
+        return self._base
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -379,8 +380,8 @@ CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
 CUPY.from_dlpack = _from_dlpack
 CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
-CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
-                                 p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p)
+                                 for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))

@@ -141,15 +141,15 @@ def pytest_sessionstart() -> None:
     plan, load, driver = program.planned_for, emulator.EmulatorDriver.load, program.current_driver
     few, computed = program.CudaProgram._load_few, _Computed()
 
-    def planned_for(whole: Any, ctx: Any) -> Any:
+    def planned_for(whole: Any, ctx: Any, *frozen: frozenset[int]) -> Any:
         for archs in kinds().values():
             inside.driver = _Driver(archs)
             try:
                 with suppress(DeviceError):                # a program that GPUs do not take is the test's matter
-                    program.CudaProgram(plan(whole, ctx), ctx)
+                    program.CudaProgram(plan(whole, ctx, *frozen), ctx)
             finally:
                 inside.driver = None
-        planned = plan(whole, ctx)
+        planned = plan(whole, ctx, *frozen)
         computed.wholes[id(planned)] = planned, whole
         return planned
 

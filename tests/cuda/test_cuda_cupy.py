@@ -40,8 +40,8 @@ def stand_in() -> Iterator[None]:
     native.library.cache_clear()
 
 
-EAGER = [pytest.param(k, id=f"{k}-{row['op']}") for k,
-         row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")]
+EAGER = [pytest.param(k, id=f"{k}-{row['op']}")
+         for k, row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")]
 
 
 @pytest.mark.parametrize("number", EAGER)

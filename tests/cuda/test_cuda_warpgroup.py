@@ -7,6 +7,7 @@ import pytest
 from hybrid import ir
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
+from hybrid.codegen.printers.cuda.product import Product
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver, EmulatorError
@@ -43,6 +44,25 @@ def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None
     form = product(tile.rows + 8, tile.columns, 136, dtype, layout)
     text_of(form)
     check([form])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_wide_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 columns by one product, whole and at the edges."""
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.WIDE)
+    form = product(136, 264, 136, dtype, layout)
+    assert "_n256<" in text_of(form)
+    check([form])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_wide_tiles_are_of_large_products_of_halves(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with cuda.printing_for("sm_90a"):
+        large, small = (warpgroup.pick_warpgroup(Product(plan(program([product(n, n, n, dtype)])[0]).fused.kernels[0],
+                                                         "k")) for n in (4096, 256))
+    assert (large == warpgroup.WIDE) == (dtype == "float16") and small != warpgroup.WIDE
 
 
 def test_parts_batches_and_epilogues() -> None:

@@ -122,6 +122,17 @@ def test_bank_conflicts_and_sectors() -> None:
     assert found[7, "global", "read"] == (1, 16) == found[7, "global", "write"]
 
 
+def test_an_asynchronous_copy_has_banks_and_sectors() -> None:
+    """Sixteen bytes a lane, to lines of 128 bytes: eight lanes at a time meet the same four banks."""
+    run('#include "hybrid_async.cuh"\nextern "C" __global__ void spread(float *x) {\n'
+        '  __shared__ __align__(16) float s[32 * 32];\n'
+        '  hy_cp_async<16>(hy_shared_of(&s[threadIdx.x * 32]), x + threadIdx.x * 4);\n  hy_cp_async_commit();\n'
+        '  hy_cp_async_wait<0>();\n  x[128 + threadIdx.x] = s[threadIdx.x * 32];\n}', "spread", 32,
+        [np.zeros(160, np.float32)])
+    found = {(f.space, f.access): f.factor for f in watch.traffic() if f.kernel == "spread" and ":4" in f.line}
+    assert found == {("shared", "write"): 8, ("global", "read"): 1}
+
+
 def test_programs_of_each_kind(cuda_device: Any) -> None:
     """A generated product, sum and loop: no race, nothing outside, no misaligned vector."""
     x, w = ir.input(0, (40, 72), "float32"), ir.input(1, (72, 24), "float32")

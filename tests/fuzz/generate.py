@@ -48,8 +48,8 @@ def _inputs(rng: random.Random, odd: bool, dtype: str) -> tuple[Input, ...]:
     shapes = [rng.choice(((a, b), (a, b), (b, a), (b,), (1, b), (a, 1), (c, a, b), (a, a)))
               for _ in range(rng.randint(1, 3))]
     kind = "odd" if odd else "normal"
-    return tuple(Input(f"x{i}", shape, dtype, rng.choice((kind, kind, "ties")), rng.randrange(1000)) for i,
-                 shape in enumerate(shapes))
+    return tuple(Input(f"x{i}", shape, dtype, rng.choice((kind, kind, "ties")), rng.randrange(1000))
+                 for i, shape in enumerate(shapes))
 
 
 def graph(rng: random.Random) -> Program:

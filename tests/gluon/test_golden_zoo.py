@@ -58,8 +58,8 @@ def test_mxnet_loads_what_is_exported_again(tmp_path: Path) -> None:
         net.hybridize()
         (tmp_path / model).mkdir()
         net.export(str(tmp_path / model / "m"))
-        arrays = {f"{kind}{k}": x for kind, xs in (("i", [x.asnumpy() for x in inputs]), ("o", expected)) for k,
-                  x in enumerate(xs)}
+        arrays = {f"{kind}{k}": x for kind, xs in (("i", [x.asnumpy() for x in inputs]), ("o", expected))
+                  for k, x in enumerate(xs)}
         np.savez(tmp_path / model / "io.npz", numpy=False, **arrays)
     run = subprocess.run([PYTHON, str(TESTS / "oracle" / "check_exported_models.py"), str(tmp_path)],
                          capture_output=True, text=True,

@@ -69,8 +69,8 @@ def test_mnist_in_a_loader(tmp_path: Path) -> None:
     d = vision.MNIST(tmp_path).transform_first(net)
     expected = [(net(x).asnumpy(), y) for x, y in vision.MNIST(tmp_path)]
     for kw in ({}, {"num_workers": 2}, {"num_workers": 2, "thread_pool": True}):
-        got = [(a, b) for x, y in DataLoader(d, 3, **kw) for a,
-               b in zip(x.asnumpy(), y.asnumpy())]      # type: ignore[arg-type]
+        got = [(a, b) for x, y in DataLoader(d, 3, **kw)
+               for a, b in zip(x.asnumpy(), y.asnumpy())]      # type: ignore[arg-type]
         assert [g[0].shape for g in got] == [(1, 14, 14)] * 7
         for (a, b), (p, q) in zip(got, expected):
             np.testing.assert_array_equal(a, p)

@@ -21,8 +21,8 @@ VALIDATION = [([10, 3, 1, 2], [3, 1, 2, 0]), ([0, 6, 14, 0], [6, 14, 0, 8])]
 
 
 def samples(dataset: object) -> list[tuple[list[int], list[int]]]:
-    return [(words.asnumpy().tolist(), following.asnumpy().tolist()) for words,
-            following in dataset]        # type: ignore[attr-defined]
+    return [(words.asnumpy().tolist(), following.asnumpy().tolist())
+            for words, following in dataset]        # type: ignore[attr-defined]
 
 
 @pytest.fixture(params=["files", "archive"])

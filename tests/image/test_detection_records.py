@@ -106,8 +106,8 @@ def test_colours_of_detection_records(tmp_path: Path) -> None:
         moved = abs(np.array([colorsys.rgb_to_hls(*v) for v in found]) - start)
         assert 0.01 < moved[:, k].max() < 10.5 / units and np.delete(moved, k, 1).max() < 0.01
     # its probability is 0
-    assert all((x[:, 0, 0] == (200, 100, 50)).all() for x,
-               _ in samples(path, 3, data_shape=(3, 8, 8), max_random_hue=20))
+    assert all((x[:, 0, 0] == (200, 100, 50)).all()
+               for x, _ in samples(path, 3, data_shape=(3, 8, 8), max_random_hue=20))
     factors = [x[0, 0, 0] / 200 for x, _ in samples(path, data_shape=(3, 8, 8), max_random_contrast=0.2,
                                                     random_contrast_prob=1)]
     assert 0.79 < min(factors) < max(factors) < 1.21

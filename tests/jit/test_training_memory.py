@@ -23,8 +23,8 @@ class Skips(nn.HybridBlock):
     def __init__(self) -> None:
         super().__init__()
         with self.name_scope():
-            self.down, self.middle, self.deep = (nn.Conv2D(c, 3, padding=1, activation="relu", in_channels=i) for c,
-                                                 i in ((8, 3), (16, 8), (16, 16)))
+            self.down, self.middle, self.deep = (nn.Conv2D(c, 3, padding=1, activation="relu", in_channels=i)
+                                                 for c, i in ((8, 3), (16, 8), (16, 16)))
             self.norm, self.pool, self.up = (nn.BatchNorm(in_channels=8), nn.MaxPool2D(),
                                              nn.Conv2DTranspose(8, 2, strides=2, in_channels=16))
             self.last = nn.Conv2D(1, 3, padding=1, in_channels=16)

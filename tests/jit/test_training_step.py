@@ -51,8 +51,8 @@ def train(net: Any, trainer: Any, compiled: bool, steps: int = 5, dtype: str = "
 @pytest.mark.parametrize("name, arguments", OPTIMIZERS, ids=[f"{n}{i}" for i, (n, _) in enumerate(OPTIMIZERS)])
 def test_compiled_step_equals_eager(name: str, arguments: dict[str, Any]) -> None:
     nets = [net_of(), net_of()]
-    losses = [train(net, gluon.Trainer(net.collect_params(), name, dict(arguments)), i == 1) for i,
-              net in enumerate(nets)]
+    losses = [train(net, gluon.Trainer(net.collect_params(), name, dict(arguments)), i == 1)
+              for i, net in enumerate(nets)]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5, atol=1e-6)
     for a, b in zip(weights(nets[1]), weights(nets[0])):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -246,7 +246,7 @@ def test_parameters_by_mxnets_private_names(tmp_path: Path) -> None:
     mod, *_ = trained(epochs=1)
     mod.save_checkpoint(str(tmp_path / "m"), 1)
     loaded = mx.mod.Module.load(str(tmp_path / "m"), 1)
-    assert {k: v.shape for k, v in loaded._arg_params.items()} == {k: v.shape for k,
-                                                                   v in mod.get_params()[
+    assert {k: v.shape for k, v in loaded._arg_params.items()} == {k: v.shape
+                                                                   for k, v in mod.get_params()[
             0].items()} and loaded._aux_params is not None
     assert mx.mod.Module(cases.network(mx))._arg_params is None

@@ -134,8 +134,8 @@ def _close(got, want):
 
 
 @pytest.mark.parametrize("number", range(len(VALUES)),
-                         ids=[f"{k}-{''.join(c if c.isalnum() else '_' for c in text)[:40]}" for k,
-                              (text, _) in enumerate(VALUES)])
+                         ids=[f"{k}-{''.join(c if c.isalnum() else '_' for c in text)[:40]}"
+                              for k, (text, _) in enumerate(VALUES)])
 def test_values_as_mxnets(number):
     text, want = VALUES[number]
     npx.set_np()

@@ -104,8 +104,8 @@ INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class num
 def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train: bool) -> Row:
     xs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
     given = {**attrs, **({d.arity_attr: len(xs)} if d.arity_attr and d.arity_attr not in attrs else {})}
-    given = {k: "float64" if k in ("dtype", "out_dtype") and str(v).startswith("float") else v for k,
-             v in given.items()}
+    given = {k: "float64" if k in ("dtype", "out_dtype") and str(v).startswith("float") else v
+             for k, v in given.items()}
     missing = [] if d.variadic else [None] * (len(d.inputs) - len(xs))
     if d.name.startswith("_sample_"):
         given.setdefault("dtype", "float64")                 # else the draws are float32

@@ -30,8 +30,8 @@ def _run(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _weighted(program: ir.Program, weights: Sequence[np.ndarray]) -> Callable[[Sequence[np.ndarray]], float]:
     """The program as one number: its outputs weighted and summed."""
-    return lambda arrays: sum(float(np.sum(y * w)) for y,
-                              w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
+    return lambda arrays: sum(float(np.sum(y * w))
+                              for y, w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
 
 
 @pytest.mark.parametrize("row", [p for p in PARAMS if not p.values[0].special])

@@ -88,8 +88,8 @@ def test_definition(number: int, run: Any) -> None:
     for k in row.get("aux", []):
         _close(after[k], ARRAYS[f"{number}.aux{k}"], row, f"auxiliary state {k}")
     if row["grads"]:
-        heads = [ARRAYS[f"{number}.head{k}"] if f"{number}.head{k}" in ARRAYS else np.zeros_like(y) for k,
-                 y in enumerate(outputs)]
+        heads = [ARRAYS[f"{number}.head{k}"] if f"{number}.head{k}" in ARRAYS else np.zeros_like(y)
+                 for k, y in enumerate(outputs)]
         back = vjp_program(program, tuple(row["grads"]))
         gradients = run(back, [*xs, *keys, *heads])
         for k, gradient in zip(row["grads"], gradients, strict=True):

@@ -117,3 +117,15 @@ def test_numbers_that_are_alike_are_asked_once_for_neighbours_of_one_rate_and_co
         shared = len(o.common())
         one_by_one = [x for i in indices for x in o.numbers(i, o._get_lr(i), o._get_wd(i), o._index_update_count[i])]
         assert found[shared:] == one_by_one and len(set(one_by_one)) > 3
+
+
+@pytest.mark.parametrize("mults, calls", [({}, 1), ({1: 2.0}, 3), ({0: 2.0}, 2)])
+def test_numbers_that_parameters_share_are_computed_once(mults: dict[int, float], calls: int, monkeypatch: Any) -> None:
+    o = optimizer.create("adam", learning_rate=0.1)
+    o.set_lr_mult(mults)
+    plain, times = o.corrected, []
+    monkeypatch.setattr(o, "corrected", lambda lr, t: times.append(t) or plain(lr, t))
+    for t in (1, 2):
+        found = o.advance([0, 1, 2])[len(o.common()):]
+        assert found == [x for i in range(3) for x in (plain(0.1 * mults.get(i, 1.0), t), 0.0)]
+    assert times == [1] * calls + [2] * calls

@@ -60,15 +60,15 @@ def mnist(**kwargs):
 def records(kind="ImageRecordIter", data_shape=(3, 16, 16), **kwargs):
     return lambda mx, d: getattr(mx.io, kind)(path_imgrec=f"{d}/p.rec", data_shape=data_shape, batch_size=3,
                                               preprocess_threads=1, verbose=False,
-                                              **{k: f"{d}/{v}" if k.startswith("path") else v for k,
-                                                 v in kwargs.items()})
+                                              **{k: f"{d}/{v}" if k.startswith("path") else v
+                                                 for k, v in kwargs.items()})
 
 
 def detection(data_shape=(3, 16, 16), **kwargs):
     return lambda mx, d: mx.io.ImageDetRecordIter(path_imgrec=f"{d}/b.rec", data_shape=data_shape, batch_size=2,
                                                   preprocess_threads=1, verbose=False,
-                                                  **{k: f"{d}/{v}" if k.startswith("path") else v for k,
-                                                     v in kwargs.items()})
+                                                  **{k: f"{d}/{v}" if k.startswith("path") else v
+                                                     for k, v in kwargs.items()})
 
 
 def pictures(**kwargs):

@@ -104,6 +104,6 @@ if __name__ == "__main__":
     import pathlib
 
     import mxnet
-    results = {f"{case}|{k}": v for case in CASES for k,
-               v in run(mxnet, mxnet.autograd, mxnet.gluon.contrib.nn, case).items()}
+    results = {f"{case}|{k}": v for case in CASES
+               for k, v in run(mxnet, mxnet.autograd, mxnet.gluon.contrib.nn, case).items()}
     np.savez_compressed(pathlib.Path(__file__).parent.parent / "data" / "gluon_layers.npz", **results)

@@ -191,10 +191,10 @@ def feed_forward(mx):
     rng = np.random.RandomState(5)
     net = network(mx)
     shapes, _, states = net.infer_shape(data=(5, 6))
-    args = {n: mx.nd.array(rng.standard_normal(s)) for n,
-            s in zip(net.list_arguments(), shapes) if n not in ("data", "softmax_label")}
-    aux = {n: mx.nd.array(np.ones(s) if n.endswith("var") else np.zeros(s)) for n,
-           s in zip(net.list_auxiliary_states(), states)}
+    args = {n: mx.nd.array(rng.standard_normal(s))
+            for n, s in zip(net.list_arguments(), shapes) if n not in ("data", "softmax_label")}
+    aux = {n: mx.nd.array(np.ones(s) if n.endswith("var") else np.zeros(s))
+           for n, s in zip(net.list_auxiliary_states(), states)}
     seen = []
     model = mx.model.FeedForward(net, ctx=mx.cpu(), num_epoch=3, optimizer="sgd", arg_params=args, aux_params=aux,
                                  learning_rate=0.2, momentum=0.9, numpy_batch_size=5)

@@ -20,8 +20,8 @@ def parse(line: str) -> tuple[bool, str, list[tuple[str, str, bool]]]:
     train = line.startswith("T:")
     expression, _, inputs = line.removeprefix("T:").partition(" | ")
     rows = [part.partition("=") for part in inputs.split()]
-    return train, expression.strip(), [(name, maker.removeprefix("!"), not maker.startswith("!")) for name, _,
-                                       maker in rows]
+    return train, expression.strip(), [(name, maker.removeprefix("!"), not maker.startswith("!"))
+                                       for name, _, maker in rows]
 
 
 def make(maker: str, number: int) -> np.ndarray:

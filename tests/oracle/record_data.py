@@ -167,8 +167,8 @@ def record(mx):
                      for part in (it.provide_data, it.provide_label)]
         iterators[k] = {"provide": described, "epochs": epochs(it)}
     (DATA / "recordio.json").write_text(json.dumps({"packed": packed, "iterators": iterators}))
-    out = {f"decode/{k}": mx.image.imdecode((DATA / "pictures" / name).read_bytes(), flag, rgb).asnumpy() for k,
-           (name, flag, rgb) in DECODE.items()}
+    out = {f"decode/{k}": mx.image.imdecode((DATA / "pictures" / name).read_bytes(), flag, rgb).asnumpy()
+           for k, (name, flag, rgb) in DECODE.items()}
     for k, (kind, h, w, nh, nw, interp) in RESIZE.items():
         x = resize_input(kind, h, w)
         out[f"resize/{k}"] = mx.image.imresize(mx.nd.array(x, dtype=x.dtype), nw, nh, interp).asnumpy()

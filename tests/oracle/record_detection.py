@@ -60,8 +60,8 @@ for options in ({"kernel": [3, 3], "pad": [1, 1]}, {"kernel": [3, 2], "stride": 
                 {"kernel": [2, 2], "num_group": 2, "no_bias": True}):
     h, w = 6, 5
     kh, kw = options["kernel"]
-    (ph, pw), (sh, sw), (dh, dw) = (options.get(k, d) for k,
-                                    d in (("pad", [0, 0]), ("stride", [1, 1]), ("dilate", [1, 1])))
+    (ph, pw), (sh, sw), (dh, dw) = (options.get(k, d)
+                                    for k, d in (("pad", [0, 0]), ("stride", [1, 1]), ("dilate", [1, 1])))
     oh, ow = (h + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) // sw + 1
     parts, groups = options.get("num_deformable_group", 1), options.get("num_group", 1)
     x, offset, weight = f(2, 4, h, w), f(2, 2 * parts * kh * kw, oh, ow, low=-1.7, high=1.7), f(6, 4 // groups, kh, kw)

@@ -16,5 +16,5 @@ for name, make in file_iterators.CASES.items():
     random.seed(3)
     found[name] = file_iterators.outline(make, mx, Path(sys.argv[1]))
 path = Path(__file__).parent.parent / "data" / "file_iterators.json"
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
-                                   v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
+                                   for k, v in found.items()) + "\n}\n")

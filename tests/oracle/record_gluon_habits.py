@@ -11,5 +11,5 @@ for name, case in gluon_habits.HABITS.items():
     with mx.name.NameManager():
         found[name] = case(mx)
 path = Path(__file__).parent.parent / "data" / "gluon_habits.json"
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
-                                   v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
+                                   for k, v in found.items()) + "\n}\n")

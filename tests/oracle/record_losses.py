@@ -170,8 +170,8 @@ def read() -> tuple:
     """What ``write`` wrote: arrays by name, and the rest."""
     with np.load(STORED) as f:
         flat, more = f["values"], json.loads(str(f["index"]))
-    arrays = {k: flat[at:at + int(np.prod(shape))].reshape(shape).astype(dtype) for k,
-              (at, shape, dtype) in more.pop("arrays").items()}
+    arrays = {k: flat[at:at + int(np.prod(shape))].reshape(shape).astype(dtype)
+              for k, (at, shape, dtype) in more.pop("arrays").items()}
     return arrays, more
 
 

@@ -8,5 +8,5 @@ import mxnet as mx
 
 found = {name: case(mx) for name, case in module_cases.CASES.items()}
 path = Path(__file__).parent.parent / "data" / "module.json"
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
-                                   v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
+                                   for k, v in found.items()) + "\n}\n")

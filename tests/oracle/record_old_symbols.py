@@ -36,5 +36,5 @@ def described(text, given):
 path = Path(__file__).parent.parent / "data" / "old_symbols.json"
 cases = json.loads(path.read_text())
 found = {name: described(case["text"], case.get("given", {})) for name, case in cases.items()}
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
-                                   v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}"
+                                   for k, v in found.items()) + "\n}\n")

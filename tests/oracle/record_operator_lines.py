@@ -40,8 +40,8 @@ def answer(path: Path, numbers: list[int]) -> None:
     found: dict[str, np.ndarray] = {"none": np.zeros(1, np.float32)}
     for k in numbers:
         try:
-            found.update({f"{k}.{name}": value for name,
-                          value in operator_lines.run(mxnet, operator_lines.LINES[k]).items()})
+            found.update({f"{k}.{name}": value
+                          for name, value in operator_lines.run(mxnet, operator_lines.LINES[k]).items()})
         except Exception as err:                              # noqa: BLE001  not recorded: hybrid may do better
             print("MXNet cannot:", operator_lines.LINES[k], type(err).__name__)
     packed_arrays.save(path, found)

@@ -250,8 +250,8 @@ if __name__ == "__main__":
         notes["parts"] = {}
         for key, v in whole.items():
             notes["parts"].setdefault(key.split("|")[0], []).append([key, list(v.shape)])
-        flat = {case: np.concatenate([whole[key].ravel() for key, _ in parts]) for case,
-                parts in notes["parts"].items()}
+        flat = {case: np.concatenate([whole[key].ravel() for key, _ in parts])
+                for case, parts in notes["parts"].items()}
         np.savez_compressed(DATA / "rnn.npz", symbols=np.frombuffer(texts, np.uint8), **flat)
         (DATA / "rnn.json").write_text(json.dumps(notes, separators=(",", ":")) + "\n")
         print(len(whole), "arrays", (DATA / "rnn.npz").stat().st_size, (DATA / "rnn.json").stat().st_size, "bytes")

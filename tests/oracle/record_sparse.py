@@ -21,7 +21,7 @@ for name, make in sparse_cases.FILES.items():
         path = os.path.join(folder, "x.params")
         mx.nd.save(path, make(mx))
         files[name] = base64.b64encode(Path(path).read_bytes()).decode()
-lines = [f' "{k}": {{\n' + ",\n".join(f"  {json.dumps(n)}: {json.dumps(v, separators=(',', ':'))}" for n,
-                                      v in part.items()) + "\n }"
+lines = [f' "{k}": {{\n' + ",\n".join(f"  {json.dumps(n)}: {json.dumps(v, separators=(',', ':'))}"
+                                      for n, v in part.items()) + "\n }"
          for k, part in (("cases", found), ("files", files))]
 (Path(__file__).parent.parent / "data" / "sparse.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

@@ -103,8 +103,8 @@ def numbers(mx: Any, case: str, symbol: Any, train: bool) -> dict[str, list[floa
     if train:
         executor.backward([mx.nd.ones(x.shape) for x in outputs])
         found = executor.grad_dict
-    return {name: [float(x.asnumpy().sum()), float((x.asnumpy().ravel() * np.cos(np.arange(x.size))).sum())] for name,
-            x in sorted(found.items())}
+    return {name: [float(x.asnumpy().sum()), float((x.asnumpy().ravel() * np.cos(np.arange(x.size))).sum())]
+            for name, x in sorted(found.items())}
 
 
 def unpacked(mx: Any, case: str) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from hybrid import gluon, nd, np, npx, sym
 
 from ..paths import DATA
 
-NAMES: dict[str, list[str]] = {k: v.split() for k,
-                               v in json.loads((DATA / "api_usage.json").read_text()).items()}
+NAMES: dict[str, list[str]] = {k: v.split()
+                               for k, v in json.loads((DATA / "api_usage.json").read_text()).items()}
 ROOTS = {"nd and sym operators": [nd, sym], "np": [np], "npx": [npx], "gluon": [gluon], "gluon.nn": [gluon.nn],
          "gluon.loss": [gluon.loss],
          "gluon.rnn": [gluon.rnn], "gluon.data": [gluon], "gluon.contrib": [gluon.contrib],

@@ -17,8 +17,8 @@ from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.dialect import PARALLEL
-from hybrid.codegen.schedule.tiling import counted, decode, flat
-from .pixels_in_lanes import Direct
+from hybrid.codegen.schedule.tiling import decode, flat
+from .pixels_in_lanes import PixelsInLanes
 from hybrid.codegen.block import nested
 from hybrid.codegen.nest import Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
@@ -28,7 +28,7 @@ PANEL = 320 << 10              # bytes of packed filters that stay in the second
 
 
 @dataclass
-class TurnedTile:
+class ChannelsTile:
     """``r`` lines of ``c`` pixels, ``nv`` vectors of filters; ``part``: how much of the outermost depth a panel
     holds."""
     r: int
@@ -38,14 +38,14 @@ class TurnedTile:
     cost: float
 
 
-class Turned(Direct):
+class ChannelsInLanes(PixelsInLanes):
     """Prints one kernel; ``tile.cost`` says whether it is worth it."""
 
     def choose(self) -> Any:
         """The cheapest tile by a count of vector operations."""
         rows, xs, ys = self.rows.extent, self.x.extent, self.y.extent if self.y else 1
         limit = min(self.target.accumulators, self.lanes * 4)
-        best: TurnedTile | None = None
+        best: ChannelsTile | None = None
         for nv in range(1, min(4, -(-rows // self.lanes)) + 1):
             panels = -(-rows // (nv * self.lanes))
             # from the fewest whose lines fit the registers
@@ -63,7 +63,7 @@ class Turned(Direct):
                         each *= 1.25
                     cost = panels * (self.depth * nv * self.lanes * 0.4 + tiles * each)
                     if best is None or cost < best.cost:
-                        best = TurnedTile(r, c, nv, self._part(nv), cost)
+                        best = ChannelsTile(r, c, nv, self._part(nv), cost)
                 break
         if best is None:
             raise Refused("no tile fits the registers")
@@ -84,15 +84,12 @@ class Turned(Direct):
         lines, sx = self.steps(m.b, self.y, self.x)
         sums = Sums([f"HYV_B(x[{p // t.c * lines + p % t.c * sx}])" for p in range(t.r * t.c)],
                     [f"HYV_LOAD(W + {j * L})" for j in range(t.nv)])
-
-        def to(p: int, j: int) -> int:
-            return (p * t.nv + j) * L
         first, *rest = m.depth
         at = " + ".join(f"{v.name} * {m.b.stride(v)}l" for v in m.depth)
         step = [f"const float *x = A + {at};", *sums.step(), f"W += {t.nv * L};"]
         return function(f"{self.name}_tile", "const float *A, const float *W, float *to, long count",
-                        [*(sums.read("to", to) if self.parts > 1 else sums.zero()),
-                         count(first.name, "count", nested(rest, step)), *sums.write("to", to)])
+                        [*(sums.read("to", t.nv * L, L) if self.parts > 1 else sums.zero()),
+                         count(first.name, "count", nested(rest, step)), *sums.write("to", t.nv * L, L)])
 
     @property
     def parts(self) -> int:
@@ -127,7 +124,7 @@ class Turned(Direct):
                             over(f"float sums[{space}] __attribute__((aligned(64)));", call, *finish)))]
         return [*self.before, For("u", Ix(), Ix(rest * panels * split), (
             f"const long panel = u / {split} % {panels}, part = u % {split};",
-            *decode(f"(u / {panels * split})", counted(self.rest)),
+            *decode(f"(u / {panels * split})", self.rest),
             f"const long m0_ = panel * {width}, left = {self.rows.extent} - m0_;",
             f"const long filters = left < {width} ? left : {width};",
             local.array("float", "Bp", t.part * (self.depth // whole) * width), *inner), 1,

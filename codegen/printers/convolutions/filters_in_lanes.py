@@ -7,14 +7,13 @@ from __future__ import annotations
 import math
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
-from hybrid.ir.size import fixed
 from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.program.size_parameters import more_declared, more_passed
-from hybrid.codegen.schedule.tiling import counted, decode, flat
+from hybrid.codegen.schedule.tiling import decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
 PIXELS = 64                     # that a tile takes at least, if there are so many
@@ -58,10 +57,13 @@ class FiltersInLanes(Correlation):
         self.count = self.shared * y.taps * (x.taps // self.together)
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        images = self.pictures[-1].extent if self.pictures else 1
-        few = -(-PIXELS // (x.pixels * y.pixels))
-        self.block = max(1, min(images, few) if fixed(images) else few)
-        line = (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4
+        self._in_blocks(-(-PIXELS // (x.pixels * y.pixels)),
+                        (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4)
+
+    def _in_blocks(self, images: int, line: int) -> None:
+        """Blocks of so many images, or of as many lines of one, of so many bytes, as stay in the cache."""
+        x, y = self.x, self.y
+        self.block = self._images(images)
         self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
         self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 
@@ -78,13 +80,10 @@ class FiltersInLanes(Correlation):
                 f"const long p = x * {x.stride} + x_offset;",
                 f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
                 f"first_column, ({size} - p) * {channels} - first_column), inputs)); inputs = edge; }}", *sums.step()]
-
-        def to(i: int, j: int) -> int:
-            return i * apart + j * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last, long first_column, long x_offset{more_declared()}",
-                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", to),
-                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", to)])
+                        [f"float edge[{L}] __attribute__((aligned(64)));", *sums.read("sums", apart, L),
+                         *within(heads, [Scope(tuple(body))]), *sums.write("sums", apart, L)])
 
     def _filters(self, j: int) -> str:
         left = self.row_tiles.size - j * self.lanes
@@ -96,7 +95,7 @@ class FiltersInLanes(Correlation):
         x, y, each = self.x, self.y, self.channel_tiles.count
         out: list[Stmt] = [
             f"const long ct = t % {each}, rt = t / {each} % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-            *decode(f"(t / {self.row_tiles.count * each})", counted(self.around)),
+            *decode(f"(t / {self.row_tiles.count * each})", self.around),
             f"const long c = {self.channel_tiles.first('ct')};", *self._begin(n, keep, "r", " + c")]
         line, places = (math.prod(self.picture.shape[-2:]) if y.pixel is not None else 0), x.taps // self.together
         for tap in range(y.taps):

@@ -138,7 +138,7 @@ class BatchInLanes(Packed):
         every = sums("")
         body = [*every.zero(),
                 count("i", self.kh, [*rows, *within([f"for (long c = 0; c < {self.c}; c++, {advance}) {{"], steps)]),
-                *every.write("to", lambda f, v: (f * len(every.vectors) + v) * size * L)]
+                *every.write("to", len(every.vectors) * size * L, size * L)]
         points = [f"for (long p = 0; p < {self.points}; p++, at += {self.c * self.across.count * L}, to += {L}) {{"]
         return function(f"{self.name}_sums", "const float *const *row, long at, const float *W, float *to",
                         within(points, body) if self.points else body)

@@ -107,15 +107,13 @@ class Winograd(Packed):
         sums, T = Sums([self.how.spread.format(f"x[q + {i * self.vs}]") for i in range(pixels)],
                        [self.how.load.format(f"W + {j * self.lanes}") for j in range(self.nv)],
                        self.how), self.how.number
-
-        def at(i: int, j: int) -> int:
-            return i * self.width + j * self.lanes
         return function(f"{self.name}_{pixels}",
                         f"const {T} *x, const {T} *W, float *to, long depth, long add, const char *soon",
-                        [*sums.zero(), *([When("add", tuple(sums.again("to", at)))] if self.chunks > 1 else []),
+                        [*sums.zero(),
+                         *([When("add", tuple(sums.again("to", self.width, self.lanes)))] if self.chunks > 1 else []),
                          *within([f"for (long q = 0; q < depth; q++, W += {self.width}) {{"],
                                  [f"__builtin_prefetch(soon + q * {self.slice}, 0, 2);", *sums.step()]),
-                         *sums.write("to", at)])
+                         *sums.write("to", self.width, self.lanes)])
 
     def filters_forward(self) -> list[Stmt]:
         """Prints the function that computes G g Gᵀ for some channels of a panel."""

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import product, takewhile
 from typing import Any
 
-from hybrid.ir import Node
+from hybrid.ir.contraction import of_windows
 from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint, may_exceed, same
@@ -24,7 +24,7 @@ from . import padded_operand
 from hybrid.codegen.program import local
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import where_it_pays
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import OF_TEAM, PARALLEL, TEAM
 from hybrid.codegen.block import Level, loop, nested
 from hybrid.codegen.loops import Printed
@@ -46,7 +46,7 @@ class Tile:
     cost: float
 
 
-class Direct(Anchored):
+class PixelsInLanes(Anchored):
     """Prints one convolution: what its parts are, the tile, the text."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
@@ -74,7 +74,7 @@ class Direct(Anchored):
         """Filters as rows, pixels as columns; the image is in memory, or will be."""
         for swap in (False, True):
             side = self.dot.args[0] if swap else self.dot.args[1]
-            if not _windows(side):
+            if not of_windows(side):
                 continue
             below = padded_operand.unread(side, self.reads)
             stored = self.reads if below is None else {**self.reads, below: "image"}
@@ -176,7 +176,7 @@ class Direct(Anchored):
             steps = nested(m.depth, [f"const float *a_ = A + {a}, *b_ = B + {b};", *self._sums("a_", "b_").step()])
         sums = self._sums("A", "B")
         return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
-                        [*sums.zero(), *steps, *sums.write("to", lambda i, j: (i * len(sums.vectors) + j) * L)],
+                        [*sums.zero(), *steps, *sums.write("to", len(sums.vectors) * L, L)],
                         "always_inline" if self.straight else "noinline")
 
     def _sums(self, a: str, b: str) -> Sums:
@@ -207,7 +207,7 @@ class Direct(Anchored):
             before = [self._memory(own or several and self.image.nbytes <= OWN_IMAGE), *border]
         inner = [*filled, *self.tiles(parallel and not own)]
         if several:
-            inner = [For("g", Ix(), Ix(count), (*decode("g", counted(self.outer)), *inner), 1, OF_TEAM if own else "")]
+            inner = [For("g", Ix(), Ix(count), (*decode("g", self.outer), *inner), 1, OF_TEAM if own else "")]
         body = [*before, *inner]
         return [self.head(), *([self.pays.format(TEAM), Scope(tuple(body))] if own else body), "}"]
 
@@ -257,7 +257,7 @@ class Direct(Anchored):
         return [*self.before, For("u", Ix(), Ix(total), (
             f"const long rt = u % {rows.count}, xt = u / {rows.count} % {xs.count};",
             f"const long yt = u / {rows.count * xs.count} % {ys.count};",
-            *decode(f"(u / {each})", counted(self.rest)),
+            *decode(f"(u / {each})", self.rest),
             f"const long m0_ = {rows.first('rt')}, x0 = {xs.first('xt')}, y0 = {ys.first('yt')};",
             f"float acc[{t.mr * t.r * t.nv * self.lanes}] __attribute__((aligned(64)));",
             f"{self.name}_tile({self.filters()} + m0_ * {sm}l, {self.pixels()} + y0 * {sy}l + x0 * {sx}l, acc);",
@@ -298,12 +298,3 @@ def _costly(s: Stmt) -> bool:
     every = [x for e in expressions(s) for x in parts(e)]
     return (any(isinstance(x, Op) and any(word in x.form for word in ("sqrt", " / ", "hy_")) for x in every)
             or any(isinstance(x, Ix) and any(isinstance(a, Quot) for a, _ in x.terms) for x in every))
-
-
-def _windows(n: Node) -> bool:
-    """Whether an operand is made of windows."""
-    while n.prim in ("reshape", "permute", "expand", "slice", "window"):
-        if n.prim == "window":
-            return True
-        n = n.args[0]
-    return False

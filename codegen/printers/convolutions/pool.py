@@ -20,7 +20,7 @@ from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.block import Level, nested
 from hybrid.codegen.nest import Cut, count
-from hybrid.codegen.schedule.tiling import Target, counted, decode
+from hybrid.codegen.schedule.tiling import Target, decode
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
 from .pixels_in_lanes import OWN_IMAGE
@@ -103,7 +103,7 @@ class _Pool(Anchored):
         images = math.prod(v.extent for v in self.outer)
         border, inside = padded_operand.fill(self.image, "image", self.reads, self.lanes, self.outer)
         own = local.array("float", "image", self.image.nbytes // 4)
-        loop = For("g", Ix(), Ix(images), (*decode("g", counted(self.outer)), *inside, *self._lines()), 1, OF_TEAM)
+        loop = For("g", Ix(), Ix(images), (*decode("g", self.outer), *inside, *self._lines()), 1, OF_TEAM)
         work = math.prod(v.extent for v in (*self.loops, *self.taps))
         team = where_it_pays(TEAM, work, work_of(self.k), PARALLEL_WORK) if may_exceed(images, 1) else ""
         return self.kernel([team or ONE, Scope((own, *border, loop))], vectors=True)

@@ -14,10 +14,10 @@ from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import where_it_pays
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, counted, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
 from hybrid.codegen.dialect import PARALLEL
 from . import padded_operand
-from .pixels_in_lanes import OWN_IMAGE, Direct
+from .pixels_in_lanes import OWN_IMAGE, PixelsInLanes
 from hybrid.codegen.block import level, nested
 from hybrid.codegen.nest import Sums, count, function
 from hybrid.codegen.printers.products.operand import root_index
@@ -25,7 +25,7 @@ from hybrid.codegen.lanes import Refused
 
 
 @dataclass
-class SpreadTile:
+class ShiftTile:
     """``group`` filters together, ``nv`` vectors of pixels, ``tiles`` of them in an image."""
     group: int
     nv: int
@@ -50,7 +50,7 @@ class Axis:
         return self.out.extent if self.out else 1
 
 
-class Spread(Direct):
+class ShiftAndAdd(PixelsInLanes):
     """Prints one kernel; ``tile.cost`` says whether it is worth it."""
 
     def prepare(self) -> None:
@@ -80,8 +80,8 @@ class Spread(Direct):
                 continue
             name = "x" if self.x in found else "y"
             rest = [(v, c) for v, c in x.terms if v not in found]
-            if len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1 or len(
-                    rest) > 1 or any(v not in self.m.depth for v, _ in rest):
+            if (len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1
+                    or len(rest) > 1 or any(v not in self.m.depth for v, _ in rest)):
                 raise Refused("pixels that are no sum of a place and a place in the kernel")
             tap, dilation = rest[0] if rest else (None, 1)
             count = tap.extent if isinstance(tap, Var) else 1
@@ -97,7 +97,7 @@ class Spread(Direct):
             raise Refused("a place in the kernel that is of several axes")
 
     # ---- the tile
-    def choose(self) -> SpreadTile:
+    def choose(self) -> ShiftTile:
         """As many filters and pixels as the registers hold."""
         x, y, rows = self.spatial["x"], self.spatial["y"], self.rows.extent
         pixels, depth = x.source * y.source, math.prod(v.extent for v in self.channels)
@@ -113,7 +113,7 @@ class Spread(Direct):
                                                   + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
             cost += rows * y.results * lines * 3 + depth * vectors * 3
             if best is None or cost < best.cost:
-                best = SpreadTile(g, nv, tiles, cost)
+                best = ShiftTile(g, nv, tiles, cost)
         if best is None:
             raise Refused("no tile fits the registers")
         self.line = -(-x.results // self.lanes) * self.lanes
@@ -137,7 +137,7 @@ class Spread(Direct):
         step = Scope((f"const float *filters = {a}, *pixels = {b};", *sums.step()))
         return function(f"{self.name}_tile", "const float *A, const float *B, float *to",
                         [*sums.zero(), *nested(self.channels, [step]),
-                         *sums.write("to", lambda r, j: r * self.panel + j * L)])
+                         *sums.write("to", self.panel, L)])
 
     def _in_place(self) -> Ix | None:
         """The address of the image's elements where a channel's pixels are read in memory as they are."""
@@ -188,7 +188,7 @@ class Spread(Direct):
         inner = [local.array("float", "sums", size), count("z", size, ["sums[z] = 0;"]), *fill,
                  count("mb", rows, [count("i", y.taps, taps)], t.group), *self._root()]
         pragma = where_it_pays(PARALLEL, work, hint(work), PARALLEL_WORK) if may_exceed(images, 1) else ""
-        return [self.head(), For("g", Ix(), Ix(images), (*decode("g", counted(self.around)), *inner), 1, pragma), "}"]
+        return [self.head(), For("g", Ix(), Ix(images), (*decode("g", self.around), *inner), 1, pragma), "}"]
 
     def _add(self) -> list[str]:
         """The tile's sums, moved, added to the lines of the result."""

@@ -16,12 +16,12 @@ from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
 from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, counted, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.block import Block, nested
+from hybrid.codegen.block import Block, chain, nested
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import Printed, chain, close, group_loops, loop_pragma, merged_axes
+from hybrid.codegen.loops import Printed, close, group_loops, loop_pragma, merged_axes
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
@@ -192,14 +192,18 @@ class Correlation(Anchored):
         self.shared = copies * self.row_tiles.count
         self.count = self.shared * self.channel_tiles.count * self.y.taps
         steps = -(-self.y.pixels // self.lines) * self.vectors
-        images = self.pictures[-1].extent if self.pictures else 1
-        self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
+        self.block = self._images(-(-STEPS // steps))
         # lines that stay in the first cache
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
-        self.height = min(self.y.pixels, max(height,
-                                             -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels  # noqa: E501
+        lines = max(height, -(-STEPS // self.vectors)) // self.lines * self.lines
+        self.height = min(self.y.pixels, lines) if self.block == 1 else self.y.pixels
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
+
+    def _images(self, most: int) -> int:
+        """Of a block: at most so many."""
+        images = self.pictures[-1].extent if self.pictures else 1
+        return max(1, min(images, most) if fixed(images) else most)
 
     # ---- text
     def micro(self) -> Stmt:
@@ -209,13 +213,10 @@ class Correlation(Anchored):
         places = [(c * b_channel, t) for c in range(self.cg) for t in range(x.taps)]
         steps = [Sums([self._pixels(at, t, x0) for at, t in places], self._gradient(x0))
                  for x0 in range(0, x.pixels, L)]
-
-        def to(i: int, j: int) -> int:
-            return j * apart + i * L
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last{more_declared()}", [
-                            *steps[0].read("sums", to), *within([*self._over_lines(), *self._masks()], [
-                                Scope(tuple(s.step())) for s in steps]), *steps[0].write("sums", to)])
+                            *steps[0].read("sums", L, apart), *within([*self._over_lines(), *self._masks()], [
+                                Scope(tuple(s.step())) for s in steps]), *steps[0].write("sums", L, apart)])
 
     def _over_lines(self) -> list[str]:
         """The loops over images and their lines, and where the gradient's and the image's line begin."""
@@ -293,7 +294,7 @@ class Correlation(Anchored):
             f"const long first = {of_image} % {blocks} * {self.block}, pictures = {images} - first < {self.block} ? "
             f"{images} - first : {self.block};",
             *([f"const long low = block % {strips} * {self.height}, high = low + {self.height};"] * (strips > 1)),
-            *decode(f"(block / {blocks * strips})", counted(outer)), OF_TEAM,
+            *decode(f"(block / {blocks * strips})", outer), OF_TEAM,
             count("t", self.shared, self._tile(n, {*self.around, *outer}))]
         return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
                 count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
@@ -311,7 +312,7 @@ class Correlation(Anchored):
         if self.height < y.pixels:
             channels = count("low", y.pixels, [f"const long high = low + {self.height};", channels], self.height)
         return [f"const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
-                *decode(f"(t / {self.row_tiles.count})", counted(self.around)),
+                *decode(f"(t / {self.row_tiles.count})", self.around),
                 *self._begin(n, keep, f"r * {literal(self._steps(self.m.a.address, self.row))}"), channels]
 
     def _begin(self, n: Var | None, keep: set[Var], row: str, more: str = "") -> list[str]:

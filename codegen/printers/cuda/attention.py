@@ -14,17 +14,19 @@ from __future__ import annotations
 import math
 
 from hybrid.ir import Node
+from hybrid.ir.access import beneath
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
 from .attention_tiles import LINES, MOST, WARPS, Tiled, multiplied
-from .pieces import PROCESSORS, SCRATCH, Launch, PrintedCuda, decode, emitter, function
+from .pieces import PROCESSORS, PrintedCuda, emitter, in_turn, launched
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.schedule.choose import first_that_fits
+from hybrid.codegen.schedule.tiling import decode
 
 KEYS = {2: 64, 4: 32}           # of a tile, by bytes of an element
 MOST_PARTS = 128                # four a lane of the warp that weighs them
@@ -46,12 +48,12 @@ def print_attention(k: Kernel, name: str) -> PrintedCuda:
     whole = _Attention(k, name)
     parts, why = split_keys(math.prod(v.extent for v in whole.batch) * whole.tiles, whole.warps, whole.turns)
 
-    def split() -> PrintedCuda:
+    def split(*_: object) -> PrintedCuda:
         if parts == 1:
             raise Refused(why)
         return _Split(k, name, parts).print()
     named = f"attention of keys in {parts} parts" if parts > 1 else "attention of keys in parts"
-    return first_that_fits(k, [(named, split), ("attention of all keys", whole.print)])
+    return first_that_fits(k, [(named, split), ("attention of all keys", lambda _: whole.print())])
 
 
 def split_keys(blocks: int, warps: int, turns: int) -> tuple[int, str]:
@@ -87,10 +89,7 @@ class _Attention(Tiled):
     def replaced(self) -> bool:
         """Whether weights are changed before the second product: a row of zeros in place of weights that are none is
         zero."""
-        n = self.found.given
-        while n.prim in ("cast", "reshape", "permute"):
-            n = n.args[0]
-        return n is not self.found.weights
+        return beneath(self.found.given, ("cast", "reshape", "permute")) is not self.found.weights
 
     # ---- softmax
     def _softmax(self) -> list[str]:
@@ -183,11 +182,9 @@ class _Split(_Attention):
     def print(self) -> PrintedCuda:
         """Both launches."""
         parts, groups = super().print(), -(-self.column.extent // 32)
-        last = function(self.name, self.args, len(self.k.stores), self._combined(groups), COMBINING, "float")
-        blocks = -(-self.rows * groups * 32 // COMBINING)
-        return PrintedCuda(f"{parts.source}\n{last}",
-                           [*parts.launches, Launch(self.name, blocks, COMBINING, [*self.args, SCRATCH])],
-                           (self._sums + 2 * self.parts * self.rows) * 4)
+        last = launched(self.name, self.args, len(self.k.stores), self._combined(groups),
+                        -(-self.rows * groups * 32 // COMBINING), COMBINING, "float")
+        return in_turn([parts, last], (self._sums + 2 * self.parts * self.rows) * 4)
 
     def _combined(self, groups: int) -> list[str]:
         """A warp has 32 columns of a row: each lane weighs some parts, then adds up a column's."""
@@ -226,5 +223,5 @@ class _Split(_Attention):
         e = emitter(self.k, self.names)
         e.count, e.given[self.dot] = 7000, lambda idx: "sum"
         block = Block(None, frozenset([*self.batch, self.row, self.column]))
-        value = e.value(self.k.root, at, block)
-        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
+        e.put(self.names[self.k.root], self.k.root, at, block)
+        return block.lines

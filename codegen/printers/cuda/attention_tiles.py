@@ -14,12 +14,12 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import (SCRATCH, At, Launch, PrintedCuda, Scratch, decode, emitter, function, index_type, names_of,
-                     neighbours)
+from .pieces import PrintedCuda, emitter, index_type, launched, names_of, neighbours
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import Operand, operand, root_index
+from hybrid.codegen.schedule.tiling import decode
 
 LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
 # blocks of a multiprocessor: asked for no more, the compiler keeps in registers what it spilled when it took 64 or 72
@@ -223,7 +223,7 @@ class Tiled:
 
         def one(block: Block) -> None:
             block.body.append(f"const float sum = {CUDA.rounded(dot.dtype, value(cell))};")
-            block.body.append(e.store(self.names[self.k.root], self.k.root, index, e.value(self.k.root, index, block)))
+            e.put(self.names[self.k.root], self.k.root, index, block)
         return neighbours(e, lane, [*self.batch, self.row, first], one)
 
     # ---- the kernel
@@ -252,7 +252,5 @@ class Tiled:
                 "hy_wait<0>();", *after]
         count, threads = math.prod(v.extent for v in batch) * self.tiles * self.parts, 32 * self.warps
         name = f"{self.name}_parts" if split else self.name
-        args: list[Node | Scratch | At] = [*self.args, *([SCRATCH] if split else [])]
-        text_of = function(name, self.args, 0 if split else len(self.k.stores), body, threads,
-                           "float" if split else "", alone=True, resident=RESIDENT)
-        return PrintedCuda(text_of, [Launch(name, count, threads, args, self.shared)])
+        return launched(name, self.args, 0 if split else len(self.k.stores), body, count, threads,
+                        "float" if split else "", alone=True, shared=self.shared, resident=RESIDENT)

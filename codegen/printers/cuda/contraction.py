@@ -30,9 +30,9 @@ def print_contraction(k: Kernel, name: str) -> PrintedCuda:
     assert k.dot is not None
     if not of_groups(k.dot):
         return _print_product(k, name)
-    return first_that_fits(k, [("convolution of small groups", lambda: print_pixels(k, name)),
-                               ("filters of small groups", lambda: print_filters(k, name)),
-                               ("product for each group", lambda: _print_product(k, name))])
+    return first_that_fits(k, [("convolution of small groups", print_pixels),
+                               ("filters of small groups", print_filters),
+                               ("product for each group", _print_product)], name)
 
 
 def _print_product(k: Kernel, name: str) -> PrintedCuda:
@@ -178,8 +178,8 @@ def _tiles(p: Product) -> PrintedCuda:
             f"      for (int i = 0; i < {tm}; i++)",
             "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }",
             "    buffer ^= 1;", "  }",
-            "  if (k0 >= high) break;", *("  " + s for f,
-                                          to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
+            "  if (k0 >= high) break;",
+            *("  " + s for f, to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
             "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
     return p.printed(body, p.batch * rt * ct * parts, THREADS, parts, shared)
 

@@ -12,18 +12,19 @@ from typing import Sequence
 
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import beneath
+from hybrid.ir.contraction import convolves
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, coefficient, substitute, var, variables, text
 from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
 from .mma import result, takes_mma
-from .pieces import PROCESSORS, THREADS, PrintedCuda, decode, emitter
+from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter
 from .product import Product
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.printers.products.operand import Operand
+from hybrid.codegen.schedule.tiling import counted, decode
 
 BYTES = 16                      # of an access
 FEW = 8                         # filters of a group
@@ -36,8 +37,7 @@ LEAST_PIXELS = 8                # of a thread, where blocks share the pixels
 
 def of_groups(dot: Node) -> bool:
     """Whether a product is a convolution in groups, or a gradient of one."""
-    return bool(dot.attrs.get("batch", ((),))[0]) and any(
-        beneath(a, ("reshape", "permute")).prim == "window" for a in dot.args)
+    return bool(dot.attrs.get("batch", ((),))[0]) and convolves(dot)
 
 
 def print_pixels(k: Kernel, name: str) -> PrintedCuda:
@@ -68,10 +68,6 @@ def _together(o: Operand, v: Var, width: int) -> bool:
     return not any(v in variables(at) for _, at, _ in o.guard) and all(
         a == v or (isinstance(a, Var) or isinstance(a, (Quot, Rem)) and v not in variables(a.x)) and c % width == 0
         for a, c in o.place.terms)
-
-
-def _long(vs: Sequence[Var]) -> list[Var]:
-    return [v for v in vs if v.extent > 1]
 
 
 @dataclass
@@ -113,7 +109,7 @@ class _Pixels(_Reads):
     def __post_init__(self) -> None:
         super().__post_init__()
         p = self.p
-        filters, groups = _long(p.m.columns), _long(p.m.batch)
+        filters, groups = counted(p.m.columns), counted(p.m.batch)
         if p.columns > FEW or len(filters) > 1 or not groups or p.rows < max(p.depth, FEW):
             raise Refused(f"{p.columns} filters of a group and {p.rows} pixels")
         self.lane = filters[0] if filters else groups[-1]
@@ -122,11 +118,11 @@ class _Pixels(_Reads):
                            and (not own or _together(p.m.a, self.lane, w))), 0)
         if not self.width:
             raise Refused("neighbouring filters do not lie together")
-        self.inner = None if own else next((v for v in _long(p.m.depth) if coefficient(p.m.a.place or Ix(), v) == 1
+        self.inner = None if own else next((v for v in counted(p.m.depth) if coefficient(p.m.a.place or Ix(), v) == 1
                                             and _together(p.m.a, v, 2)), None)
         self.deep = (self.width if own else 1 if self.inner is None else
                      next(w for w in self.widths if _together(p.m.a, self.inner, w)))
-        self.line = _long(p.m.rows)[-1]
+        self.line = counted(p.m.rows)[-1]
         count = p.batch * p.rows * p.columns // self.width
         self.pixels = next(n for n in (4, 2, 1) if self.line.extent % n == 0
                            and (n == 1 or count // n >= PROCESSORS * THREADS * 2))
@@ -136,8 +132,8 @@ class _Pixels(_Reads):
         """Its text."""
         p, kind = self.p, self.p.kind
         group, step = Var("pixels", self.line.extent // self.pixels), Var("step", self.lane.extent // self.width)
-        vs = [*(group if v == self.line else v for v in _long(p.m.rows)),
-              *(v for v in _long(p.m.batch) if v != self.lane), step]
+        vs = [*(group if v == self.line else v for v in counted(p.m.rows)),
+              *(v for v in counted(p.m.batch) if v != self.lane), step]
         count = math.prod(v.extent for v in vs)
         body = [*thread_number(kind, count), *self.steps("t", vs),
                 f"const {kind} {self.lane.name} = step * {self.width};",
@@ -151,7 +147,7 @@ class _Pixels(_Reads):
 
     def _loops(self) -> list[str]:
         """Sums over taps and channels."""
-        kind, vs = self.p.kind, [v for v in _long(self.p.m.depth) if v != self.inner]
+        kind, vs = self.p.kind, [v for v in counted(self.p.m.depth) if v != self.inner]
         lines, work = self._products(), self.pixels * self.width * (self.inner.extent if self.inner is not None else 1)
         if self.inner is not None:
             lines = ["#pragma unroll", f"for (int deep = 0; deep < {self.inner.extent // self.deep}; deep++) {{",
@@ -197,16 +193,16 @@ class _Filters(_Reads):
     def __post_init__(self) -> None:
         super().__post_init__()
         p = self.p
-        filters, groups = _long(p.m.rows), _long(p.m.batch)
+        filters, groups = counted(p.m.rows), counted(p.m.batch)
         if p.rows > FEW or len(filters) > 1 or not groups or p.depth < LEAST_PIXELS * LANES:
             raise Refused(f"{p.rows} filters of a group over {p.depth} pixels")
         self.own = not filters and all(_together(o, groups[-1], self.widths[-1]) for o in (p.m.a, p.m.b))
-        channels = groups[-1:] if self.own else [v for v in _long(p.m.columns) if _together(p.m.b, v, 2)]
+        channels = groups[-1:] if self.own else [v for v in counted(p.m.columns) if _together(p.m.b, v, 2)]
         row = groups[-1:] if self.own else filters
         if not channels or not row:
             raise Refused("neighbouring channels do not lie together")
         self.row, self.channel = row[0], channels[-1]
-        self.taps = [v for v in _long(p.m.columns) if v != self.channel]
+        self.taps = [v for v in counted(p.m.columns) if v != self.channel]
         count = math.prod(v.extent for v in self.taps)
         pairs = [(w, w) for w in self.widths] if self.own else [(w, v) for w in self.widths for v in self.widths]
         fit = [(w, v) for w, v in pairs if _together(p.m.a, self.row, w) and _together(p.m.b, self.channel, v)

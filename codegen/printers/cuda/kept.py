@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Callable, Iterator, Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Index, pull
+from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, unlinear
 from hybrid.ir.kernel import Kernel
 
@@ -87,18 +87,10 @@ class Kept:
             whole = reduced_index(x, [axis], idx, [at])
             value = e.value(x, whole, inner)
             inner.body.append(f"{acc} = hy_{op}_op()({acc}, {value});")
-            source, index = _source(e, x, whole)
+            source, index = e.source(x, whole)
             if value.isidentifier() and at in index:
                 inner.body.append(f"{name}{cell} = {value};")
                 new.append((source, index, at, name))
         lines = self.loop(e, block, [v], body)
         self.cells += new
         return lines
-
-
-def _source(e: CudaEmitter, n: Node, idx: Index) -> tuple[Node, Index]:
-    """The value that a moved one is of, with its index."""
-    while n not in e.stored and n.prim in MOVEMENT and n.prim != "pad":
-        idx, _ = pull(n, idx)
-        n = n.args[0]
-    return n, idx

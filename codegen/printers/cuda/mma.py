@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.base import config
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
-from .pieces import CudaEmitter, PrintedCuda, emitter, neighbours
+from .pieces import SCRATCH, TICKETS, CudaEmitter, Launch, PrintedCuda, emitter, function, neighbours
 from .product import Product, share_depth
 from .stages import STAGES, Slices, Tile, copies_whole
 from .target import current
@@ -23,6 +23,10 @@ from hybrid.codegen.printers.products.operand import root_index
 
 TILES = (Tile(128, 128, 2, 4), Tile(128, 64, 4, 2), Tile(64, 128, 2, 4), Tile(64, 64, 2, 2), Tile(64, 32, 4, 1),
          Tile(32, 64, 2, 2), Tile(32, 32, 2, 2))
+# Clocks that the last block of a tile may take to add up the parts (another launch takes 1.7 us), those of a round trip
+# to the L2, and its bytes a clock
+MOST_ADDING, ROUND_TRIP, PORT = 2200, 263, 64
+SUMMED_TOGETHER = 2             # parts whose loads are under way together
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_mma_tf32"}
 
 
@@ -73,7 +77,9 @@ class Grid:
         self.step = -(-p.depth // (parts * deep)) * deep
         self.parts = -(-p.depth // self.step)
         self.rounds, self.blocks = self.step // deep, p.batch * self.down * self.across * self.parts
-        self.part = None if self.parts == 1 else f"({p.kind})part"
+        adding = -(-self.parts // SUMMED_TOGETHER) * ROUND_TRIP + self.parts * tile.rows * tile.columns * 4 / PORT
+        self.last_adds = self.parts > 1 and current().processors > 0 and adding <= MOST_ADDING
+        self.part = None if self.parts == 1 or self.last_adds else f"({p.kind})part"
 
     def head(self) -> list[str]:
         """What a block is for, and its sums."""
@@ -88,6 +94,46 @@ class Grid:
                 "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
                 f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};",
                 f"float acc[{tile.mi}][{tile.ni}][4] = {{}};"]
+
+
+    def epilogue(self, mixed: bool) -> list[str]:
+        """What becomes of a block's sums."""
+        return [*(self._added() if self.last_adds else []), *epilogue(self.p, self.tile, mixed, self.part)]
+
+    def _added(self) -> list[str]:
+        """The sums of a tile's blocks in those of the block that is done last, by the order of the parts; the other
+        blocks end."""
+        pieces, threads = self.tile.mi * self.tile.ni, self.tile.threads
+        at = f"own[n * {threads}]"
+        each = [f"for (int n = 0; n < {pieces}; n++) {{",
+                f"  const int i = n / {self.tile.ni}, j = n % {self.tile.ni};"]
+        where = "(hy_sums *)scratch + (size_t){} * " + f"{pieces * threads} + threadIdx.x;"
+        return ["typedef hy_pack<float, 4> hy_sums;", "{", f"  hy_sums *own = {where.format('blockIdx.x')}",
+                "  #pragma unroll", *_in(each), "    hy_sums v;", "    #pragma unroll",
+                "    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w], acc[i][j][w] = -0.0f;", f"    {at} = v;",
+                "  }", "}", "__syncthreads();", "if (threadIdx.x == 0) {",
+                f"  unsigned *ticket = (unsigned *)tickets + blockIdx.x / {self.parts}u;", "  __threadfence();",
+                "  const unsigned before = atomicAdd(ticket, 1u);", "  __threadfence();",
+                f"  if (before == {self.parts - 1}) *ticket = 0;",
+                "  *(unsigned *)tile_memory = before;", "}", "__syncthreads();",
+                f"if (*(unsigned *)tile_memory != {self.parts - 1}) return;", f"#pragma unroll {SUMMED_TOGETHER}",
+                f"for (int from = 0; from < {self.parts}; from++) {{",
+                f"  const hy_sums *own = {where.format(f'(blockIdx.x / {self.parts}u * {self.parts} + from)')}",
+                "  #pragma unroll", *_in(each), f"    const hy_sums v = {at};", "    #pragma unroll",
+                "    for (int w = 0; w < 4; w++) acc[i][j][w] += v.x[w];", "  }", "}"]
+
+    def printed(self, body: list[str], shared: int) -> PrintedCuda:
+        """The kernel. shared: bytes of dynamic shared memory."""
+        p = self.p
+        if not self.last_adds:
+            return p.printed(body, self.blocks, self.tile.threads, self.parts, shared)
+        text = function(p.name, p.args, len(p.k.stores), body, self.tile.threads, "float", True, word="tickets")
+        return PrintedCuda(text, [Launch(p.name, self.blocks, self.tile.threads, [*p.args, SCRATCH, TICKETS], shared)],
+                           4 * self.blocks * self.tile.rows * self.tile.columns, self.blocks // self.parts)
+
+
+def _in(lines: list[str]) -> list[str]:
+    return ["  " + s for s in lines]
 
 
 def print_mma(p: Product) -> PrintedCuda:
@@ -110,8 +156,8 @@ def print_mma(p: Product) -> PrintedCuda:
             *bring(a, b, "later", "next", False), "  #pragma unroll", "  for (int d = 0; d < 2; d++) {",
             *("    " + s for s in (_halves if a.item == 2 else _floats)(p, tile, a, b)), "  }",
             *("  " + s for x in (a, b) for s in x.end("later")), "}", "hy_wait<0>();",
-            *epilogue(p, tile, b.mixed, grid.part)]
-    return p.printed(body, grid.blocks, tile.threads, grid.parts, STAGES * stage)
+            *grid.epilogue(b.mixed)]
+    return grid.printed(body, STAGES * stage)
 
 
 def bring(a: Slices, b: Slices, to: str, k: str, whole: bool) -> list[str]:
@@ -269,5 +315,4 @@ def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block) -> N
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")
     e.given[p.dot] = lambda idx: "sum" if is_half(p.dot.dtype) else "raw"
     at = root_index(p.k, index)
-    value = e.value(p.k.root, at, block)
-    block.body.append(e.store(p.names[p.k.root], p.k.root, at, value))
+    e.put(p.names[p.k.root], p.k.root, at, block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.pattern import BELOW_ITS_MAXIMUM, SOFTMAX, matched
-from hybrid.ir.stmt import Expr, Op, Stmt
+from hybrid.ir.stmt import Expr, Stmt
 
 from .target import current
 from hybrid.codegen.dialect import CUDA, Dialect
@@ -49,7 +49,13 @@ class Barrier:
     """Stands, among a kernel's arguments, for the word in which barriers of the grid count blocks."""
 
 
-SCRATCH, BARRIER = Scratch(), Barrier()
+class Tickets:
+    """Stands, among a kernel's arguments, for words in which blocks that share a result count themselves: 0 before and
+    after."""
+
+
+SCRATCH, BARRIER, TICKETS = Scratch(), Barrier(), Tickets()
+Argument = Union[Node, Scratch, Barrier, Tickets, "At"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Launch:
     name: str
     blocks: int
     threads: int
-    args: Sequence[Node | Scratch | Barrier | At]
+    args: Sequence[Argument]
     shared: int = 0
     alone: bool = False
     cooperative: bool = False
@@ -76,10 +82,12 @@ class Launch:
 
 @dataclass
 class PrintedCuda:
-    """Text of one fused kernel (one or more functions), its launches, and the bytes of working memory they want."""
+    """Text of one fused kernel (one or more functions), its launches, and the bytes of working memory and the tickets
+    they want."""
     source: str
     launches: list[Launch]
     scratch: int = 0
+    tickets: int = 0
 
 
 def alone(p: PrintedCuda) -> PrintedCuda:
@@ -94,25 +102,31 @@ def index_type(k: Kernel) -> str:
 
 
 def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
-             scratch: str = "", alone: bool = False, resident: int = 0, barrier: bool = False) -> str:
-    """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; barrier:
-    whether the word of the grid's barrier is one more. alone: what it writes lies nowhere that it reads, unless that is
+             scratch: str = "", alone: bool = False, resident: int = 0, word: str = "") -> str:
+    """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; word: name
+    of one more, for the grid's barrier or tickets. alone: what it writes lies nowhere that it reads, unless that is
     a new value of an input. resident: blocks that a multiprocessor should run at the same time; a thread may have the
     more registers, the fewer there are. 0: as the compiler likes it."""
     own = "__restrict__ " if alone and not any(n in current().written for n in args[:stores]) else ""
     parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *{own}p{i}" for i, n in enumerate(args)]
-    parts += [f"{scratch} *scratch"] * bool(scratch) + ["void *barrier"] * barrier
+    parts += [f"{scratch} *scratch"] * bool(scratch) + [f"void *{word}"] * bool(word)
     bounds = f"{threads}, {resident}" if resident else f"{threads}"
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])
 
 
 def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
-             scratch: str = "", alone: bool = False, shared: int = 0) -> PrintedCuda:
-    """A function and its one launch. scratch, alone: as of ``function``; shared: bytes of dynamic shared memory."""
+             scratch: str = "", alone: bool = False, shared: int = 0, resident: int = 0) -> PrintedCuda:
+    """A function and its one launch. scratch, alone, resident: as of ``function``; shared: bytes of dynamic shared
+    memory."""
     given: list[Node | Scratch | At] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone),
+    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone, resident),
                        [Launch(name, blocks, threads, given, shared)])
+
+
+def in_turn(parts: Sequence[PrintedCuda], scratch: int) -> PrintedCuda:
+    """Launches that follow each other, with one working memory of so many bytes."""
+    return PrintedCuda("\n".join(p.source for p in parts), [launch for p in parts for launch in p.launches], scratch)
 
 
 @dataclass
@@ -191,10 +205,7 @@ class CudaEmitter(Emitter):
         self._count(x, whole)
         if not whole:
             return super().store(pointer, n, idx, value)
-        if is_half(n.dtype):
-            known = self.halves.get(value) if isinstance(value, str) else None
-            value = known or Op(CUDA.half_store[n.dtype.name], (value,))
-        return self.pack(pointer, CUDA.storage(n.dtype), x, value)
+        return self.pack(pointer, CUDA.storage(n.dtype), x, self.in_memory(n.dtype, value))
 
     def pack(self, pointer: str, T: str, x: Ix, value: Expr) -> Stmt:
         """A statement that puts a lane's value into a pack, which is stored at address x."""
@@ -247,7 +258,7 @@ class CudaEmitter(Emitter):
         """Four neighbours share one block of Philox: it is computed where the number of the block is known."""
         x = linear(n.shape, idx)
         number, word = div(x, 4), mod(x, 4)
-        home = self._home((number,), (), block)
+        home = self.home((number,), (), block)
         key: Key = (n, (number,), ())
         b: Block | None = home
         while b is not None and key not in b.memo:
@@ -284,17 +295,6 @@ def widths(total: int, *itemsizes: int) -> list[int]:
     """How many elements a thread may take at once, most first: 16 bytes of the widest, if that divides the whole."""
     first = min(8, 16 // max(itemsizes))
     return [w for w in (8, 4, 2) if w <= first and total % w == 0]
-
-
-def decode(name: str, vs: Sequence[Var], kind: str) -> list[str]:
-    """Variables from a row-major number."""
-    out, stride = [], 1
-    for i, v in reversed(list(enumerate(vs))):
-        if v.extent > 1:
-            out.append(f"{kind} {v.name} = "
-                       f"{name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
-        stride *= v.extent
-    return out[::-1]
 
 
 def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:

@@ -11,9 +11,7 @@ from hybrid.ir.index import Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
-from .pieces import (
-    PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, launched, names_of,
-)
+from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, in_turn, index_type, launched, names_of
 from .rows import ALONE, Team, accumulator_loop, lies_across, operation, print_rows
 from hybrid.codegen.reductions import reduced_index, rounded
 from hybrid.codegen.dialect import CUDA
@@ -33,9 +31,9 @@ def print_reduction(k: Kernel, name: str) -> PrintedCuda:
     if across and count >= PROCESSORS * 1024:                 # enough threads without sharing
         return print_flat(k, name)
     if len(long) != 1 or long[0].prim != "reduce":
-        return print_flat(k,
-                          name) if across and count >= 8 * THREADS else print_rows(k, name,
-                [v for v in k.loops if v.extent > 1])
+        if across and count >= 8 * THREADS:
+            return print_flat(k, name)
+        return print_rows(k, name, [v for v in k.loops if v.extent > 1])
     length = long[0].args[0].size // long[0].size
     blocks = -(-count // 32) if across else count
     parts = 1
@@ -105,9 +103,8 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     rest.count = 1000
     idx = tuple(unlinear(var(t), k.root.shape))
     end = Block(None, frozenset([t]))
-    value = rest.value(k.root, idx, end)
-    body += [*end.lines, str(rest.store(names[k.root], k.root, idx, value))]
-    return launched(name, args, len(k.stores), body, groups)
+    rest.put(names[k.root], k.root, idx, end)
+    return launched(name, args, len(k.stores), [*body, *end.lines], groups)
 
 
 def _index_of(k: Kernel, n: Node, t: Var) -> Index:
@@ -120,7 +117,6 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
                 args: list[Node]) -> PrintedCuda:
     """A launch that leaves parts in working memory, and one that puts them together."""
     T, op = CUDA.compute(n.args[0].dtype), operation(n.attrs["op"], n.args[0].dtype)
-    first = function(f"{name}_parts", args, 0, body, scratch=T)
 
     def finish(e: Emitter, m: Node, idx: Index, guard: Guard, block: Block) -> str:
         if m is not n:
@@ -129,6 +125,5 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
         block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * "
                            f"({e.index}){k.root.size} + t]);")
         return rounded(e, n, acc, block)
-    last = print_flat(k, name, finish, T)
-    launches = [Launch(f"{name}_parts", blocks, THREADS, [*args, SCRATCH]), *last.launches]
-    return PrintedCuda(f"{first}\n{last.source}", launches, parts * k.root.size * max(4, n.args[0].dtype.itemsize))
+    first, last = launched(f"{name}_parts", args, 0, body, blocks, scratch=T), print_flat(k, name, finish, T)
+    return in_turn([first, last], parts * k.root.size * max(4, n.args[0].dtype.itemsize))

@@ -11,8 +11,8 @@ import numpy as np
 
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, variables
+from hybrid.ir.access import Guard, Index, of_index
+from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.reductions import REDUCTIONS
 from hybrid.ir.scalar import SCALARS
@@ -20,12 +20,13 @@ from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
 from .kept import Kept
-from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, decode, emitter, index_type, joined,
+from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined,
                      launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.block import nested
 from hybrid.codegen.emit import Block, Emitter, Reducer, identity, serial_reduce
 from hybrid.codegen.reductions import reduced_index, rounded
+from hybrid.codegen.schedule.tiling import decode
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 24
@@ -104,7 +105,7 @@ def team_reducer(team: Team, kept: Kept | None = None) -> Reducer:
     """A reducer in which all threads of a team work together; every thread gets the result. kept: the row's values in
     registers."""
     def reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        at = {v for i in idx for v in variables(i)}
+        at = of_index(idx)
         x = n.args[0]
         if (block.parent is not None or n.prim not in ("reduce", "argreduce") or not at <= block.vars
             or x.size // max(n.size, 1) <= ALONE
@@ -220,8 +221,7 @@ def _row_body(k: Kernel, names: dict[Node, str], rows: list[Var], rest: list[Var
     if rest:
         def body(to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
             idx = tuple(at.get(v, var(v)) for v in k.loops)
-            value = to.value(k.root, idx, inner)
-            inner.body.append(to.store(names[k.root], k.root, idx, value))
+            to.put(names[k.root], k.root, idx, inner)
         items = [k.root.dtype.itemsize, *(n.dtype.itemsize for n in k.reads if n.size == k.root.size)]
         tail = (team_loop(e, block, rest, team, items, body) if kept is None else
                 kept.loop(e, block, rest, lambda inner, at, turn: body(e, inner, at)))

@@ -12,10 +12,10 @@ from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from .pieces import (PROCESSORS, SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function,
-                     index_type, names_of)
+from .pieces import PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, in_turn, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
+from hybrid.codegen.schedule.tiling import decode
 
 WARPS = THREADS // 32
 EACH = 16                       # elements of a thread
@@ -65,10 +65,8 @@ class _Running:
     def _launches(self, bodies: Sequence[tuple[str, list[str], int]], scratch: int) -> PrintedCuda:
         """The launches, (end of the name, body, blocks) each; the last one has no end, and stores the results."""
         T = self.T if scratch else ""
-        texts = [function(self.name + end, self.args, 0 if end else len(self.k.stores), body, THREADS, T, not end)
-                 for end, body, _ in bodies]
-        return PrintedCuda("\n".join(texts), [Launch(self.name + end, blocks, THREADS, [*self.args, *(
-            [SCRATCH] if scratch else [])]) for end, _, blocks in bodies], scratch)
+        return in_turn([launched(self.name + end, self.args, 0 if end else len(self.k.stores), body, blocks, THREADS, T,
+                                 not end) for end, body, blocks in bodies], scratch)
 
     # ---- along the innermost axis
     def rows(self) -> PrintedCuda:

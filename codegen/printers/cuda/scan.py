@@ -15,7 +15,7 @@ from hybrid.ir.parse import parse, words
 from hybrid.ir.scan import STEPS
 from hybrid.ir.stmt import Code, Function, Stmt, text_of
 
-from .pieces import BARRIER, SCRATCH, THREADS, At, Barrier, Launch, PrintedCuda
+from .pieces import BARRIER, SCRATCH, THREADS, TICKETS, Argument, At, Launch, PrintedCuda
 from .resident import print_resident
 from hybrid.codegen.printers.rows.scan import Loop
 from hybrid.codegen.schedule.choose import first_that_fits
@@ -25,8 +25,8 @@ VECTOR = 16                     # bytes: kernels move whole vectors from such bo
 
 def print_loop(k: Kernel, name: str, print_kernel: Callable[[Kernel, str], PrintedCuda]) -> PrintedCuda:
     """A loop kernel. print_kernel: prints a kernel of its body under a name."""
-    return first_that_fits(k, [("one launch, matrices in registers", lambda: print_resident(k, name)),
-                               ("launches of each step", lambda: _CudaLoop(k, name, print_kernel).printed())])
+    return first_that_fits(k, [("one launch, matrices in registers", print_resident),
+                               ("launches of each step", lambda *_: _CudaLoop(k, name, print_kernel).printed())], name)
 
 
 class _CudaLoop(Loop):
@@ -144,9 +144,9 @@ class _CudaLoop(Loop):
                       [live, self._place(self.flag, now, t)])  # type: ignore[list-item]
         return after
 
-    def _inner(self, a: object, now: Sequence[At], t: int) -> At | Barrier:
-        if a is BARRIER:
-            return BARRIER
+    def _inner(self, a: object, now: Sequence[At], t: int) -> Argument:
+        if a is BARRIER or a is TICKETS:
+            return a                                            # type: ignore[return-value]
         if isinstance(a, At):                                   # of a loop within the loop
             if a.base is SCRATCH:
                 return self._own(self.work + a.offset)
@@ -194,7 +194,8 @@ class _CudaLoop(Loop):
         self._end(now)
         sources = [text_of(guarded(parse(p.source), f"live_{self.name}")) if self.dynamic else p.source
                    for p in self.parts]
-        return PrintedCuda("\n".join([*self.helpers.values(), *sources]), self.launches, self.scratch)
+        return PrintedCuda("\n".join([*self.helpers.values(), *sources]), self.launches, self.scratch,
+                           max((p.tickets for p in self.parts), default=0))
 
     def _begin(self, now: list[At]) -> list[At]:
         """Flags of the steps, first values in places that stay, zeros where perhaps no step writes."""

@@ -11,10 +11,11 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import THREADS, CudaEmitter, PrintedCuda, decode, index_type, launched, names_of
+from .pieces import THREADS, CudaEmitter, PrintedCuda, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
+from hybrid.codegen.schedule.tiling import decode
 
 SIDE = 32                       # of a square; its lines are one element longer, so that columns meet all banks
 LINES = THREADS // SIDE
@@ -66,8 +67,8 @@ def _emitted(k: Kernel, names: dict[Node, str], axes: list[Var], along: Var | No
     e = _Tiled(CUDA, {n: p for n, p in names.items() if n is not k.root}, index=index_type(k))
     e.along, e.last, e.squares, e.seen = along, axes[-1], {}, Counter()
     block, at = Block(None, frozenset(axes)), tuple(map(var, axes))
-    value = e.value(k.root, at, block)
-    return e, [*block.lines, str(e.store(names[k.root], k.root, at, value))]
+    e.put(names[k.root], k.root, at, block)
+    return e, block.lines
 
 
 def _blocks(axes: list[Var], along: Var) -> int:

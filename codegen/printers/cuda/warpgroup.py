@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 
-from .mma import Grid, best_cost, bring, cost, epilogue, load_fragments, origins, terms
+from .mma import Grid, best_cost, bring, cost, load_fragments, origins, terms
 from .pieces import PrintedCuda, alone
 from .product import Product
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
 TILES = (Tile(128, 128, 8, 1), Tile(64, 128, 4, 1), Tile(128, 64, 8, 1), Tile(64, 64, 4, 1))
+WIDE = Tile(128, 256, 8, 1)     # of halves: each product reads its columns for twice as many of the result
 FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
 STAGES = 3                      # slices in shared memory
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
@@ -25,7 +26,7 @@ def pick_warpgroup(p: Product) -> Tile | None:
     slices = Swizzled if is_half(p.dot.dtype) else Plain
     if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
         return None
-    tile = min(TILES, key=lambda t: cost(p, t, FASTER))
+    tile = min((*TILES, *([WIDE] if slices is Swizzled else [])), key=lambda t: cost(p, t, FASTER))
     return tile if cost(p, tile, FASTER) < best_cost(p) else None
 
 
@@ -36,9 +37,9 @@ def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     b.offset = a.bytes
     grid, stage = Grid(p, tile, a.deep), a.bytes + b.bytes
     body = [*grid.head(), *(_halves if halves else _floats)(p, grid, a, b, stage), "hy_wait<0>();",
-            *epilogue(p, tile, False, grid.part)]
+            *grid.epilogue(False)]
     shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
-    return alone(p.printed(body, grid.blocks, tile.threads, grid.parts, shared))
+    return alone(grid.printed(body, shared))
 
 
 def _indented(lines: list[str]) -> list[str]:

@@ -21,7 +21,7 @@ from hybrid.passes.attention import Attention
 
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.block import nested, within_levels
+from hybrid.codegen.block import chain, nested, within_levels
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
@@ -163,14 +163,11 @@ class _Attention(Anchored):
         L, more = self.lanes, (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
         sums = Sums([f"HYV_B(A[{literal(i * a_row)} + k * {literal(a_depth)}])" for i in range(rows)],
                     [f"HYV_LOAD(B + {j * L})" for j in range(vectors)])
-
-        def to(i: int, j: int) -> int:
-            return i * c_row + j * L
         scale: list[Stmt] = [Assign(s, f"HYV_B(f[{i}])", "*=") for i, _, s in sums.all()]
         return function(f"{self.name}_{suffix}", f"const float *A, const float *B, float *C{more}",
-                        [*([*sums.read("C", to), *scale] if scaled else sums.zero()),
+                        [*([*sums.read("C", c_row, L), *scale] if scaled else sums.zero()),
                          *within([f"for (long k = 0; k < {depth}; k++, B += {b_row}) {{"], sums.step()),
-                         *sums.write("C", to)])
+                         *sums.write("C", c_row, L)])
 
     # ---- packing
     def _queries(self) -> tuple[list[Stmt], str, int, int]:
@@ -256,9 +253,7 @@ class _Attention(Anchored):
         return blocks[0].body, blocks[1].body, blocks[2].body, str(value)
 
     def _blocks(self, *last: Var) -> list[Block]:
-        out = [Block(None, frozenset([*self.found.batch, *last[:-1]]))]
-        out.append(out[-1].child([self.row]))
-        return [*out, out[-1].child(last[-1:])]
+        return chain([self.row, last[-1]], Block(None, frozenset([*self.found.batch, *last[:-1]])))
 
     def _one_by_one(self, top: Node, at: Index, bottom: Node, start: int) -> list[Stmt]:
         """A loop over a row's elements, for what cannot be vectors."""

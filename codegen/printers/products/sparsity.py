@@ -16,7 +16,7 @@ from hybrid.base import system
 from hybrid.base.dtype import is_half
 from hybrid.base.config import skip_zeros
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT
+from hybrid.ir.access import MOVEMENT, beneath
 from hybrid.ir.index import Ix, coefficient, substitute, text
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
 from hybrid.ir.scalar import SCALARS
@@ -59,8 +59,7 @@ def often_zero(n: Node) -> bool:
     or goes back through one."""
     if not skip_zeros():
         return False
-    while n.prim in MOVEMENT or n.prim == "cast":
-        n = n.args[0]
+    n = beneath(n, MOVEMENT | {"cast"})
     if n.prim != "map":
         return False
     fn, args = n.fn, n.args

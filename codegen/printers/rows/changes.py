@@ -6,13 +6,14 @@ from functools import partial
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.stmt import Let, Op, Scope, Stmt, When
-from hybrid.passes.changes import Changes
+from hybrid.ir.stmt import Let, Op, Scope, When
+from hybrid.passes.changes import Changes, changes
 
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, chain
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, chain, group_loops, loop_pragma, merged_axes, work_of
+from hybrid.codegen.schedule.tiling import Target
+from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, close, group_loops, loop_pragma, merged_axes, work_of
 
 
 def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:
@@ -33,10 +34,11 @@ def _known(name: str, idx: Index) -> str:
     return name
 
 
-def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> Printed:
-    """An elementwise kernel: the loops over axes along which conditions vary are outermost, others in an ``if``.
-    team: as of ``print_loops``."""
-    p, root, axes = KernelPrinter(k, name), k.root, range(k.root.ndim)
+def print_changes(k: Kernel, name: str, target: Target) -> Printed:
+    """An elementwise kernel that changes a part of an array: the loops over axes along which conditions vary are
+    outermost, others in an ``if``."""
+    p, root, axes, found, team = KernelPrinter(k, name), k.root, range(k.root.ndim), changes(k), target.team
+    assert found is not None
     order = [*(a for a in axes if a in found.axes), *(a for a in axes if a not in found.axes)]
 
     def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], int, int, Op]:
@@ -46,17 +48,14 @@ def print_changes(k: Kernel, name: str, found: Changes, team: bool = False) -> P
         depth = max((i for i, b in enumerate(blocks) for s in b.body
                      if isinstance(s, Let) and s.name in condition.args), default=0)
         first = len(blocks[depth].body)
-        value = e.value(root, idx, blocks[-1])
-        blocks[-1].body.append(e.store(p.names[root], root, idx, value))
+        e.put(p.names[root], root, idx, blocks[-1])
         return e, blocks, loops, depth, first, condition
     _, blocks, loops, depth, first, condition = build(merged_axes(
         [root.shape[a] for a in order], lambda groups: build(groups)[0].divisions, len(found.axes)))
     pragma = loop_pragma(loops, work_of(k), team)
-    body: list[Stmt] = list(blocks[-1].body)
-    for i in reversed(range(len(loops))):
-        inside = loop(loops[i], body, pragma(i, body))
-        own = blocks[i].body
-        body = [*own[:first], When(condition, (*own[first:], inside))] if i == depth else [*own, inside]
+    inside = close(blocks[depth:], loops[depth:], lambda i, body: pragma(depth + i, body))
+    blocks[depth].body = [*inside[:first], When(condition, tuple(inside[first:]))]
+    body = close(blocks[:depth + 1], loops[:depth], pragma)
     if team and loops[0].extent == 1:
         body = [SINGLE, Scope(tuple(body))]
     return p.kernel(body)

@@ -24,6 +24,7 @@ from hybrid.codegen.loops import PARALLEL_WORK, TEAM, KernelPrinter, Printed, wo
 from hybrid.codegen.lane_reductions import TAPS, vector_step
 from hybrid.codegen.lanes import F32, Refused, copies, iterations, masked
 from hybrid.codegen.reductions import written_out
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
 
 # what joins two vectors
@@ -108,14 +109,14 @@ def _counted(n: Node) -> bool:
     return n.prim in ("iota", "const") or n.prim in ELEMENTWISE and all(map(_counted, n.args))
 
 
-def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
-    """C of a kernel whose results come in blocks; Refused where they do not. team: for threads that are all in the
-    function already."""
+def print_pairs(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a kernel whose results come in blocks; Refused where they do not."""
+    width = target.lanes(F32)
     if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
         raise Refused("reductions of rows")
     if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
         raise Refused("not one result of float32")
-    return _Blocks(k, name, width).print(team)
+    return _Blocks(k, name, width).print(target.team)
 
 
 class _Blocks(KernelPrinter):
@@ -138,8 +139,8 @@ class _Blocks(KernelPrinter):
         """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where
         neither is."""
         if fixed(v.extent) and 1 < v.extent <= SHORT and any(n.prim == "argreduce"
-                                         and all(v not in variables(i) for u in uses for i in u.idx) for n,
-                                         uses in self.k.members.items()):
+                                         and all(v not in variables(i) for u in uses for i in u.idx)
+                                                             for n, uses in self.k.members.items()):
             return v.extent
         found: set[int] = set()
         stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
@@ -177,7 +178,7 @@ class _Blocks(KernelPrinter):
         def neighbours(block: Block) -> None:
             for at in np.ndindex(*self.sizes):
                 idx = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, at))
-                block.body.append(e.store(self.names[root], root, idx, e.value(root, idx, block)))
+                e.put(self.names[root], root, idx, block)
         threads = TEAM if team else PARALLEL if work_of(k) >= PARALLEL_WORK else ""
         levels = [level(v, threads if v is parallel else "") if v.extent > 1 else ([v], list) for v in around]
         lanes = (lambda body: self._lanes(lane, body)) if self.paired else (

@@ -12,12 +12,13 @@ from hybrid.codegen.lanes import half
 from hybrid.codegen.loops import Printed, pointer_names, signature
 from hybrid.codegen.nest import Cut
 from hybrid.codegen.program.size_parameters import literal, where_it_pays
+from hybrid.codegen.schedule.tiling import Target
 
 LEAST_PARALLEL = 1 << 17          # elements from which on the loop runs in threads
 
 
-def print_c(k: Kernel, name: str) -> Printed:
-    """A kernel that packs a matrix."""
+def print_c(k: Kernel, name: str, target: Target) -> Printed:
+    """A kernel that packs a matrix, on processors whose vectors have ``LANES`` words."""
     args, names = pointer_names(k)
     x, a = k.root.args[0], k.root.attrs
     columns, depth = x.shape if a["along"] else x.shape[::-1]

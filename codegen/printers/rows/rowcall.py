@@ -16,6 +16,7 @@ from hybrid.kernels import text as kernel_text
 from hybrid.codegen.printers.cuda.pieces import PrintedCuda, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL, Dialect
 from hybrid.codegen.loops import KernelPrinter, Printed
+from hybrid.codegen.schedule.tiling import Target
 
 THREADS = 128
 LANES = {"c": "#define HY_LANE 0\n#define HY_LANES 1\n#define HY_SYNC\n",
@@ -58,8 +59,8 @@ def _rows(root: Node) -> int:
     return math.prod(root.args[0].shape[:root.args[0].ndim - ROW_KERNELS[root.attrs["name"]].ranks[0]])
 
 
-def print_c(k: Kernel, name: str) -> Printed:
-    """A loop over the rows."""
+def print_c(k: Kernel, name: str, target: Target) -> Printed:
+    """A loop over the rows, the same for all targets."""
     p, rows = KernelPrinter(k, name), _rows(k.root)
     pragma = [PARALLEL] if rows > 1 and k.root.args[0].size > 4096 else []
     return p.kernel([*pragma, f"for (long r = 0; r < {rows}; r++) {call(k.root, p.names, C, 'r')}"])

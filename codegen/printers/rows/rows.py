@@ -14,14 +14,17 @@ from hybrid.ir.parse import parsed
 from hybrid.ir.rewriting import length, walk
 from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, KernelPrinter, Printed, chain, group_loops, merged_axes,
-                                  rename, rows_first, store_side, work_of)
+from hybrid.codegen.loops import (
+    PARALLEL_WORK, SINGLE, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename, rows_first, store_side,
+    work_of,
+)
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row
 from hybrid.codegen.schedule.software_pipelining import in_stages
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import FAR, NEAR, VectorEmitter
 from hybrid.codegen.vector_forms import heavy, in_float32, library_call, one_plus
 
@@ -29,13 +32,9 @@ from hybrid.codegen.vector_forms import heavy, in_float32, library_call, one_plu
 STREAM = 1 << 23
 
 
-def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
-    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; Refused where plain loops do as well
-    or it cannot be.
-
-    team: for threads that are all in the function already, and do not wait for each other.
-    """
-    kind = _type(k)
+def print_rows(k: Kernel, name: str, target: Target) -> Printed:
+    """C of an elementwise, reduction or row kernel as vectors; Refused where plain loops do as well or it cannot be."""
+    kind, width = _type(k), target.lanes(F32)
     if width < (8 if kind == F64 or _halves(k) else 4):
         raise Refused("short vectors")
     if not (_pays(k) or _streams(k)):
@@ -43,9 +42,9 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
     told = k.root.dtype == kind or in_float32(k.root.dtype) or k.root.dtype == np.bool_ and kind == F32
     forms = [False] if told and (k.root.shape or k.hoisted) else []
     reason = Refused(f"a result of {k.root.dtype}, or a single number")
-    for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
+    for single in [*forms, *([True] if k.kind == "reduction" and not target.team else [])]:
         try:
-            return _Rows(k, name, width * 4 // kind.itemsize, team, single, kind).print()
+            return _Rows(k, name, width * 4 // kind.itemsize, target.team, single, kind).print()
         except Refused as err:
             reason = err
     raise reason

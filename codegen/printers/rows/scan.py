@@ -6,13 +6,14 @@ one of the two is the result's own memory, where the last step writes.
 """
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every, strip_reshape
 from hybrid.ir.scan import STEPS, count_of, stacked
 
 from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import Printed, pointer_names, signature, work_of
 
 ALIGN = 64
@@ -64,11 +65,11 @@ class Loop:
 class _CLoop(Loop):
     """Prints a loop."""
 
-    def __init__(self, k: Kernel, name: str, print_kernel: Callable[[Kernel, str], Printed]):
+    def __init__(self, k: Kernel, name: str, target: Target, print_kernel: Callable[..., Printed]):
         super().__init__(k)
         self.name = name
         self.args, self.names = pointer_names(k)
-        self.parts = [print_kernel(inner, f"{name}_{inner.number}") for inner in k.inner.fused.kernels
+        self.parts = [print_kernel(inner, f"{name}_{inner.number}", target) for inner in k.inner.fused.kernels
                       if inner.root.size]
         self.spots: dict[Node, int] = {}
         # computed value -> the carried value whose two places it takes
@@ -195,9 +196,9 @@ class _CLoop(Loop):
         return out
 
 
-def print_c(k: Kernel, name: str, print_kernel: Callable[[Kernel, str], Any]) -> Printed:
+def print_c(k: Kernel, name: str, target: Target, print_kernel: Callable[..., Printed]) -> Printed:
     """A loop kernel. print_kernel: prints a kernel of its body under a name."""
-    loop = _CLoop(k, name, print_kernel)
+    loop = _CLoop(k, name, target, print_kernel)
     source = loop.source()
     return Printed(name, source, loop.args, "loop", loop.scratch, True, any(p.vectors for p in loop.parts))
 

@@ -10,24 +10,25 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Stmt, Store
 
 from hybrid.codegen.dialect import C
-from hybrid.codegen.emit import Block, Emitter
-from hybrid.codegen.lanes import HALF_LANES, Refused, half, iterations
-from hybrid.codegen.loops import KernelPrinter, Printed, chain, close
+from hybrid.codegen.block import Block, chain
+from hybrid.codegen.emit import Emitter
+from hybrid.codegen.lanes import F32, HALF_LANES, Refused, half, iterations
+from hybrid.codegen.loops import KernelPrinter, Printed, close
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
 
 
-
-def print_scatter(k: Kernel, name: str, lanes: int) -> Printed:
-    """C of a kernel. lanes: floats of a vector."""
-    return _Scatter(k, name, lanes).print()
+def print_scatter(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a kernel."""
+    return _Scatter(k, name, target).print()
 
 
 class _Scatter(KernelPrinter):
     """loops: over the updates; axis: the result's axis that is indexed; count: number of axes of the index array."""
 
-    def __init__(self, k: Kernel, name: str, lanes: int):
+    def __init__(self, k: Kernel, name: str, target: Target):
         super().__init__(k, name)
-        self.lanes = lanes
+        self.lanes = target.lanes(F32)
         self.root, (self.places, self.updates) = k.root, k.root.args
         self.axis, self.count = self.root.attrs["axis"], self.places.ndim
         self.loops = [Var(f"s{a}", d) for a, d in enumerate(self.updates.shape)]

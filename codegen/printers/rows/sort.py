@@ -14,6 +14,8 @@ from hybrid.codegen.printers.cuda.pieces import PrintedCuda, emitter, launched, 
 from hybrid.codegen.dialect import C, CUDA, PARALLEL
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import PARALLEL_WORK, KernelPrinter, Printed, signature
+from hybrid.codegen.schedule.tiling import Target
+from hybrid.codegen.targets import NO_VECTORS
 
 MAX_THREADS = 1024
 FEW = 128                      # of a row's first elements that are found without sorting the rest
@@ -57,16 +59,16 @@ def _ordered(root: Node, x: str) -> str:
     return f"{most} - {key}" if root.attrs["descending"] else key
 
 
-def print_c(k: Kernel, name: str, vectors: bool) -> Printed:
-    """C of the kernel. vectors: whether the target has some."""
+def print_c(k: Kernel, name: str, target: Target) -> Printed:
+    """C of the kernel."""
     p = KernelPrinter(k, name)
-    body, scratch = _in_c(k, p, vectors)
+    body, scratch = _in_c(k, p, target.vector > NO_VECTORS)
     head = signature(name, p.args, 1, "char *scratch")
     return Printed(name, "\n".join([head, *body, "}"]), p.args, "sort", scratch, True)
 
 
 def _in_c(k: Kernel, p: KernelPrinter, vectors: bool) -> tuple[list[str], int]:
-    """The lines of the function, and the bytes of working memory it wants."""
+    """The lines of the function, and the bytes of working memory it wants. vectors: whether the target has some."""
     root, names = k.root, p.names
     rows, n = geometry(root)
     e = Emitter(C, p.reads)

@@ -16,12 +16,13 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scope, Stmt, When
 
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
 from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename,
                                   work_of)
 from hybrid.codegen.program.size_parameters import where_it_pays
+from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import FAR, VectorEmitter
 
 LINE = 16                      # floats of a cache line: the least side of a tile
@@ -41,18 +42,17 @@ class TileEmitter(VectorEmitter):
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
-        if lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at,
-                                                                  lane) in (1, None) or coefficient(at,
-                self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
+        if (lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at, lane) in (1, None)
+                or coefficient(at, self.other) != 1 or any(isinstance(u, Val) for u in variables(at))):
             return super()._load(n, idx, guard, block)
         name = self.tiles.setdefault((n, at), Name(f"tile{len(self.tiles)}"))
         row, column = (var(v) - var(Var(first, v.extent)) for v, first in ((self.other, "w0"), (lane, "v0")))
         return self.bind(block, "v", Load(name, row * self.side + column, "LOAD"))
 
 
-def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed:
-    """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so. team: for
-    threads that are all in the function already."""
+def print_across(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a kernel that reads large arrays across; Refused where it does not, or cannot be printed so."""
+    width = target.lanes(F32)
     if (k.kind != "elementwise" or not _in_float32(k.root) or k.sides or width not in (4, 8, 16)
             or len(k.root.shape) < 2):
         raise Refused("not an elementwise kernel with a result of float32 or a half type and two axes or more")
@@ -62,7 +62,7 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
         raise Refused(f"half types take vectors of {HALF_LANES} lanes or more")
     if not any(hint(n.nbytes) >= (FEW if is_half(n.dtype) else NEAR) for n in k.reads):
         raise Refused(f"reads no large array ({NEAR} bytes, or {FEW} of a half type)")
-    return _Across(k, name, width).print(team)
+    return _Across(k, name, width).print(target.team)
 
 
 class _Across(KernelPrinter):
@@ -103,9 +103,7 @@ class _Across(KernelPrinter):
         k, v, w = self.k, self.v, self.w
         e = TileEmitter(C, self.reads, width=self.width, lanes={v}, other=w, side=self.side, allow_halves=True,
                         extra=self.extra)
-        outer = Block(None, frozenset(self.rest))
-        line = outer.child([w])
-        block = line.child([v])
+        outer, line, block = chain([w, v], Block(None, frozenset(self.rest)))
         store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
         if not e.tiles:
             raise Refused("nothing is read across")

@@ -152,8 +152,8 @@ class _Conversion:
             return [], [None] * count
         if kind == "float32":                              # variables are float32 as it is, data and all
             assert n.opdef is not None
-            return [self._as_is(e) if e[0].opdef is None and t is None else self._cast(e, dt.float32) for e,
-                    t in zip(n.inputs, known)], [dt.float32] * count
+            return [self._as_is(e) if e[0].opdef is None and t is None else self._cast(e, dt.float32)
+                    for e, t in zip(n.inputs, known)], [dt.float32] * count
         if kind == "low":
             cast = self._low_inputs(n)
             inputs = [self._cast(e, self.rules.target) if i in cast else self._as_is(e) for i, e in enumerate(n.inputs)]
@@ -203,8 +203,8 @@ def _stored_low(sym: Symbol, target: np.dtype) -> set[str]:
 
 
 def _stored(params: Mapping[str, Any], low: set[str], target: Any) -> dict[str, Any]:
-    return {k: v.astype(target_of(target)) if k in low and v._data.dtype == dt.float32 else v for k,
-            v in params.items()}
+    return {k: v.astype(target_of(target)) if k in low and v._data.dtype == dt.float32 else v
+            for k, v in params.items()}
 
 
 def convert_hybrid_block(block: HybridBlock, target_dtype: Any = "float16", target_dtype_ops: Names = None,

@@ -84,16 +84,16 @@ def _two(make: Make, shapes: Mapping[str, tuple[int, ...]],
     keys = list(dict.fromkeys(m for row in marks.values() for m in row if m is not None))
     if len(keys) > len(FACTORS):
         raise AttributeValueError(f"{len(keys)} lengths are to vary; {len(FACTORS)} can")
-    sets = [{name: tuple(n if m is None else max(n, 1) * FACTORS[keys.index(m)][side] for n,
-                         m in zip(shape, marks[name])) for name, shape in shapes.items()}
+    sets = [{name: tuple(n if m is None else max(n, 1) * FACTORS[keys.index(m)][side]
+                         for n, m in zip(shape, marks[name])) for name, shape in shapes.items()}
             for side in (0, 1)]
     (g, outputs), (other, others) = make(sets[0]), make(sets[1])
-    lengths = {(a, b): (name, axis) for name in shapes for axis,
-               (a, b) in enumerate(zip(sets[0][name], sets[1][name])) if a != b}
+    lengths = {(a, b): (name, axis) for name in shapes
+               for axis, (a, b) in enumerate(zip(sets[0][name], sets[1][name])) if a != b}
     _merge(g, other, lengths)
     names = {pair: marks[name][axis] for pair, (name, axis) in lengths.items()}
-    return g, [Value(v.name, tuple(_shown(names, p) for p in zip(v.shape, w.shape)), v.dtype) for v,
-               w in zip(outputs, others)]     # type: ignore[misc]
+    return g, [Value(v.name, tuple(_shown(names, p) for p in zip(v.shape, w.shape)), v.dtype)
+               for v, w in zip(outputs, others)]     # type: ignore[misc]
 
 
 def _shown(names: Mapping[Pair, Any], pair: Pair) -> Any:

@@ -44,8 +44,8 @@ def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[st
 def _loose(symbol: Symbol) -> Symbol:
     """First states of recurrent layers that are zeros fit every batch: a trace has written its own batch into them."""
     order = symbol.nodes()
-    states = {id(m) for n in order if n.opdef is not None and OPS.get(n.opdef.name) is OPS["RNN"] for m,
-              _ in n.inputs[2:]}
+    states = {id(m) for n in order if n.opdef is not None and OPS.get(n.opdef.name) is OPS["RNN"]
+              for m, _ in n.inputs[2:]}
     if not any(id(n) in states and n.opdef is not None and n.opdef.name == "_zeros" for n in order):
         return symbol
     new: dict[int, SymNode] = {}
@@ -118,8 +118,8 @@ def _output(g: Graph, symbol: Symbol, n: SymNode, k: int, v: Value) -> Value:
     count = 1 if n.opdef is None else n.opdef.num_visible(n.attrs)                 # type: ignore[arg-type]
     want = f"{n.name}{k}" if count > 1 else n.name
     g.owner = n.name
-    if v.name == want and v.array is None and n.opdef is not None and sum((m, j) == (n, k) for m,
-            j in symbol.entries) == 1:
+    if v.name == want and v.array is None and n.opdef is not None and sum((m, j) == (n, k)
+                                                                          for m, j in symbol.entries) == 1:
         return v
     name = g.fresh(want)
     g.node("Identity", [g.use(v)], [name])

@@ -133,8 +133,8 @@ def _target(name: str, source: Sequence[tuple[int, int]], pairs: Sequence[tuple[
     say it."""
     if name == "_np_reshape":
         return None if sum(x != y for x, y in pairs) > 1 else [x if x == y else -1 for x, y in pairs]
-    dims = [0 if x != y and i < len(source) and source[i] == (x, y) else x if x == y else None for i,
-            (x, y) in enumerate(pairs)]
+    dims = [0 if x != y and i < len(source) and source[i] == (x, y) else x if x == y else None
+            for i, (x, y) in enumerate(pairs)]
     if dims.count(None) > (name == "Reshape" and -1 not in dims):
         return None
     return [-1 if d is None else d for d in dims]

@@ -21,8 +21,8 @@ def _pads(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int],
         return pads[:count], pads[count:]
     if auto == "VALID":
         return [0] * count, [0] * count
-    total = [max((-(-d // s) - 1) * s + dl * (k - 1) + 1 - d, 0) for d, k, s,
-             dl in zip(n.shape()[2:], kernel, strides, dilations)]
+    total = [max((-(-d // s) - 1) * s + dl * (k - 1) + 1 - d, 0)
+             for d, k, s, dl in zip(n.shape()[2:], kernel, strides, dilations)]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (small, large) if auto == "SAME_UPPER" else (large, small)
 

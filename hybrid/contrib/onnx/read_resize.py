@@ -28,8 +28,8 @@ def resize(n: OnnxNode) -> Symbol:
         return n.op("UpSampling", n[0], scale=factor, sample_type="nearest") if factor > 1 else n[0]
     if (mode == "linear" and len(found) == 4 and tuple(target[:2]) == found[:2]
         and where in ("half_pixel", "align_corners", "pytorch_half_pixel")):
-        if all(t > 1 for t in target[2:]) and all(s is None or abs(s * d - t) < 1e-4 for s, d,
-                                                  t in zip(scales, found, target)):
+        if all(t > 1 for t in target[2:]) and all(s is None or abs(s * d - t) < 1e-4
+                                                  for s, d, t in zip(scales, found, target)):
             return n.op("_contrib_BilinearResize2D", n[0], height=target[2], width=target[3],
                         align_corners=where == "align_corners")
     out = n[0]

@@ -59,8 +59,8 @@ class _ConvCell(HybridRecurrentCell):
         own = list(self._input_shape)
         own.pop(self._channel_axis - 1)
         s = self._sizes
-        size = tuple(x + 2 * p - d * (k - 1) if x else 0 for x, k, p,
-                     d in zip(own, s["i2h_kernel"], s["i2h_pad"], s["i2h_dilate"]))
+        size = tuple(x + 2 * p - d * (k - 1) if x else 0
+                     for x, k, p, d in zip(own, s["i2h_kernel"], s["i2h_pad"], s["i2h_dilate"]))
         return (self._hidden_channels, *size) if self._channel_axis == 1 else (*size, self._hidden_channels)
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:

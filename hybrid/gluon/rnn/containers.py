@@ -148,5 +148,5 @@ class BidirectionalCell(HybridRecurrentCell):
     def _joined(self, F: Any, there: Any, back: Any, axis: int, merge: bool) -> Any:  # noqa: N803
         if merge:
             return F.concat(there, F.stack(*back, axis=axis), dim=2, name=f"{self._output_prefix}out")
-        return [F.concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i,
-                (a, b) in enumerate(zip(outputs_of(there), back))]
+        return [F.concat(a, b, dim=1, name=f"{self._output_prefix}t{i}")
+                for i, (a, b) in enumerate(zip(outputs_of(there), back))]

@@ -95,8 +95,8 @@ class _RNNLayer(HybridBlock):
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The first states (layers · directions, batch, hidden size); for an LSTM also those of the cells. func makes
         one."""
-        return [first_state(func, f"{self.prefix}h0_{i}", info, kwargs) for i,
-                info in enumerate(self.state_info(batch_size))]
+        return [first_state(func, f"{self.prefix}h0_{i}", info, kwargs)
+                for i, info in enumerate(self.state_info(batch_size))]
 
     def cast(self, dtype: Any) -> None:
         """Another dtype for all parameters and new states."""

@@ -18,10 +18,9 @@ from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
 from . import rounds
-from .events import PLAIN, Backward, Call, Loss, Method, Node, Operator, Root, Scale, Step, hashable
+from .events import BACKWARD, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
 from .followed import STATE, current, is_promised, take
 from .joined import unfit
-from .round import Round
 from .rounds import event, give_up, settle, settle_all, strange
 
 LOOKED_INTO = "a profiler or a check of each operator is on"
@@ -50,20 +49,10 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         if not begins:
             return ordinary()
         rounds.begin(engine.rounds)
-    elif not _belongs(r, engine, args, leaves):
-        rounds.end(r)
-        rounds.begin(engine.rounds)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
-
-
-def _belongs(r: Round, engine: Any, args: Any, leaves: Sequence[Any]) -> bool:
-    """False for a call that takes no result of a long round of which none came before: that one's calls had no step,
-    and it would soon be given up in the middle of a loop's iteration."""
-    return (len(r.trail) < rounds.LONG or r.deferred or bool(r.node.next) or any(map(r.has, leaves))
-            or not _begins(engine, args))
 
 
 def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
@@ -208,25 +197,26 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
     return event(what, losses, None, ordinary, lambda node: "")
 
 
-def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[[], None]) -> None:
+def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[..., None]) -> None:
     """``autograd.backward``. If this thread's round was given up, calls after it are noted again: perhaps no step
     comes."""
+    several, track = heads if isinstance(heads, (list, tuple)) else (heads,), STATE.track
+    if (track is not None and head_grads is None and not retain_graph
+        and track.take(BACKWARD[bool(train_mode)], several, None) is None):
+        return None
     if STATE.busy:
-        return ordinary()
+        return ordinary(heads, head_grads, retain_graph, train_mode)
     try:
-        if STATE.round is None and STATE.track is None:
-            return ordinary()
-        return _watched_backward(heads, head_grads, retain_graph, train_mode, ordinary)
+        if STATE.round is None and track is None:
+            return ordinary(heads, head_grads, retain_graph, train_mode)
+        return _watched_backward(several, head_grads, retain_graph, train_mode,
+                                 lambda: ordinary(heads, head_grads, retain_graph, train_mode))
     finally:
         STATE.broken = False
 
 
-def _watched_backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool,
+def _watched_backward(several: Sequence[Any], head_grads: Any, retain_graph: bool, train_mode: bool,
                       ordinary: Callable[[], None]) -> None:
-    several = list(heads) if isinstance(heads, (list, tuple)) else [heads]
-    if (STATE.track is not None and head_grads is None and not retain_graph
-        and take(STATE.track, Backward(bool(train_mode)), several, None) is None):
-        return None
     r = current()
     if r is None:
         return ordinary()
@@ -236,7 +226,7 @@ def _watched_backward(heads: Any, head_grads: Any, retain_graph: bool, train_mod
     if not several or not all(map(r.has, several)):
         strange("backward begins at an array that no call of the round gave")
         return ordinary()
-    event(Backward(bool(train_mode)), several, None, ordinary, lambda node: _check_backward(r))
+    event(BACKWARD[bool(train_mode)], several, None, ordinary, lambda node: _check_backward(r))
     return None
 
 
@@ -248,29 +238,30 @@ def _check_backward(r: Any) -> str:
     return ""
 
 
-def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Callable[[], None]) -> None:
+def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Callable[..., None]) -> None:
     """``Trainer.step``: the end of a round."""
     if STATE.busy:
-        return ordinary()
+        return ordinary(batch_size, ignore_stale_grad)
     STATE.broken = False
     track = STATE.track
     if (track is not None and type(batch_size) in (int, float) and batch_size and not ignore_stale_grad
         and not trainer.step_follows()):
         trainer.size.value = batch_size
-        if rounds.finish_track(track, Step(weakref.ref(trainer))):
+        if rounds.finish_track(track, trainer.size.step):
             return None
     r = current()
     if r is None:
-        return ordinary()
+        return ordinary(batch_size, ignore_stale_grad)
     if (ignore_stale_grad or SCOPE.recording or r.node is r.root or len(trainer._contexts) > 1
         or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
         strange("trainer.step was called inside autograd.record, with ignore_stale_grad, with a batch_size that is 0 "
                 "or no number, without a call before it, or with parameters on several devices")
         STATE.broken = False
-        return ordinary()
+        return ordinary(batch_size, ignore_stale_grad)
     trainer.size.value = batch_size
     try:
-        event(Step(weakref.ref(trainer)), [], None, ordinary, lambda node: _note_step(node, trainer))
+        event(trainer.size.step, [], None, lambda: ordinary(batch_size, ignore_stale_grad),
+              lambda node: _note_step(node, trainer))
     finally:
         rounds.over()
     return None

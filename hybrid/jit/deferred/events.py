@@ -106,6 +106,9 @@ class Backward(NamedTuple):
             autograd.backward(list(values), None, False, self.train_mode)
 
 
+BACKWARD = {mode: Backward(mode) for mode in (False, True)}
+
+
 class Scale(NamedTuple):
     """``amp.scale_loss``: losses times the loss scale of a Trainer."""
     trainer: "weakref.ref[Any]"
@@ -117,10 +120,11 @@ class Scale(NamedTuple):
 
 
 class Size:
-    """What gradients are divided by: another number at each step, in one and the same program."""
+    """What a Trainer's steps divide gradients by: another number at each step, in one and the same program."""
 
-    def __init__(self) -> None:
+    def __init__(self, trainer: Any) -> None:
         self.value: Any = 1
+        self.step = Step(weakref.ref(trainer))           # its steps, as events
 
     def __rtruediv__(self, other: Any) -> Any:
         return other / self.value

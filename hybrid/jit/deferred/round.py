@@ -16,7 +16,7 @@ class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers",
-                 "hidden", "draws", "counted", "__weakref__")
+                 "hidden", "draws", "counted", "forgotten", "__weakref__")
 
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
@@ -31,6 +31,7 @@ class Round:
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.draws = False
         self.counted: Callable[[], Any] = int            # ends its being watched
+        self.forgotten: dict[int, Any] = {}              # signatures of calls that came before it (unrelated.py), by id
 
     def has(self, x: Any) -> bool:
         """Whether an array is a result of this round (ids of those that are gone come again)."""

@@ -23,11 +23,10 @@ from . import followed, joined
 from .events import Backward, Event, Node, Root, Step
 from .followed import LIVE, ROUNDS, STATE, current, not_watched
 from .round import Round
-from .unrelated import rounds_within
+from .unrelated import lacks_calls, later_half, rounds_ended
 
 TIMES = 2                       # so often a round is met before it is put off
-MOST_EVENTS = 64                # of a round
-LONG = 32                       # events after which calls that have nothing to do with them begin another round
+MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
@@ -80,13 +79,15 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
     r = STATE.round
     assert r is not None
     with LOCK:
+        if len(r.trail) >= MOST_EVENTS and not r.deferred:
+            r = later_half(r, end, begin) or r
         off = r.deferred or r.node is r.root
         node = _likely(r, what, leaves, structure) if off else None
         if node is not None:
             return put_off(r, node)
         refs = r.refs(leaves)
         if isinstance(refs, str) or len(r.trail) >= MOST_EVENTS:
-            strange(refs if isinstance(refs, str) else "a round has too many calls")
+            strange(refs if isinstance(refs, str) else TOO_MANY)
             return ordinary()
         key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
         node = r.node.next.get(key)
@@ -174,9 +175,11 @@ def strange(why: str) -> None:
 
 def _met(r: Round) -> None:
     """A round that was done now ended; if that was the second time, the next one is put off."""
+    if lacks_calls(r):
+        return strange(TOO_MANY)
     end(r)
     _took(r)
-    for root, trail in ((r.root, r.trail), *rounds_within(r.trail)):
+    for root, trail in rounds_ended(r):
         node = trail[-1]
         node.met, root.strange = node.met + 1, 0
         if node.met >= TIMES and not node.ready and not root.refused:

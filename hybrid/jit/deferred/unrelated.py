@@ -4,47 +4,85 @@ tree too, so that a training loop is one program after as many iterations as wit
 """
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
-from .events import Backward, Call, Event, Node, Root, Step
+from .events import Backward, Call, Event, Node, Root
+from .round import Round
 
 
-def rounds_within(trail: Sequence[Node]) -> Iterator[tuple[Root, list[Node]]]:
-    """The root and the places of each shorter round that a round ends with, noted in the root's tree."""
-    step = trail[-1].event.what
-    assert isinstance(step, Step)
-    trained = {id(x) for p in step.trainer()._params for x in (p._data or {}).values()}   # type: ignore[union-attr]
-    results = 0
-    for first, node in enumerate(trail):
-        if first and isinstance(node.event.what, Call) and _independent(trail[first:], results):
-            root = node.event.what.engine.rounds
-            if not root.refused and (noted := _noted(root, trail[first:], results)):
-                yield root, noted
-        if node.entry is not None and any(id(x) in trained for x in node.entry.fixed()):
+def lacks_calls(r: Round) -> bool:
+    """Whether a round that ends with a step has forgotten calls of parameters that the step updates."""
+    trained = _trained(r)
+    return any(_reads(entry, trained) for entry in r.forgotten.values())
+
+
+def rounds_ended(r: Round) -> Iterator[tuple[Root, list[Node]]]:
+    """The root and the places of each round that ends with a step: the whole, and shorter ones, noted in their roots'
+    trees."""
+    yield r.root, r.trail
+    trained, results = _trained(r), 0
+    for first, node in enumerate(r.trail):
+        rest = r.trail[first:]
+        if first and _begins(node, rest, results) and any(isinstance(n.event.what, Backward) for n in rest):
+            noted, _ = _noted(node.event.what.engine.rounds, rest, results)
+            if noted:
+                yield node.event.what.engine.rounds, noted
+        if _reads(node.entry, trained):
             return
         results += _count(node)
 
 
-def _independent(trail: Sequence[Node], results: int) -> bool:
-    """Whether these events contain a backward pass and take none of the results of the events before them, of which
-    there are so many."""
-    return (any(isinstance(node.event.what, Backward) for node in trail)
-            and all(i >= results for node in trail for i in node.event.inputs if type(i) is int))
+def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], Round]) -> Round | None:
+    """A round of too many calls goes on as its later half, and forgets what came before; None where that cannot be.
+    end, begin: rounds."""
+    results = 0
+    for first, node in enumerate(r.trail):
+        if 2 * first >= len(r.trail) and _begins(node, r.trail[first:], results):
+            noted, outside = _noted(node.event.what.engine.rounds, r.trail[first:], results)
+            if not noted:
+                return None
+            end(r)
+            made = begin(node.event.what.engine.rounds)
+            made.node, made.trail, made.results = noted[-1], noted, r.results[results:]
+            made.numbers = {key: i - results for key, i in r.numbers.items() if i >= results}
+            made.outside = [r.outside[k] for k in outside]
+            before = [n.entry for n in r.trail[:first] if n.entry is not None]
+            made.forgotten = {id(entry): entry for entry in (*r.forgotten.values(), *before)[-len(r.trail):]}
+            return made
+        results += _count(node)
+    return None
+
+
+def _trained(r: Round) -> set[int]:
+    """Ids of the arrays that the last event, a step, updates."""
+    return {id(x) for p in r.trail[-1].event.what.trainer()._params for x in (p._data or {}).values()}
+
+
+def _reads(entry: Any, arrays: set[int]) -> bool:
+    """Whether a call's signature has some arrays, given by their ids, among its parameters."""
+    return entry is not None and any(id(x) in arrays for x in entry.fixed())
+
+
+def _begins(node: Node, rest: Sequence[Node], results: int) -> bool:
+    """Whether an event may begin a round: a call from which on no event takes results of those before, of which there
+    are so many."""
+    return (isinstance(node.event.what, Call) and not node.event.what.engine.rounds.refused
+            and all(i >= results for n in rest for i in n.event.inputs if type(i) is int))
 
 
 def _count(node: Node) -> int:
     return len(node.made[1]) if node.made is not None else 0
 
 
-def _noted(root: Root, trail: Sequence[Node], results: int) -> list[Node]:
-    """The places of events in the tree of a root, with the numbers that results and arrays from outside have there;
-    none where the tree is too large."""
+def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node], list[int]]:
+    """The places of events in the tree of a root, none where it is too large; and the arrays from outside that they
+    take, by their numbers in the longer round. results: how many of that one came before."""
     out: list[Node] = []
     numbers: dict[int, int] = {}
     place: Node = root
 
     def renumbered(i: Any) -> Any:                       # a result's number, or (-1 - k, ...) of array k from outside
-        return i - results if type(i) is int else (-1 - numbers.setdefault(i[0], len(numbers)), *i[1:])
+        return i - results if type(i) is int else (-1 - numbers.setdefault(-1 - i[0], len(numbers)), *i[1:])
     for node in trail:
         key: Event = node.event._replace(inputs=tuple(map(renumbered, node.event.inputs)))
         known = place.next.get(key)
@@ -52,7 +90,7 @@ def _noted(root: Root, trail: Sequence[Node], results: int) -> list[Node]:
             known = Node(key)
             known.made, known.entry, known.draws, known.follows = node.made, node.entry, node.draws, node.follows
             if place.add(known):
-                return []
+                return [], []
         out.append(known)
         place = known
-    return out
+    return out, list(numbers)

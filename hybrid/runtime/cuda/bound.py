@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid.base import config
 
 from .. import launcher
+from ..prepacked import Prepared, prepared
 from . import driver_api, native
 from .interface import Driver, Launch
 
@@ -24,8 +25,8 @@ REUSED = 1 << 20                # bytes of a result whose memory is used again o
 NUMBERS = 480                   # numbers that one launch carries
 
 
-def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any]) -> Bound | None:
-    """See ``CudaProgram.bind``."""
+def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any], old: Bound | None = None) -> Bound | None:
+    """See ``CudaProgram.bind``: the old one where it has the same arrays still."""
     if getattr(program._plan, "native", None) is None or program._swaps:
         return None
     results = [i for i, _ in program._results]
@@ -43,7 +44,20 @@ def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any]) -> B
             if not isinstance(raw, program.xp.ndarray) or program._ready(i, raw)[0] is not raw:
                 return None
             ready[i] = raw
-        return Bound(program, ready, hosts)
+        values: Prepared | None = None
+        if program.prepare is not None:
+            given = dict(zip(fixed, arrays))
+            if program.driver.capturing() or not given.keys() >= set(program.slots):
+                return None
+            values = prepared(old._prepared if old is not None else None, [given[s] for s in program.slots],
+                              program.prepare, [None] * len(program.slots))
+            if values is None:
+                return None
+            if not program.prepare.recipe.parts:             # else they are there
+                program.driver.synchronize()
+        if old is not None and old.keeps(program, ready, hosts, values):
+            return old
+        return Bound(program, ready, hosts, values)
 
 
 @functools.lru_cache(maxsize=64)
@@ -64,15 +78,17 @@ class Bound:
 
     plain = False                    # a closure of hybrid/jit/fast_path.py knows NumPy's arrays alone
 
-    def __init__(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any]):
-        self.program, self._fixed, self._hosts = program, fixed, hosts
-        self._free = [i for i in range(len(program._inputs)) if i not in fixed and i not in hosts]
+    def __init__(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any],
+                 values: Prepared | None = None):
+        self.program, self._fixed, self._hosts, self._prepared = program, fixed, hosts, values
+        self._values = values.values if values is not None else []
+        self._free = [i for i in range(program.given) if i not in fixed and i not in hosts]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
         self._writes_given = not program._written.isdisjoint(self._free)
         self._arena_at = program._table
         pointer = program.driver.pointer
         self._kept = [(i, pointer(a)) for i, a in
-                      [*fixed.items(), *enumerate(program._constants, len(program._inputs))]]
+                      [*fixed.items(), *enumerate([*self._values, *program._constants], program.given)]]
         # results: (entry, shape, dtype)
         self._own = [(i, shape, program._fresh[i - program._first][1]) for i, shape in program._results]
         self.plan = self._lay_out()
@@ -125,6 +141,18 @@ class Bound:
         self._library = library
         return native.NativePlan(library, launches, entry, places)
 
+    def keeps(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any],
+              values: Prepared | None) -> bool:
+        """Whether this is the same program with the same arrays; new values lie where the old ones were then."""
+        def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+            return len(a) == len(b) and all(x is y for x, y in zip(a, b))
+        found = (program is self.program and fixed.keys() == self._fixed.keys() and hosts.keys() == self._hosts.keys()
+                 and same([*fixed.values(), *hosts.values()], [*self._fixed.values(), *self._hosts.values()])
+                 and same(values.values if values is not None else [], self._values))
+        if found:
+            self._prepared = values
+        return found
+
     # ---- calls
     def _arena(self, stream: int) -> tuple[int, Any]:
         """Address of the working memory for a stream, and what holds it: kernels of one stream wait for each other."""
@@ -160,6 +188,8 @@ class Bound:
                 table[i] = program.driver.pointer(a)
             stream = program.driver.stream()
             capturing = self._library.capturing(stream)
+            if capturing and self._values:                   # parameters may change: its graph prepares values itself
+                return None
             table[self._arena_at], arena = self._arena(stream if not capturing else native.PER_THREAD)
             self.plan.run(table, stream, program.report.source_path)
             if capturing:                                    # the graph writes there whenever it is launched
@@ -214,8 +244,8 @@ class Bound:
         return self.calls + self._launchers.calls()
 
     def changed(self) -> bool:
-        """Never: nothing is prepared from parameters."""
-        return False
+        """Whether values that were prepared are of parameters as they were before a change."""
+        return self._prepared is not None and self._prepared.token.stale
 
     def evicted(self) -> int:
         """Bytes of parameters that are held in another form alone: none on a GPU."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from dataclasses import replace
-from typing import Any, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned, plan
 from ...passes.horizontal_fusion import Joining
 from .. import launcher
+from ..parts import one_part
+from ..recipe import Part, Spec
 from ..report import Report, make_report, note_forms, note_in_place
 from . import driver as current_driver
 from .bound import Bound, bind
@@ -33,13 +35,13 @@ JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.t
                   over_scores=printer.takes_over_scores)
 
 
-def planned_for(program: Program, ctx: Context) -> Planned:
+def planned_for(program: Program, ctx: Context, frozen: frozenset[int] = frozenset()) -> Planned:
     """A program ready for the code generator, with kernels that its GPU has and convolutions in the order in which the
-    tensor cores read."""
+    tensor cores read. frozen: slots of inputs that seldom change."""
     with current_driver(ctx.device_id).active():
         arch = current_driver(ctx.device_id).arch
     with printer.printing_for(arch):
-        return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)))
+        return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)), frozen)
 
 
 ALIGN = 16                      # bytes: kernels read and write whole vectors
@@ -67,6 +69,10 @@ class CudaProgram:
         for node in (*planned.fused.program.inputs, *planned.fused.program.outputs):
             check_dtype(node.dtype, ctx)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
+        self.given, self.slots, self.prepare = len(planned.source.inputs), planned.slots, None
+        if planned.prepare is not None:                        # computes inputs behind those of the caller
+            self.prepare = Preparation(planned_for(planned.prepare, ctx), ctx)
+            self.report.source_bytes = sum(planned.source.inputs[s].nbytes for s in self.slots)
         self._layout()
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
@@ -93,7 +99,9 @@ class CudaProgram:
         moves, written = [] if self._swaps else self._moves, list(self._placed)
         for processors in dict.fromkeys((self.driver.processors, 0)):
             text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
-            self._counter = self._arena + rounded(text.scratch)    # where launches count blocks that wait
+            # where blocks that share a result count themselves, and launches blocks that wait
+            self._tickets = self._arena + rounded(text.scratch)
+            self._counter = self._tickets + (rounded(4 * text.tickets) if text.tickets else 0)
             self._arena_bytes = self._counter
             if not text.launches:
                 break
@@ -170,7 +178,7 @@ class CudaProgram:
         self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
-    def _place(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> int:
+    def _place(self, n: printer.Argument) -> int:
         """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs
         when first asked for."""
         if isinstance(n, Node) and n in self._index:
@@ -180,18 +188,18 @@ class CudaProgram:
             self._offsets.append(self._where(n))
         return self._inner[n]
 
-    def _where(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> tuple[int, int]:
+    def _where(self, n: printer.Argument) -> tuple[int, int]:
         """Entry of the table (-1: the arena) in whose memory a value lies, and bytes behind its begin."""
         base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
-        if base is printer.BARRIER:
-            return -1, self._counter
+        if base is printer.BARRIER or base is printer.TICKETS:
+            return -1, self._counter if base is printer.BARRIER else self._tickets
         if not isinstance(base, Node):
             return -1, self._arena + offset
         if base in self._index:
             return self._index[base], offset
         return -1, self.planned.memory.offsets[base] + offset
 
-    def _span(self, n: Node | printer.Scratch | printer.Barrier | printer.At) -> Span:
+    def _span(self, n: printer.Argument) -> Span:
         """The bytes that an argument may be of."""
         entry, first = self._where(n)
         return Span(entry, first, first + n.nbytes if isinstance(n, Node) else math.inf)
@@ -199,13 +207,13 @@ class CudaProgram:
     def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> "Bound | None":
         """The program with some inputs (parameters) kept between calls; None where it cannot be called that way: then
         call the program itself. old: an earlier one."""
-        return bind(self, fixed, arrays)
+        return bind(self, fixed, arrays, old)
 
     # ---- calls
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run. Updated inputs are written in place."""
         with self.driver.active(), self.enough_memory():
-            return self._run(arrays)
+            return self._run([*arrays, *self.prepare([arrays[s] for s in self.slots])] if self.prepare else arrays)
 
     @contextlib.contextmanager
     def enough_memory(self) -> Iterator[None]:
@@ -240,7 +248,8 @@ class CudaProgram:
         copy = self.xp.array(a, order="C")
         return copy, self.driver.pointer(copy)
 
-    def _run(self, arrays: Sequence[Any]) -> list[Any]:
+    def _run(self, arrays: Sequence[Any], into: Sequence[Any] | None = None) -> list[Any]:
+        """Run. into: arrays for results that the program makes."""
         xp, pointer = self.xp, self.driver.pointer
         table, pointers = [], []
         for i, a in enumerate(arrays):
@@ -248,7 +257,7 @@ class CudaProgram:
             table.append(ready)
             pointers.append(at)
         table += self._constants
-        fresh = [xp.empty(shape, dtype) for shape, dtype in self._fresh]
+        fresh = [xp.empty(shape, dtype) for shape, dtype in self._fresh] if into is None else [*into]
         taken = {i: table[i].copy() for i, _ in self._results if i < self._first}      # before an update changes it
         if self._plan is not None:
             pointers += [pointer(a) for a in self._constants]
@@ -271,8 +280,8 @@ class CudaProgram:
     def working_memory(self, nbytes: int) -> Any:
         """Memory for a call, in which no blocks were counted yet."""
         arena = self.driver.alloc(nbytes)
-        if self._counts:
-            self.driver.clear(arena, self._counter, COUNTER)
+        if self._arena_bytes > self._tickets:
+            self.driver.clear(arena, self._tickets, self._arena_bytes - self._tickets)
         return arena
 
     def _update(self, arrays: Sequence[Any], table: list[Any]) -> None:
@@ -284,6 +293,47 @@ class CudaProgram:
         for slot in self._written:
             if table[slot] is not arrays[slot]:
                 arrays[slot][...] = table[slot]
+
+
+@dataclass
+class Values:
+    """What a program takes and gives that prepares values (hybrid/runtime/prepacked.py)."""
+    inputs: list[Spec]
+    results: list[tuple[int, tuple[int, ...]]]
+    parts: list[Part]
+    own: list[Spec]
+
+    def own_results(self) -> list[Spec] | None:
+        """Shape and dtype of each result, if each is an array of its own."""
+        return self.own if self.parts else None
+
+
+class Preparation(CudaProgram):
+    """A program that computes values from parameters, all at once and seldom."""
+
+    keeps_memory = True              # the graph of a program that reads the values stays right
+
+    def __init__(self, planned: Planned, ctx: Context):
+        super().__init__(planned, ctx)
+        places = [i - self._first for i, _ in self._results]
+        own = sorted(places) == list(range(len(self._fresh)))
+        self._order = [places.index(k) for k in range(len(places))] if own else []
+        specs = [(shape, self._fresh[k][1]) for k, (_, shape) in zip(places, self._results)] if own else []
+        self.recipe = Values(self._inputs, self._results, one_part(planned.source) if own else [], specs)
+
+    def reads(self, a: Any, spec: Spec) -> bool:
+        """Whether it can read an array in place."""
+        return (isinstance(a, self.xp.ndarray) and (a.shape, a.dtype) == spec and a.flags.c_contiguous
+                and self.driver.pointer(a) % ALIGN == 0)
+
+    def memory(self, specs: Sequence[Spec]) -> list[Any]:
+        """New arrays for results."""
+        return [self.xp.empty(shape, dtype) for shape, dtype in specs]
+
+    def run_part(self, given: Mapping[int, Any], results: Mapping[int, Any]) -> None:
+        """Compute all results, into arrays that are there. Returns when they are: other streams may read them."""
+        self._run([given[s] for s in range(self.given)], [results[k] for k in self._order])
+        self.driver.synchronize()
 
 
 def megabytes(count: int) -> str:

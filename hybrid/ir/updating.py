@@ -1,0 +1,73 @@
+"""Running a program that updates its inputs on NumPy arrays, node by node: a new value is written as soon as nobody
+reads the old one. It is in the processor's caches then, and the memory of the next one's steps is that of its own.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Sequence
+
+import numpy as np
+
+from .evaluate import Plan, plan
+from .program import Program
+from .quiet import quiet, quietly
+
+Value = tuple[int, Any]                  # the slot of an input, and its new value
+_Write = tuple[int, int, bool]           # slot, the register of the new value, whether nobody reads that later
+
+
+def run(program: Program, arrays: Sequence[Any]) -> tuple[list[Any], list[Value]]:
+    """Outputs of a program, and the new values that are still to be written when all of them are there. Both may share
+    memory with the inputs."""
+    made = plan(program, np)
+    if "soon" not in program.memo:
+        program.memo["soon"] = _soon(made, [slot for slot, _ in program.updates])
+    soon: dict[int, list[_Write]] = program.memo["soon"]         # type: ignore[assignment]
+    alone = _alone(arrays) if soon else set()
+    token, written = quiet(), set()
+    try:
+        values = made.start.copy()
+        for slot, r in made.leaves:
+            values[r] = arrays[slot]
+        for i, (call, args, out, dead, into, _) in enumerate(made.steps):
+            given = [values[a] for a in args]
+            values[out] = call(*given) if into < 0 else call(*given, out=values[into])
+            for d in dead:
+                values[d] = None
+            for slot, r, last in soon.get(i, ()):
+                if slot in alone:
+                    arrays[slot][...] = values[r]
+                    written.add(slot)
+                    if last:
+                        values[r] = None
+    finally:
+        quietly(token)
+    return [values[r] for r in made.outputs], [(slot, values[r]) for (slot, _), r in zip(program.updates, made.updates)
+                                               if slot not in written]
+
+
+def _soon(made: Plan, slots: Sequence[int]) -> dict[int, list[_Write]]:
+    """What can be written after each step: new values of inputs that no step shows in another way, and that are no
+    results."""
+    leaves, roots = dict(made.leaves), Counter([*made.outputs, *made.updates])
+    computed = {step.out: i for i, step in enumerate(made.steps)}
+    last: dict[int, int] = {}
+    shown = set(roots)
+    for i, step in enumerate(made.steps):
+        last.update(dict.fromkeys(step.args, i))
+        if step.out not in made.apart:
+            shown.update(step.args)
+    found: dict[int, list[_Write]] = {}
+    for slot, r in zip(slots, made.updates):
+        leaf = leaves.get(slot, -1)
+        if r in computed and leaf not in shown:
+            at = max(computed[r], last.get(leaf, -1))
+            found.setdefault(at, []).append((slot, r, roots[r] == 1 and last.get(r, -1) <= at))
+    return found
+
+
+def _alone(arrays: Sequence[Any]) -> set[int]:
+    """The arrays, by index, whose memory no other one has a part of."""
+    owners = [id(a if a.base is None else a.base) for a in arrays]
+    count = Counter(owners)
+    return {i for i, owner in enumerate(owners) if count[owner] == 1}
