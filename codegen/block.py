@@ -30,6 +30,14 @@ class Block:
         return Block(self, self.vars | frozenset(new))
 
 
+def chain(loops: Iterable[Var], first: Block | None = None) -> list[Block]:
+    """Nested blocks, one a loop, inside a first one, which is among them; None: one without loops."""
+    blocks = [first or Block(None, frozenset())]
+    for v in loops:
+        blocks.append(blocks[-1].child([v]))
+    return blocks
+
+
 def loop(v: Var, body: Iterable[Stmt], pragma: str = "", index: str = "long") -> For:
     """A loop over all values of a variable."""
     return For(v.name, Ix(), Ix(v.extent), tuple(body), 1, pragma, index)

@@ -34,14 +34,16 @@ from hybrid.codegen.program.kernel_deduplication import LARGE, letters, share, u
 from hybrid.codegen.program.kernel_likeness import printed_once
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
-from .emit import Block, Emitter
+from .block import Block, chain
+from .emit import Emitter
 from .lanes import F32
 from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import later
-from .loops import (PARALLEL_WORK, SINGLE, KernelPrinter, Printed, chain, close, close_blocks, close_planes, crosses,
-                    down_columns, group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side,
-                    work_of)
+from .loops import (
+    PARALLEL_WORK, SINGLE, KernelPrinter, Printed, close, close_blocks, close_planes, crosses, down_columns,
+    group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side, work_of,
+)
 from .targets import ALL_PASSES, NO_VECTORS
 
 _SCALARS = (("include", "philox.h"), ("c", "scalars.h"), ("include", "hy_common.h"), ("c", "prelude.h"),

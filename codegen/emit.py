@@ -9,8 +9,8 @@ import numpy as np
 from hybrid.base import dtype as dt
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Guard, Index, pull
-from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var, variables
+from hybrid.ir.access import MOVEMENT, Guard, Index, of_index, pull
+from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var
 from hybrid.ir.scalar import SCALARS, Scalar
 from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
@@ -76,7 +76,7 @@ class Emitter:
         self.depth -= 1
         if n in self.extra and n not in self.written:
             self.written.add(n)
-            self._home(idx, guard, block).body.append(self.store(self.extra[n], n, idx, out))
+            self.home(idx, guard, block).body.append(self.store(self.extra[n], n, idx, out))
         return out
 
     def _value(self, n: Node, idx: Index, block: Block, guard: Guard) -> str:
@@ -87,7 +87,7 @@ class Emitter:
         if n not in self.stored and n.prim in MOVEMENT and n.prim != "pad":
             inner, _ = pull(n, idx)
             return self.value(n.args[0], inner, block, guard)
-        home = self._home(idx, guard, block)
+        home = self.home(idx, guard, block)
         key = (n, idx, guard)
         b: Block | None = home
         while b is not None:
@@ -122,13 +122,14 @@ class Emitter:
 
     def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
         """Whether a value is there already, or is read from memory."""
-        return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard,
-                block).memo
+        return (n in self.given or n in self.stored or n.prim == "const"
+                or (n, idx, guard) in self.home(idx, guard, block).memo)
 
-    def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
+    def home(self, idx: Index, guard: Guard, block: Block) -> Block:
+        """The outermost of a block and those around it that knows what an index and guards are made of."""
         if block.parent is None:
             return block
-        needed = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
+        needed = of_index(idx, guard)
         home = block
         while home.parent is not None and needed <= home.parent.vars:
             home = home.parent
@@ -233,7 +234,7 @@ class Emitter:
         x, i = n.args
         axis = n.attrs["axis"]
         at = self.value(i, idx[axis:axis + i.ndim], block, guard)
-        home = self._home(idx[axis:axis + i.ndim], guard, block)
+        home = self.home(idx[axis:axis + i.ndim], guard, block)
         clamped = Op(f"hy_clamp({{0}}, {max(x.shape[axis] - 1, 0)})", (at,))
         v = Val(self.let(home, np.dtype(np.int64), clamped, "g"), max(x.shape[axis], 2))
         inside: Block | None = block

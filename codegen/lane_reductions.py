@@ -15,7 +15,7 @@ from hybrid.ir.stmt import COPIED, Assign, Expr, Let, Literal, Name, Op, Scope, 
 from hybrid.ir.size import may_exceed
 
 from . import partial_sums
-from .block import loop
+from .block import chain, loop
 from .emit import Block, Reduction, identity, plan_reduction, serial_reduce, try_merged
 from .lanes import Refused
 
@@ -48,12 +48,8 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     acc = Name(e.name("a") + COPIED)
     e.kind[acc] = "v"
     block.body.append(Let("hy_v", acc, Op("HYV_B({0})", (identity(e, r.op, r.dtype),))))
-    inner = block
-    for v in r.loops:
-        inner = inner.child([v])
-    chain = [inner]
-    while chain[0].parent is not block:
-        chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
+    blocks = chain(r.loops, block)
+    inner = blocks[-1]
     value = e.floats(r.element(inner))
     inner.body.append(Assign(acc, value, {"sum": "+=", "prod": "*="}[r.op]) if r.op in ("sum", "prod") else
                       Assign(acc, Op(vector_step(r.op), (acc, value))))
@@ -64,7 +60,7 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
         begin, flushed, last = partial_sums.vector_total(acc, acc[:-1], count)
         block.body += begin
         flush, end = [flushed], [last]
-    block.body += partial_sums.nest(r.loops, [b.body for b in chain], 1, flush)
+    block.body += partial_sums.nest(r.loops, [b.body for b in blocks[1:]], 1, flush)
     block.body += end
     return e.near(n, acc, block) if is_half(n.dtype) else acc
 

@@ -8,7 +8,7 @@ from typing import Callable, Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint
 from hybrid.ir.parse import Words, flat, parse
@@ -131,14 +131,6 @@ def rows_first(k: Kernel) -> tuple[list[int], int]:
     """The axes of a kernel's result, those of rows before the others, and how many these are."""
     first = [a for a, v in enumerate(k.loops) if v in (k.rows or ())] if k.hoisted else []
     return first + [a for a in range(k.root.ndim) if a not in first], len(first)
-
-
-def chain(loops: Sequence[Var]) -> list[Block]:
-    """Nested blocks, one a loop, the outermost without loops first."""
-    blocks = [Block(None, frozenset())]
-    for v in loops:
-        blocks.append(blocks[-1].child([v]))
-    return blocks
 
 
 def close(blocks: list[Block], loops: Sequence[Var], pragma: Pragma, columns: bool = False) -> list[Stmt]:
@@ -311,6 +303,4 @@ def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
 
 def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]) -> None:
     """Compute and store a side result in the outermost block that has its index."""
-    needed = {v for i in at for v in variables(i)}
-    block = next(b for b in blocks if needed <= b.vars)
-    e.put(pointer, n, at, block)
+    e.put(pointer, n, at, e.home(at, (), blocks[-1]))

@@ -16,7 +16,7 @@ import numpy as np
 from hybrid.base.dtype import is_half
 from hybrid.ir.size import hint
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index, pull
+from hybrid.ir.access import Guard, Index, of_index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, variables
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Expr, Let, Literal, Load, Local, Name, Op, Prefetch, Stmt, Store
@@ -84,7 +84,7 @@ class VectorEmitter(Emitter):
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
-        found = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
+        found = of_index(idx, guard)
         hit = found & self.lanes
         if any(isinstance(v, Val) and v.name in self.kind for v in found):
             raise Refused("an index read for each lane")
@@ -133,7 +133,7 @@ class VectorEmitter(Emitter):
         """As Emitter.value; what earlier loops of the row kept is read, and what later ones need is kept."""
         if n in self.ready and (where := self._place(n, idx)) is not None:
             lane = self.lane(idx, guard)
-            home = self._home(idx, guard, block)
+            home = self.home(idx, guard, block)
             key = (n, idx, guard)
             if key not in home.memo:
                 if lane is None or coefficient(where[1], lane) != 1:

@@ -17,7 +17,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.parse import Words, parsed
+from hybrid.ir.parse import Words, parsed, substituted
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.changes import changes
 
@@ -177,20 +177,15 @@ def _again(k: Kernel, own: Likeness, other: Kernel, its: Likeness, p: Printed) -
     moved = {(f"p{p.args.index(n.args[0])}", str(n.attrs["begin"][0])): str(m.attrs["begin"][0])
              for n, m in zip(its.single, own.single) if n.args[0] in p.args}
     if any(old != new for (_, old), new in moved.items()):
-        name = f"k{k.number}"
+        names = {w: f"k{k.number}{w[len(p.name):]}" for w in set().union(*p.lines)
+                 if w == p.name or w.startswith(f"{p.name}_")}
         lines = [_moved(line, moved) for line in p.lines]
         if None in lines:
             return None
-        p = replace(p, name=name, code=parsed(_renamed(line, p.name, name) for line in lines if line is not None))
+        p = replace(p, name=names[p.name], code=parsed(line if names.keys().isdisjoint(line) else
+                                                       substituted(line, names) for line in lines if line is not None))
     k.form, k.not_taken = other.form, list(other.not_taken)
     return replace(p, args=[own.nodes[place[n]] for n in p.args])
-
-
-def _renamed(line: Words, kernel: str, name: str) -> Words:
-    """A line of a kernel, and of its own functions, under another name."""
-    if not any(w.startswith(kernel) for w in line):
-        return line
-    return tuple(name + w[len(kernel):] if w == kernel or w.startswith(f"{kernel}_") else w for w in line)
 
 
 def _moved(line: Words, places: Mapping[tuple[str, str], str]) -> Words | None:

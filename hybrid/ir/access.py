@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Collection
 
-from .index import Ix, bounds, div, regroup
+from .index import Ix, Val, Var, bounds, div, regroup, variables
 from .node import Node
 
 Index = tuple[Ix, ...]
@@ -13,6 +13,11 @@ Guard = tuple[tuple[str, Ix, int], ...]
 
 ELEMENTWISE = frozenset({"map", "cast", "bitcast"})
 MOVEMENT = frozenset({"reshape", "permute", "expand", "slice", "pad", "window"})
+
+
+def of_index(idx: Index, guard: Guard = ()) -> set[Var | Val]:
+    """Loop variables and run-time values that an index and guards are made of."""
+    return {v for x in (*idx, *(x for _, x, _ in guard)) for v in variables(x)}
 
 
 def beneath(n: Node, prims: Collection[str]) -> Node:

@@ -254,11 +254,24 @@ def _joined(steps: list[_Noted], numbers: dict[Value, np.ndarray]) -> list[_Note
             if out.dtype in _FLOATS:
                 gone.add(args[0])
                 f, args = f"{compared.__name__} {f}", (*of, *args[1:])
+                if (lower := _between(f, args, made, readers)) is not None:
+                    gone.add(args[3])
+                    f, args = "clip", (args[0], lower, args[1])
             elif out.dtype.kind in "iu" and f == "where" and (limit := _limit(compared, of, args, made, numbers)):
                 gone.add(args[0])
                 f, args = limit
         made[out] = f, args
     return [(*made[out], out) for _, _, out in steps if out not in gone]
+
+
+def _between(f: str, args: tuple[Value, ...], made: Mapping[Value, Any], readers: Mapping[Value, int]) -> Value | None:
+    """The lower limit, where a step puts an upper one on floats that have a lower one already; None for others."""
+    if f != "greater where":
+        return None
+    x, high, chosen, other = args
+    inner, of = made.get(other, (None, ()))
+    fits = inner == "less where" and chosen is high and readers[other] == 1 and of[0] is x is of[3] and of[1] is of[2]
+    return of[1] if fits else None
 
 
 def _limit(compared: np.ufunc, of: tuple[Value, ...], args: tuple[Value, ...], made: Mapping[Value, Any],

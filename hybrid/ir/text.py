@@ -94,6 +94,7 @@ def from_text(text: str) -> Program:
 def _parsed(text: str, known: dict[str, Dim]) -> Program:
     """A program. known: dimensions by name, to which those of the text are added."""
     nodes: dict[int, Node] = {}
+    read: dict[str, dict[str, Any]] = {}                     # attributes by their text: many nodes have the same
     serial = next(_serial)
     for at, line in enumerate(text.splitlines(), 1):
         try:
@@ -109,7 +110,9 @@ def _parsed(text: str, known: dict[str, Dim]) -> Program:
             found = _LINE.fullmatch(line)
             if not found or found[1] not in PRIMS:
                 raise ValueError("no node")
-            attrs = {k: _rich(v, known) for k, v in json.loads(found[4]).items()}
+            attrs = read.get(found[4])
+            if attrs is None:
+                attrs = read[found[4]] = {k: _rich(v, known) for k, v in json.loads(found[4]).items()}
             nodes[int(found[2])] = make(found[1], tuple(nodes[i] for i in _numbers(found[3] or "")), **attrs)
         except (ValueError, KeyError, TypeError) as err:
             raise FileFormatError(f"line {at} of a program's text does not parse: {line[:120]!r} ({err})") from None

@@ -2,7 +2,8 @@
 
 A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
 second call is traced, and what a trace refuses is refused then. A note in the disk cache says that there was such a
-call before: in later processes the first one is traced too, for its program is on disk, or is worth it.
+call before: in later processes the first one is traced too, and compilers begin at once, for its program is on disk, or
+is worth it.
 """
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import contextlib
 import functools
 import os
 import sys
+import time
 import weakref
 from types import CodeType
 from typing import Any, Callable, Iterator, Sequence
@@ -51,7 +53,10 @@ class FirstCall:
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
         self._note = _name_of(engine, plain) if waits else None
-        self._over = not waits or self._note is not None and os.path.exists(cache.folder() / self._note)
+        known = self._note is not None and os.path.exists(cache.folder() / self._note)
+        if known:                                        # its programs are compiled at once
+            background.CALLS.again = time.monotonic()
+        self._over = known or not waits
         return not self._over
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:

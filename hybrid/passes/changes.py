@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterable, NamedTuple
 
 from ..ir import Node
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
-from ..ir.index import Var, var, variables
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, of_index, pull
+from ..ir.index import Var, var
 from ..ir.kernel import Kernel
 from ..ir.size import fixed
 from .fuse import Fused, strip_reshape
@@ -73,7 +73,7 @@ def _differ(nodes: Iterable[Node], idx: Index, k: Kernel) -> set[Var]:
             continue
         seen.add((n, at))
         if n in k.reads or n.prim not in ELEMENTWISE | MOVEMENT - {"pad"}:
-            out |= {v for i in at for v in variables(i) if isinstance(v, Var)}
+            out |= {v for v in of_index(at) if isinstance(v, Var)}
         elif n.prim in MOVEMENT:
             todo.append((n.args[0], pull(n, at)[0]))
         else:

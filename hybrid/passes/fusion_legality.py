@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Callable, Sequence
 
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, of_index, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
@@ -339,7 +339,7 @@ def covers(n: Node, idx: Index) -> bool:
 
 def _visits(u: Use, k: Kernel) -> int:
     """How often the kernel evaluates this use outside of padding."""
-    used = {v for i in u.idx for v in variables(i) if isinstance(v, Var)}
+    used = {v for v in of_index(u.idx) if isinstance(v, Var)}
     deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
     outside = {v for v in k.loops[:deepest + 1]}
     if k.rows is not None and used & outside <= k.rows:

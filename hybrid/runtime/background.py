@@ -43,7 +43,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.running = 0               # now, in all threads
-        self.ended = 0.0               # when the last one did
+        self.ended, self.again = 0.0, -LONGEST_CALL          # the last one's end, and begin of one that came again
         self.compilers = 0             # processes that compile now
         self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
 
@@ -64,6 +64,7 @@ class Calls:
         """Scope of a call that does without a program."""
         job.calls += 1
         begin = time.monotonic()
+        self.again = begin if job.calls > 1 else self.again
         try:
             with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
                 yield
@@ -107,20 +108,21 @@ class Job:
         self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
                                     "HYBRID_CACHE": str(cache.folder())}}
-        self.calls, self.seconds = 0, 0.0        # that did without the compiled program, and what they took
-        self.hurry = False             # whether somebody waits for it
+        # calls that did without the compiled program, what they took, and whether somebody waits for it
+        self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.made = time.monotonic()
-        self.ended = threading.Event()
-        self.failed = False            # whether this process has to compile it itself
+        self.follows = self.made - CALLS.again < LONGEST_CALL    # whether it was made after another one came again
+        self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
 
     def is_ripe(self) -> bool:
         """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
         when that is over, as the second call of some program tells, or silence."""
         if self.of_parts and not self.hurry:
             return self.seconds - self.before >= self.of_parts
-        return self.hurry or self.calls > 1 or time.monotonic() - self.made > LONGEST_CALL or self.is_silent()
+        return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (
+            time.monotonic() - self.made > LONGEST_CALL)
 
     def join(self, steps: int) -> None:
         """Wait for the programs whose work it does in one, and some time more."""
@@ -347,11 +349,9 @@ class Queue:
 def _most() -> int:
     """Processes that may compile at the same time: one, more where cores are idle."""
     cores = config.usable_cores()
-    try:
-        idle = int(cores - os.getloadavg()[0])
-    except OSError:
-        idle = 0
-    return max(1, min(cores - 1, idle))
+    with contextlib.suppress(OSError):
+        return max(1, min(cores - 1, int(cores - os.getloadavg()[0])))
+    return 1
 
 
 _queue: Queue | None = None

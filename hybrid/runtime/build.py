@@ -263,8 +263,9 @@ def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | No
     """The plan of a program for this machine, perhaps for one block of its batch. words: types that it multiplies by
     words of 32 bits; None: all that the processor can. any_size: no program for each size follows it."""
     if words is None:                                     # the compiler is not asked where they cannot matter
-        narrow = any(n.dtype.name in NARROW or "may_round_operands" in n.attrs
-                     for n in (*program.inputs, *program.order()))
+        every = (*program.inputs, *program.order())
+        narrow = (any(t.name in NARROW for t in {n.dtype for n in every})
+                  or any("may_round_operands" in n.attrs for n in every))
         words = toolchain.words() if narrow else frozenset()
     blocking, apart = (packed.blocking(toolchain.vector_bytes(), words) if not program.memo.get("plain") else None,
                        program.memo.get("apart", set()))

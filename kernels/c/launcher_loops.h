@@ -148,6 +148,23 @@ LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2
 LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f))
     LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
+/* a number between two, each an array or a number */
+#define CLIP(name, T) \
+  static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
+    const char *a = p[0], *b = p[1], *c = p[2]; char *o = p[3]; \
+    const npy_intp count = *n, w = sizeof(T); \
+    if (s[0] == w && !s[1] && !s[2] && s[3] == w) { \
+      const T low = *(const T *)b, high = *(const T *)c; \
+      for (npy_intp i = 0; i < count; i++) { \
+        T x = ((const T *)a)[i], y = x < low ? low : x; \
+        ((T *)o)[i] = x > high ? high : y; \
+      } \
+    } else for (npy_intp i = 0; i < count; i++, a += s[0], b += s[1], c += s[2], o += s[3]) { \
+      T x = *(const T *)a, low = *(const T *)b, high = *(const T *)c; \
+      *(T *)o = x > high ? high : x < low ? low : x; \
+    } \
+  }
+CLIP(clip_f32, npy_float32) CLIP(clip_f64, npy_float64)
 /* to the power 0.5 */
 LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __builtin_sqrtf(x) + 0.0f)
     LOOP1(root_f64, npy_float64, x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0)
@@ -194,7 +211,8 @@ static Loop named_loop(const char *name, int count, int held) {
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
     COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
         OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
-    OF_NAME("root", 2, root) INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)
+    INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
   for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
       if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;

@@ -129,7 +129,8 @@ def test_comparisons_are_joined_with_what_reads_them() -> None:
     x = np.dtype("float32")
     clip = OPS["clip"].program([(9,)], [x], OPS["clip"].parse({"a_min": 1, "a_max": 2}), False)
     greater = OPS["_greater"].program([(9,)] * 2, [x] * 2, OPS["_greater"].parse({}), False)
-    for program, names in ((clip, ["less where", "greater where"]), (greater, ["greater cast"])):
+    limit = OPS["clip"].program([(9,)], [x], OPS["clip"].parse({"a_min": 1}), False)
+    for program, names in ((clip, ["clip"]), (limit, ["less where"]), (greater, ["greater cast"])):
         steps = loops(program)
         assert steps is not None and [s.function for s in steps.steps] == names
     for low, high, count in ((1, 2, 2), (2, 1, 3)):          # limits out of order: what is below the first is below
@@ -138,6 +139,16 @@ def test_comparisons_are_joined_with_what_reads_them() -> None:
         v = np.arange(-4, 5).astype("int8")
         wanted = np.where(v > high, high, np.where(v < low, low, v))
         assert known_calls.elementwise(clip)(v).tolist() == wanted.tolist()     # type: ignore[misc]
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_floats_between_limits(dtype: str) -> None:
+    v = np.array([-1, 1, 1.5, 2, 3, np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
+    for low, high in ((1, 2), (2, 1), (-0.0, 1), (0.0, 1), (np.nan, 1), (1, np.nan)):
+        clip = OPS["clip"].program([(10,)], [v.dtype], OPS["clip"].parse({"a_min": low, "a_max": high}), False)
+        below = np.where(v < low, np.asarray(low, dtype), v)
+        wanted = np.where(v > high, np.asarray(high, dtype), below)
+        assert known_calls.elementwise(clip)(v).tobytes() == wanted.tobytes()   # type: ignore[misc]
 
 
 def test_a_truth_value_that_two_steps_read_is_kept() -> None:

@@ -32,6 +32,7 @@ def in_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     monkeypatch.setenv("HYBRID_COMPILE", "background")
     monkeypatch.delenv("HYBRID_WARM", raising=False)
     monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
+    monkeypatch.setattr(background.CALLS, "again", -1e9)
     yield
     background.shut_down()
 
@@ -147,6 +148,37 @@ def test_the_first_calls_run_no_compiler(in_background: None, monkeypatch: pytes
     f(nd.ones((3, 3))), f(nd.ones((3, 3)))
     until(lambda: f.programs[0].state == "compiled")
     assert asked and set(asked) == {("hybrid-compiler", 0)} and f.programs[0].waited == 0
+
+
+def test_what_comes_after_a_call_that_came_again_begins(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step is over then; not what was called in it alone, nor what comes much later."""
+    def made() -> background.Job:
+        return background.Job("", lambda: (None, ""), frozenset())
+    one, other = made(), made()
+    with background.CALLS.any():                                 # no silence
+        for job in (one, other):
+            with background.CALLS.one(job):
+                assert not job.is_ripe()
+        with background.CALLS.one(one):
+            assert one.is_ripe() and not other.is_ripe()
+        assert made().is_ripe()
+        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - background.LONGEST_CALL)
+        assert not made().is_ripe()
+
+
+def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None, monkeypatch: pytest.MonkeyPatch
+                                                            ) -> None:
+    jobs = hold(monkeypatch)
+
+    def double(x: object) -> object:
+        return nd.tanh(x) * 2
+    mx.hybridize(double)(nd.ones((3, 3)))                        # plain Python, noted
+    assert not jobs
+    mx.hybridize(double)(nd.ones((3, 3)))
+    job, = jobs
+    with background.CALLS.any():
+        assert job.calls == 1 and job.is_ripe()
+    job.end(failed=True)
 
 
 def test_one_process_where_no_core_is_idle(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from itertools import groupby
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
-from hybrid.ir.size import fixed
 from hybrid.ir.stmt import Stmt
 
 from hybrid.codegen.block import nested
@@ -47,13 +46,10 @@ class DepthwiseGradient(FiltersInLanes):
         self.count = self.shared * y.taps
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        images, (height, wide) = self.pictures[-1].extent if self.pictures else 1, self.picture.shape[-3:-1]
+        height, wide = self.picture.shape[-3:-1]
         near = max(NEAR_LINES // ((x.pixels * y.pixels + height * wide) * width * 4),
                    -(-PIXELS // (x.pixels * y.pixels)))
-        self.block = max(1, min(images, near) if fixed(images) else near)
-        line = (x.pixels + wide * y.stride) * width * 4
-        self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
-        self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
+        self._in_blocks(near, (x.pixels + wide * y.stride) * width * 4)
 
     # ---- text
     def micro(self) -> Stmt:

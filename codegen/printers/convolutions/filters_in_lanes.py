@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
-from hybrid.ir.size import fixed
 from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.block import nested
@@ -58,10 +57,13 @@ class FiltersInLanes(Correlation):
         self.count = self.shared * y.taps * (x.taps // self.together)
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        images = self.pictures[-1].extent if self.pictures else 1
-        few = -(-PIXELS // (x.pixels * y.pixels))
-        self.block = max(1, min(images, few) if fixed(images) else few)
-        line = (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4
+        self._in_blocks(-(-PIXELS // (x.pixels * y.pixels)),
+                        (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4)
+
+    def _in_blocks(self, images: int, line: int) -> None:
+        """Blocks of so many images, or of as many lines of one, of so many bytes, as stay in the cache."""
+        x, y = self.x, self.y
+        self.block = self._images(images)
         self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
         self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 

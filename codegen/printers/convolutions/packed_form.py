@@ -16,7 +16,7 @@ from hybrid.ir.stmt import MASK, Expr, Let, Name, Scope, Stmt
 
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.dialect import PARALLEL
-from hybrid.codegen.emit import Block
+from hybrid.codegen.block import Block, chain
 from hybrid.codegen.lanes import Refused, masked, unmasked
 from hybrid.codegen.loops import PARALLEL_WORK
 from hybrid.codegen.nest import count
@@ -64,9 +64,7 @@ class Packed(Anchored):
         """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered
         through), from the sums ``sum@``."""
         ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
-        outer = Block(None, frozenset())
-        filters = outer.child([ch])
-        last = filters.child([px])
+        outer, filters, last = chain([ch, px])
         at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
         self.store_root(replace(self.emitter(ch), allow_halves=True), at, last)
         return outer, filters, last

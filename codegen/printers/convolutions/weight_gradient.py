@@ -19,9 +19,9 @@ from hybrid.codegen.program.size_parameters import literal, more_declared, more_
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.block import Block, nested
+from hybrid.codegen.block import Block, chain, nested
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import Printed, chain, close, group_loops, loop_pragma, merged_axes
+from hybrid.codegen.loops import Printed, close, group_loops, loop_pragma, merged_axes
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
@@ -192,14 +192,18 @@ class Correlation(Anchored):
         self.shared = copies * self.row_tiles.count
         self.count = self.shared * self.channel_tiles.count * self.y.taps
         steps = -(-self.y.pixels // self.lines) * self.vectors
-        images = self.pictures[-1].extent if self.pictures else 1
-        self.block = max(1, min(images, -(-STEPS // steps)) if fixed(images) else -(-STEPS // steps))
+        self.block = self._images(-(-STEPS // steps))
         # lines that stay in the first cache
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
         lines = max(height, -(-STEPS // self.vectors)) // self.lines * self.lines
         self.height = min(self.y.pixels, lines) if self.block == 1 else self.y.pixels
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
+
+    def _images(self, most: int) -> int:
+        """Of a block: at most so many."""
+        images = self.pictures[-1].extent if self.pictures else 1
+        return max(1, min(images, most) if fixed(images) else most)
 
     # ---- text
     def micro(self) -> Stmt:

@@ -258,7 +258,7 @@ class CudaEmitter(Emitter):
         """Four neighbours share one block of Philox: it is computed where the number of the block is known."""
         x = linear(n.shape, idx)
         number, word = div(x, 4), mod(x, 4)
-        home = self._home((number,), (), block)
+        home = self.home((number,), (), block)
         key: Key = (n, (number,), ())
         b: Block | None = home
         while b is not None and key not in b.memo:

@@ -123,8 +123,8 @@ class Product:
         if parts == 1:
             return launched(self.name, self.args, len(self.k.stores), body, blocks, threads, "", True, shared)
         first = launched(f"{self.name}_parts", self.args, 0, body, blocks, threads, self.T, shared=shared)
-        last = (print_gathered(self.k, self.name, self._gathered(parts), self.T) if parts >= MANY_PARTS else None
-                ) or print_flat(self.k, self.name, self._sum_of(parts), self.T)
+        last = (print_gathered(self.k, self.name, self._sum_of(parts, True), self.T) if parts >= MANY_PARTS else None
+                ) or print_flat(self.k, self.name, self._sum_of(parts, False), self.T)
         return in_turn([first, last], parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
     def arrays(self, **shapes: tuple[int, ...]) -> tuple[list[str], int]:
@@ -137,27 +137,18 @@ class Product:
             at += -(-count * math.prod(rest) * max(4, self.sum_dtype.itemsize) // 16) * 16
         return out, at
 
-    def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]
+    def _sum_of(self, parts: int, shared: bool) -> Reducer:
+        """Adds up the parts of a sum; shared: those of a warp, then the warps' sums."""
         def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
             if n is not self.dot:
                 return serial_reduce(e, n, idx, guard, block)
             at = text(e.offset(n.shape, idx))
-            acc = e.let(block, self.sum_dtype, f"scratch[{at}]", "a")
-            block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
-                               f"({e.index}){n.size} + {at}];")
-            return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
-        return finish
-
-
-    def _gathered(self, parts: int):                                          # type: ignore[no-untyped-def]
-        def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-            if n is not self.dot:
-                return serial_reduce(e, n, idx, guard, block)
-            at, acc = text(e.offset(n.shape, idx)), e.let(block, self.sum_dtype, "0", "a")
-            block.body += ["#pragma unroll 4", f"for (int part = warp; part < {parts}; part += {WARPS}) {acc} += "
-                           f"scratch[part * ({e.index}){n.size} + {at}];", f"shared[warp][lane] = {acc};",
-                           "__syncthreads();", "if (warp || !inside) return;", "#pragma unroll",
-                           f"for (int w = 1; w < {WARPS}; w++) {acc} += shared[w][lane];"]
+            acc = e.let(block, self.sum_dtype, "0" if shared else f"scratch[{at}]", "a")
+            steps = f"warp; part < {parts}; part += {WARPS}" if shared else f"1; part < {parts}; part++"
+            loop = f"for (int part = {steps}) {acc} += scratch[part * ({e.index}){n.size} + {at}];"
+            block.body += ["#pragma unroll 4", loop, f"shared[warp][lane] = {acc};", "__syncthreads();",
+                           "if (warp || !inside) return;", "#pragma unroll",
+                           f"for (int w = 1; w < {WARPS}; w++) {acc} += shared[w][lane];"] if shared else [loop]
             return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
         return finish
 

@@ -4,6 +4,7 @@ digits begin a block finds from the blocks before it (A. Adinets and D. Merrill,
 from __future__ import annotations
 
 from hybrid.base import dtype as dt
+from hybrid.ir import Node
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel
 
@@ -22,16 +23,19 @@ def takes_radix(k: Kernel) -> bool:
     return LONG < n < 1 << 31 and k.root.args[0].dtype.itemsize <= 4 and rows > 0
 
 
-def radix_key(k: Kernel, x: str) -> tuple[str, int]:
-    """C text of a key as an unsigned number whose order is the wanted one, and its bits."""
-    d = k.root.args[0].dtype
+def radix_key(k: Kernel, names: dict[Node, str]) -> tuple[list[str], str, int]:
+    """Key number ``u`` of row ``r``: statements before it, C text of it as an unsigned number whose order is the wanted
+    one, and its bits."""
+    d, row = k.root.args[0].dtype, Var("r", max(geometry(k.root)[0], 2))
+    block = Block(None, frozenset([row]))
+    x = sort_key(emitter(k, names), k.root, block, row, "u")
     bits = 32 if dt.is_float(d) else 8 * d.itemsize
     if dt.is_float(d):
         key = f"hy_radix_key({x})"
     else:
         key = f"(unsigned){x}" if d.kind in "ub" else f"(unsigned)(int){x} ^ {1 << bits - 1}u"
     mask = f"{(1 << bits) - 1}u"
-    return f"({key}) & {mask}" if not k.root.attrs["descending"] else f"~({key}) & {mask}", bits
+    return block.lines, f"{'~' if k.root.attrs['descending'] else ''}({key}) & {mask}", bits
 
 
 def print_radix(k: Kernel, name: str) -> PrintedCuda:
@@ -39,10 +43,7 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     args, names = names_of(k)
     rows, n = geometry(k.root)
     tiles = -(-n // TILE)
-    e = emitter(k, names)
-    row = Var("r", max(rows, 2))
-    block = Block(None, frozenset([row]))
-    key, bits = radix_key(k, sort_key(e, k.root, block, row, "u"))
+    before, key, bits = radix_key(k, names)
     digits = bits // 8
     counts = 256 * digits * tiles                          # of a row, and its totals behind them
     of_row = [f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)]
@@ -53,7 +54,7 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
             f"__shared__ __align__(16) hy_radix_bins<{digits}> bins;", "hy_radix_clear(bins);",
             f"for (int i = 0; i < {TILE // THREADS}; i++) {{",
             f"  const long long u = tile * {TILE} + i * {THREADS} + (int)threadIdx.x;", f"  if (u >= {n}) break;",
-            *("  " + s for s in block.lines), f"  const unsigned key = {key};",
+            *("  " + s for s in before), f"  const unsigned key = {key};",
             f"  pairs0[u] = ({WORK})key << 32 | ({WORK})u;", "  hy_radix_count(bins, key);", "}",
             f"hy_radix_counted(bins, states, tile, {tiles});"]
     total = [f"const long long r = blockIdx.x / {8 * digits}u;", *of_row[2:],

@@ -11,8 +11,8 @@ import numpy as np
 
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, variables
+from hybrid.ir.access import Guard, Index, of_index
+from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.reductions import REDUCTIONS
 from hybrid.ir.scalar import SCALARS
@@ -105,7 +105,7 @@ def team_reducer(team: Team, kept: Kept | None = None) -> Reducer:
     """A reducer in which all threads of a team work together; every thread gets the result. kept: the row's values in
     registers."""
     def reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        at = {v for i in idx for v in variables(i)}
+        at = of_index(idx)
         x = n.args[0]
         if (block.parent is not None or n.prim not in ("reduce", "argreduce") or not at <= block.vars
             or x.size // max(n.size, 1) <= ALONE

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.codegen.emit import Block
-from hybrid.codegen.printers.rows.sort import geometry, sort_key
-from hybrid.ir.index import Var
+from hybrid.codegen.printers.rows.sort import geometry
 from hybrid.ir.kernel import Kernel
 
-from .pieces import BARRIER, PROCESSORS, SCRATCH, Launch, PrintedCuda, emitter, function, names_of
+from .pieces import BARRIER, PROCESSORS, SCRATCH, Launch, PrintedCuda, function, names_of
 from .radix import THREADS, TILE, radix_key, takes_radix
 from .target import current
 
@@ -48,10 +46,7 @@ def print_select(k: Kernel, name: str) -> PrintedCuda:
     (rows, n), first = geometry(k.root), k.first or 0
     tiles = -(-n // TILE)
     blocks = _blocks(rows, tiles)
-    e = emitter(k, names)
-    row = Var("r", max(rows, 2))
-    block = Block(None, frozenset([row]))
-    key, bits = radix_key(k, sort_key(e, k.root, block, row, "u"))
+    before, key, bits = radix_key(k, names)
     digits = bits // 8
     stretches, scratch = _stretches(rows, n, first, digits, blocks)
     body = [f"const int share = blockIdx.x % {blocks}u;", f"const long long r = blockIdx.x / {blocks}u;",
@@ -63,7 +58,7 @@ def print_select(k: Kernel, name: str) -> PrintedCuda:
             "unsigned own = 0;", "for (int tile = row.begin; tile < row.end; tile++) {",
             "  hy_radix_clear(tables.bins);", "  #pragma unroll 4", f"  for (int i = 0; i < {TILE // THREADS}; i++) {{",
             f"    const long long u = tile * {TILE}ll + i * {THREADS} + (int)threadIdx.x;", f"    if (u >= {n}) break;",
-            *("    " + str(s) for s in block.lines), f"    const unsigned key = {key};", "    row.keys[u] = key;",
+            *("    " + s for s in before), f"    const unsigned key = {key};", "    row.keys[u] = key;",
             f"    hy_radix_count(tables.bins, key >> {bits - 8});", "  }", "  __syncthreads();",
             "  own += hy_radix_sum(tables.bins.count[0]);", "  __syncthreads();", "}",
             f"hy_select<{digits}, {'true' if blocks > 1 else 'false'}>(row, own, tables, "

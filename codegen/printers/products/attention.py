@@ -21,7 +21,7 @@ from hybrid.passes.attention import Attention
 
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.block import nested, within_levels
+from hybrid.codegen.block import chain, nested, within_levels
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
@@ -253,9 +253,7 @@ class _Attention(Anchored):
         return blocks[0].body, blocks[1].body, blocks[2].body, str(value)
 
     def _blocks(self, *last: Var) -> list[Block]:
-        out = [Block(None, frozenset([*self.found.batch, *last[:-1]]))]
-        out.append(out[-1].child([self.row]))
-        return [*out, out[-1].child(last[-1:])]
+        return chain([self.row, last[-1]], Block(None, frozenset([*self.found.batch, *last[:-1]])))
 
     def _one_by_one(self, top: Node, at: Index, bottom: Node, start: int) -> list[Stmt]:
         """A loop over a row's elements, for what cannot be vectors."""

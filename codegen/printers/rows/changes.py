@@ -9,13 +9,11 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Let, Op, Scope, When
 from hybrid.passes.changes import Changes, changes
 
-from hybrid.codegen.block import Block
+from hybrid.codegen.block import Block, chain
 from hybrid.codegen.dialect import C
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.schedule.tiling import Target
-from hybrid.codegen.loops import (
-    SINGLE, KernelPrinter, Printed, chain, close, group_loops, loop_pragma, merged_axes, work_of,
-)
+from hybrid.codegen.loops import SINGLE, KernelPrinter, Printed, close, group_loops, loop_pragma, merged_axes, work_of
 
 
 def changed(e: Emitter, k: Kernel, found: Changes, idx: Index, block: Block) -> Op:

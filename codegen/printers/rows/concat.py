@@ -10,7 +10,7 @@ from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.stmt import For, Scope, Stmt
 
 from hybrid.codegen.dialect import C, PARALLEL, PARALLEL_SIMD
-from hybrid.codegen.block import Block, Level, level, within_levels
+from hybrid.codegen.block import Block, Level, chain, level, within_levels
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import (PARALLEL_WORK, KernelPrinter, Printed, close, group_loops, loop_pragma, merged_axes)
@@ -98,9 +98,7 @@ class _Concat(KernelPrinter):
         """A part's statements, the blocks of its own loops, and all loops."""
         loops, idx = group_loops(part.shape, groups)
         e = Emitter(C, self.reads, count=count)
-        blocks = [Block(around, around.vars if around else frozenset())]
-        for v in loops[self.axis if around else 0:]:
-            blocks.append(blocks[-1].child([v]))
+        blocks = chain(loops[self.axis if around else 0:], around and around.child([]))
         value = e.value(part, idx, blocks[-1])
         target = tuple(i + at if a == self.axis else i for a, i in enumerate(idx))
         blocks[-1].body.append(e.store(self.names[self.root], self.root, target, value))

@@ -11,7 +11,7 @@ from hybrid.ir.index import Ix, Var, linear, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import COPIED, Assign, Expr, For, Let, Literal, Load, Local, Name, Op, Stmt, Store
 
-from hybrid.codegen.block import Block, loop, nested
+from hybrid.codegen.block import Block, chain, loop, nested
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, Refused, iterations
@@ -69,8 +69,7 @@ class _Running(KernelPrinter):
         if root.dtype != F32 or lanes < 4 or self.reverse or v.extent < lanes:
             raise Refused("no vectors of this type, or against the order of memory")
         e = VectorEmitter(C, self.reads, extra=self.extra, width=lanes, lanes={v})
-        outside = Block(None, frozenset(self.outer))
-        block = outside.child([v])
+        outside, block = chain([v], Block(None, frozenset(self.outer)))
         at = self._index(var(v))
         value = e.floats(e.value(root.args[0], at, block))
         sums, before = Name(f"sums{COPIED}"), Name("before")
@@ -136,9 +135,7 @@ class _Running(KernelPrinter):
         e = Emitter(C, self.reads, extra=self.extra)
         q = Var("q", n)
         idx = (*self._index(var(self.along))[:self.axis + 1], *unlinear(var(q), [v.extent for v in self.inner]))
-        outside = Block(None, frozenset(self.outer))
-        row = outside.child([self.along])
-        column = row.child([q])
+        outside, row, column = chain([self.along, q], Block(None, frozenset(self.outer)))
         value = e.value(root.args[0], idx, column)
         before, base, end = Name("before"), Name("b"), Name("end")
         at = var(q) - var(Var("b", n))

@@ -12,7 +12,8 @@ from hybrid.ir.rewriting import calls
 from hybrid.ir.stmt import Assign, Do, Expr, Keep, Let, Literal, Name, Op, Scope, Stmt
 
 from hybrid.codegen import partial_sums
-from hybrid.codegen.emit import Block, Emitter, Reduction, identity, serial_reduce
+from hybrid.codegen.block import Block, chain
+from hybrid.codegen.emit import Emitter, Reduction, identity, serial_reduce
 from hybrid.codegen.lane_reductions import better, planned, vector_step
 from hybrid.codegen.lanes import F64, LaneLoop, Refused, iterations
 from hybrid.codegen.reductions import rounded
@@ -47,9 +48,7 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     if fixed(lane.extent) and lane.extent < (4 if e.width == 16 else min(e.width, 4) if e.type == F64 else e.width):
         raise Refused("short")
     e.lanes.add(lane)
-    blocks = [block]
-    for v in r.loops:
-        blocks.append(blocks[-1].child([v]))
+    blocks = chain(r.loops, block)
     inner = blocks[-1]
     known = set(e.kept)
     value = e.floats(r.element(inner))

@@ -14,10 +14,12 @@ from hybrid.ir.parse import parsed
 from hybrid.ir.rewriting import length, walk
 from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
 
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.loops import (PARALLEL_WORK, SINGLE, TEAM, KernelPrinter, Printed, chain, group_loops, merged_axes,
-                                  rename, rows_first, store_side, work_of)
+from hybrid.codegen.loops import (
+    PARALLEL_WORK, SINGLE, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename, rows_first, store_side,
+    work_of,
+)
 from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.lanes import F32, F64, LaneLoop, Refused, in_doubles, iterations
 from .row_reductions import reduce_row

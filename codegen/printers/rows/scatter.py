@@ -10,9 +10,10 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import Expr, For, Let, Literal, Load, Name, Op, Stmt, Store
 
 from hybrid.codegen.dialect import C
-from hybrid.codegen.emit import Block, Emitter
+from hybrid.codegen.block import Block, chain
+from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, half, iterations
-from hybrid.codegen.loops import KernelPrinter, Printed, chain, close
+from hybrid.codegen.loops import KernelPrinter, Printed, close
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
 

@@ -16,7 +16,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import MASK, Do, Expr, For, Let, Load, Local, Name, Op, Scope, Stmt, When
 
 from hybrid.codegen.dialect import C, PARALLEL
-from hybrid.codegen.block import Block, loop
+from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
 from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename,
@@ -103,9 +103,7 @@ class _Across(KernelPrinter):
         k, v, w = self.k, self.v, self.w
         e = TileEmitter(C, self.reads, width=self.width, lanes={v}, other=w, side=self.side, allow_halves=True,
                         extra=self.extra)
-        outer = Block(None, frozenset(self.rest))
-        line = outer.child([w])
-        block = line.child([v])
+        outer, line, block = chain([w, v], Block(None, frozenset(self.rest)))
         store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
         if not e.tiles:
             raise Refused("nothing is read across")
