@@ -76,7 +76,7 @@ class Trainer:
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_prepared": None, "size": None}
+        return {**self.__dict__, "_prepared": None, "size": None, "joined": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: the optimizer, which is one without parameters, has these again."""

@@ -68,6 +68,15 @@ DATA = ("x, y, t = batches[i % 4]", "x, y, t = made(i, 8)", "x, y, t = made(i, 5
         "x, y, t = made(i, (8, 3, 5)[i % 3])", "x, y, t = (v[i % 3:i % 3 + 6] for v in batches[0])",
         "x, y, t = made(i, 8); x = nd.from_numpy(x.asnumpy(), zero_copy=True)")
 SCALES = ("", "", "", "w = nd.array(onp.random.rand(x.shape[0]))", "w = nd.ones((x.shape[0],)) * (i + 1)")
+# what a second network, which looks at the first one's results, does behind the first step
+SECOND = (("with autograd.record():\n    rest = square(critic(out.detach()), t[:, 0:2])", "rest.backward()",
+           "second.step(x.shape[0])"),
+          ("with autograd.record():\n    rest = square(critic(net(x)), t[:, 0:2])", "rest.backward()",
+           "trainer.step(x.shape[0])"),
+          ("fake = net(x)", "with autograd.record():\n    rest = square(critic(fake), t[:, 0:2]) - critic(t).mean()",
+           "rest.backward()", "second.step(8)"),
+          ("with autograd.record():\n    rest = square(critic(net(x)), t[:, 0:2])", "rest.backward()",
+           "trainer.step(x.shape[0]); second.step(8)"))
 # events of an iteration: before the backward pass, before the step, and at the end
 RECORDED = ("seen(out)", "seen(loss.mean().asscalar())", "x[:] = 0", "mx.random.seed(i)", "seen(x.sum())",
             "gone = nd.random.uniform(shape=(3,)); seen(gone)", "net(x)", "seen(autograd.is_training())")
@@ -134,6 +143,12 @@ def loop(rng: random.Random) -> Loop:
             parts.append(_when(rng, rng.choice(AFTER)))
     if rng.random() < .3:
         parts.append("seen(loss.mean().asscalar())")
+    if rng.random() < .25:
+        setup += ("critic = sequential(nn.Dense(5, activation='relu'), nn.Dense(2))",
+                  "critic.initialize(mx.init.Xavier())", "critic(nd.ones((2, 4)))", "critic.hybridize(on)",
+                  "params += list(critic.collect_params().values())",
+                  f"second = gluon.Trainer(critic.collect_params(), {rng.choice(OPTIMIZERS)})")
+        parts += [*rng.choice(SECOND), *(("seen(rest)",) if rng.random() < .5 else ())]
     return Loop(setup, tuple(parts), rng.choice((9, 14, 20)))
 
 

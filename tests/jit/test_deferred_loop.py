@@ -1,6 +1,8 @@
 """The ordinary training loop as one program: rounds that were put off give what they give call by call."""
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any, Callable
 
 import numpy as np
@@ -149,6 +151,16 @@ def test_losses_of_other_kinds_attributes_and_hooks(monkeypatch: Any) -> None:
 
 WEIGHTS = nd.array(np.linspace(0.5, 1.5, 8).reshape(8, 1))
 TARGETS = nd.array(np.linspace(-1, 1, 32).reshape(8, 4))
+
+
+def test_a_trainer_is_copied_and_pickled_after_joined_rounds() -> None:
+    loop = Loop(maker=smooth)
+    for i in range(5):
+        loop.step(i)
+    assert loop.root.joined
+    for other in (copy.deepcopy(loop.trainer), pickle.loads(pickle.dumps(loop.trainer))):
+        assert other.size.step.trainer() is other and not other.joined
+        assert other.optimizer.num_update == 5
 
 
 def test_nothing_is_put_off_when_told_so(monkeypatch: Any) -> None:
