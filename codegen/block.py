@@ -31,7 +31,8 @@ class Block:
 
 
 def chain(loops: Iterable[Var], first: Block | None = None) -> list[Block]:
-    """Nested blocks, one a loop, inside a first one, which is among them; None: one without loops."""
+    """A list of nested blocks: a first one (None: a new one outside of all loops), then one for each loop, each inside
+    of the one before."""
     blocks = [first or Block(None, frozenset())]
     for v in loops:
         blocks.append(blocks[-1].child([v]))

@@ -101,14 +101,14 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     return first_registered("c", k, _print_kernel, name, target)
 
 
-# by kind of kernel: its printer
+# by kind of kernel: the function that prints it, called with the kernel, its name and the target
 PRINTERS: dict[str, Callable[..., Any]] = {kind: later(f"printers.{path}") for kind, path in {
     "attention": "products.attention.print_attention", "convolution": "convolutions.packed.print_packed",
     "concat": "rows.concat.print_concat", "scatter": "rows.scatter.print_scatter", "sort": "rows.sort.print_c",
     "running": "rows.cumulate.print_running", "pairs": "rows.pairs.print_c", "call": "rows.rowcall.print_c",
     "loop": "rows.scan.print_c"}.items()}
 _convolution, _support = later("schedule.convolution.print_convolution"), later("printers.rows.rowcall.support")
-# of reductions, and of elementwise, reduction and row kernels: their forms, in the order in which they are tried
+# forms that are tried in this order: those of reductions alone, and those of elementwise, reduction and row kernels
 WINDOWS: list[Form[Printed]] = [
     ("windows of channels-last images", later("printers.convolutions.packed_pool.print_pool")),
     ("windows in vectors along a row", later("printers.convolutions.pool.print_pool"))]

@@ -57,7 +57,7 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     return first_registered("cuda", k, _print_kernel, name)
 
 
-# by kind of kernel: its printer
+# by kind of kernel: the function that prints it, called with the kernel and its name
 PRINTERS: dict[str, Callable[[Kernel, str], PrintedCuda]] = {
     "concat": print_concat, "scatter": print_scatter, "running": print_running,
     "call": lambda k, name: alone(rowcall.print_cuda(k, name)), "contraction": print_contraction,

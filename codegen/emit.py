@@ -115,7 +115,7 @@ class Emitter:
                     todo.append((m.args[0], pull(m, at)[0], False))
 
     def source(self, n: Node, idx: Index) -> tuple[Node, Index]:
-        """The value that a moved one is of, with its index."""
+        """The value whose elements another one shows by movement alone (reshape, permute, ...), and the index there."""
         while n.prim in MOVEMENT and n.prim != "pad" and n not in self.stored and n not in self.given:
             n, (idx, _) = n.args[0], pull(n, idx)
         return n, idx
@@ -126,7 +126,7 @@ class Emitter:
                 or (n, idx, guard) in self.home(idx, guard, block).memo)
 
     def home(self, idx: Index, guard: Guard, block: Block) -> Block:
-        """The outermost of a block and those around it that knows what an index and guards are made of."""
+        """Of a block and those around it, the outermost one in which every variable of an index and guards is known."""
         if block.parent is None:
             return block
         needed = of_index(idx, guard)

@@ -10,7 +10,7 @@ from hybrid.base import forking
 
 
 def later(path: str) -> Callable[..., Any]:
-    """A function or class, by its path in hybrid.codegen."""
+    """What calls a function or class of hybrid.codegen, given by its path; the module is imported at the first call."""
     module, _, name = f"hybrid.codegen.{path}".rpartition(".")
 
     def call(*given: Any) -> Any:

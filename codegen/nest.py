@@ -112,11 +112,11 @@ class Sums:
         return [Let(self.how.sum, s, _vector(pointer, i * row + j * column)) for i, j, s in self.all()]
 
     def again(self, pointer: str, row: int, column: int = 0) -> list[Stmt]:
-        """Sets them to what stands in memory."""
+        """Sets them to what stands in memory; row, column: as in ``read``."""
         return [Assign(s, _vector(pointer, i * row + j * column)) for i, j, s in self.all()]
 
     def write(self, pointer: str, row: int, column: int = 0) -> list[Stmt]:
-        """Writes them to memory."""
+        """Writes them to memory; row, column: as in ``read``."""
         return [Store(Name(pointer), Ix(i * row + j * column), s, "STORE", "") for i, j, s in self.all()]
 
     def step(self, product: "Callable[[int, int], Stmt] | None" = None,

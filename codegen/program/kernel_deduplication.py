@@ -123,8 +123,8 @@ def arguments(columns: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
 
 def with_arguments(name: str, templates: Sequence[Template], most: int
                    ) -> tuple[tuple[Stmt, ...], list[tuple[str, ...]]] | None:
-    """Functions that are alike as the first one's code, in which numbers that differ are arguments of the function of
-    this name, and those arguments of each; None where there are more than ``most``."""
+    """One text for several that differ in numbers alone: the first one's code, in which the function ``name`` takes the
+    numbers that differ as arguments; and these arguments for each template. None where they are more than ``most``."""
     columns = list(zip(*(t.numbers for t in templates)))
     names = arguments(columns)
     if len(names) > most:

@@ -3,9 +3,9 @@
 Printing a kernel takes longer than to see that one like it was printed: the same values in the same order, computed by
 the same functions from arrays of the same shapes. What printers ask of the values that a kernel reads (whether they are
 often zero, a softmax's divisor) is a matter of what computes them; so the key holds values up to ``NEAR`` steps before
-the kernel, and the answers to those questions that may depend on values further back. Single numbers of an input, as
-the learning rates of parameters, may stand in other places of it: those are written into the text. With
-HYBRID_VERIFY=1, all kernels are printed and compared.
+the kernel, and the answers to those questions that may depend on values further back. Kernels that read a single number
+of an input, such as a parameter's learning rate, are also alike where it stands in another place of that input: the new
+place is written into the text. With HYBRID_VERIFY=1, all kernels are printed and compared.
 """
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class _Unlike(Exception):
 
 
 class Likeness:
-    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same but for the
-    places of single numbers; ``nodes``: its values, in an order in which those of a kernel with the same key stand for
-    each other, as those in ``single`` do, the single numbers of inputs."""
+    """What a kernel is, without the names of its values. ``key``: equal for kernels that print the same, except for the
+    places of single numbers; ``nodes``: its values; ``single``: those that are single numbers of inputs. Of two kernels
+    with the same key, the values at the same place of these lists correspond to each other."""
 
     def __init__(self, k: Kernel, team: bool):
         if k.inner is not None:
@@ -189,8 +189,8 @@ def _again(k: Kernel, own: Likeness, other: Kernel, its: Likeness, p: Printed) -
 
 
 def _moved(line: Words, places: Mapping[tuple[str, str], str]) -> Words | None:
-    """A line that reads single numbers from other places. places: the new ones, by the array's name and the old one.
-    None where it reads anything else of such an array."""
+    """A line of C, changed to read single numbers from other places. places: the new place, by the array's name and the
+    old place. None where the line uses such an array in another way."""
     names = {name for name, _ in places}
     if names.isdisjoint(line):
         return line

@@ -15,8 +15,8 @@ Form = tuple[str, Callable[..., P]]               # its name, and what prints a 
 
 
 def first_that_fits(k: Kernel, forms: Sequence[Form[P]], *given: Any) -> P:
-    """The kernel in the first form that fits; the last form fits always, and may choose among others. given: what forms
-    take after the kernel."""
+    """The kernel in the first form that fits. The last form always fits; it may itself choose among further forms.
+    given: what forms take after the kernel."""
     reasons: list[tuple[str, str]] = []
     for name, make in forms[:-1]:
         try:

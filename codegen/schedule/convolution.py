@@ -23,7 +23,8 @@ from .tiling import Alone, Target
 
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
 ALONE = "k"                     # the name of a kernel that is measured: what is known of it holds for others too
-GATHERED = "gathered windows"   # tiles of windows that are put together on the way (contraction.py)
+GATHERED = "gathered windows"   # a product whose tiles are copied together from the windows (contraction.py)
+# forms of gradients of weights, and of convolutions and gradients of data, as reports name them
 WEIGHTS: dict[str, type[Correlation]] = {"weight gradient, pixels in lanes": Correlation,
                                          "weight gradient, filters in lanes": FiltersInLanes,
                                          "weight gradient, channels in lanes": DepthwiseGradient}
@@ -75,7 +76,8 @@ def _by_rule(k: Kernel, found: dict[str, PixelsInLanes], gathered: Callable[[], 
 
 def _measured(k: Kernel, name: str, target: Target, found: dict[str, PixelsInLanes], printed: Printed,
               ways: dict[str, Callable[[str], Printed]], alone: Callable[[Printed], Alone]) -> Printed:
-    """The form that was fastest. printed: that of the rule; ways: prints each form under a name."""
+    """The kernel in the form that was fastest, of those whose counts are near the least. found: prepared forms;
+    printed: the kernel in the form of least count, ``k.form``; ways: what prints each form, given the kernel's name."""
     assert k.dot is not None and target.choose is not None
     costs = {**{title: p.tile.cost for title, p in found.items()}, GATHERED: next(iter(found.values())).gathered()}
     near = [title for title in costs if costs[title] <= NEAR * min(costs.values())]

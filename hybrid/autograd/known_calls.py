@@ -32,7 +32,7 @@ PATIENCE, COSTLY = 500, 32
 IN_C: list[Callable[..., Any]] = []
 NUMPY_IN_C: list[Callable[..., Any]] = []               # at most one: a call of NumPy's own function; launcher_numpy.h
 INTO: list[Callable[..., Any]] = []                     # at most one: an operator into an array; launcher_items.h
-READY: list[Callable[[], None]] = []                    # called when calls go through C from now on
+READY: list[Callable[[], None]] = []                    # each is called once, when the lists above are filled
 _slow = [0]
 
 
@@ -155,13 +155,14 @@ def counted(calls: int = 1) -> None:
 
 
 def switch_to_c() -> bool:
-    """Has calls to come made in C, where the launcher is built; else it is being built. Whether they are."""
+    """Have known calls done in C from now on, if the launcher is built; else it is being built, in the background.
+    Whether they are done in C."""
     if WARNINGS is not None and not IN_C and (found := launcher.known_call(SCOPE, NDArray, NP_CLASS, *WARNINGS)):
         IN_C.append(found)
         launcher.part("numpys_types")([d.num for d in SUPPORTED])
         NUMPY_IN_C.append(launcher.part("numpys_call"))
         INTO.append(launcher.part("known_into"))
-        for d in OPS.values():                           # of what is done in C the functions are others
+        for d in OPS.values():                           # what was noted has functions in Python, not those in C
             d.known.clear()
         for call in READY:
             call()

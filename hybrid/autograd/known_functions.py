@@ -1,6 +1,7 @@
-"""Calls of public functions that were made before with arguments of the same kind: arrays of the same shapes and
-dtypes, other arguments of the same values. What the function did then, one operator or one function of NumPy's, is done
-again in C without it (kernels/c/launcher_functions.h).
+"""Calls of public functions (``np.where``, ``x.sum``) that are remembered by the kind of their arguments: the shapes
+and dtypes of arrays, the values of others. At the first calls of a kind it is noted which operator the function calls;
+if its result is that operator's, or has the bits of what a function of NumPy's gives, later calls of this kind run the
+operator or NumPy's function from C, and not the function's own Python code (kernels/c/launcher_functions.h).
 """
 from __future__ import annotations
 
@@ -20,21 +21,23 @@ from .dispatch import TIMERS
 
 CALL: list[Callable[..., Any]] = []                     # at most one, once the launcher is there: ``function_call``
 MOST = 4096                                             # kinds of calls that are remembered of a function
-TRIES = 3                                               # calls of a kind that are looked at
-SMALL = 4096                                            # elements of the arrays that NumPy's own function is given
+TRIES = 3                                               # calls of a kind that are looked at, until that is given up
+SMALL = 4096                                            # most elements of all arrays for which NumPy's function is run
 IN_ONE_STEP = ("Elementwise", "Strided", "ufunc")       # classes of operators' functions that NumPy's cannot beat
 NUMBERS = (bool, int)                                   # classes of results that are no arrays
-_known: list[dict[bytes, Any]] = []                     # of all functions
-_noting = threading.Lock()
+# for each function, by key: the entry with which C does such calls, or how many of them have given none
+_known: list[dict[bytes, Any]] = []
+_noting = threading.Lock()                              # held while one call's operators are noted
 
-Leaf = tuple[dict[Any, Any], tuple[Any, ...], dict[str, Any], Any]
+# what is known of the operator's calls, by key (``OpDef.known``); inputs, attributes, result (None: not done in C)
+OperatorCall = tuple[dict[Any, Any], tuple[Any, ...], dict[str, Any], Any]
 
 
 def known(function: Callable[..., Any], numpys: Callable[..., Any] | None = None,
           replayed: bool = True) -> Callable[..., Any]:
-    """A function whose calls are remembered. numpys: a function of NumPy's arrays that does the same, or raises an
-    error, which leaves the call to the function itself. replayed: whether an operator that the function called may be
-    called without it: it must not look at the numbers in arrays."""
+    """The function, but so that it remembers its calls. numpys: a function that does the same with NumPy arrays; where
+    it raises an error, the function itself is called. replayed: whether later calls may run the operator that the
+    function called: not where the function chooses it by the numbers in the arrays."""
     kinds: dict[bytes, Any] = {}
     _known.append(kinds)
 
@@ -43,22 +46,22 @@ def known(function: Callable[..., Any], numpys: Callable[..., Any] | None = None
         if not CALL:
             return function(*args, **kwargs)
         found = CALL[0](kinds, args, kwargs)
-        return _first(kinds, function, numpys, replayed, args, kwargs) if found is None else found
+        return _call_and_remember(kinds, function, numpys, replayed, args, kwargs) if found is None else found
     return remembering
 
 
-def _first(kinds: dict[bytes, Any], function: Callable[..., Any], numpys: Callable[..., Any] | None, replayed: bool,
-           args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a call of a kind that is not known, which it may be from now on."""
+def _call_and_remember(kinds: dict[bytes, Any], function: Callable[..., Any], numpys: Callable[..., Any] | None,
+                       replayed: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a call of which C knows nothing. If it can be done in C, that is remembered in ``kinds``."""
     found = launcher.part("function_key")(args, kwargs)
     if found is None or kinds.get(found[0], 0) == TRIES or not _noting.acquire(blocking=False):
         return function(*args, **kwargs)
     key, arrays = found
     try:
-        out, leaves = _noted(function, args, kwargs)
-        entry = _again(out, leaves, arrays) if replayed else None
+        out, calls = _with_operator_calls(function, args, kwargs)
+        entry = _entry_of_operator(out, calls, arrays) if replayed else None
         if numpys is not None and (entry is None or type(entry[0]).__name__ not in IN_ONE_STEP):
-            entry = _by_numpy(numpys, out, arrays, args, kwargs) or entry
+            entry = _entry_of_numpys(numpys, out, arrays, args, kwargs) or entry
         if len(kinds) >= MOST:
             kinds.clear()
         tries = kinds.get(key, 0)
@@ -68,28 +71,31 @@ def _first(kinds: dict[bytes, Any], function: Callable[..., Any], numpys: Callab
         _noting.release()
 
 
-def _noted(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, list[Leaf]]:
-    """A call's result, and the calls of operators in this thread that were known."""
-    leaves: list[Leaf] = []
+def _with_operator_calls(function: Callable[..., Any], args: tuple[Any, ...],
+                         kwargs: Mapping[str, Any]) -> tuple[Any, list[OperatorCall]]:
+    """A call's result, and the calls of operators that it made in this thread through ``known_calls.IN_C``."""
+    calls: list[OperatorCall] = []
     thread, call = threading.get_ident(), known_calls.IN_C[0]
 
     def noting(of: dict[Any, Any], inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any) -> Any:
         found = call(of, inputs, attrs, cls)
         if threading.get_ident() == thread:
-            leaves.append((of, tuple(inputs), dict(attrs), found))
+            calls.append((of, tuple(inputs), dict(attrs), found))
         return found
     known_calls.IN_C[0] = noting
     try:
-        return function(*args, **kwargs), leaves
+        return function(*args, **kwargs), calls
     finally:
         known_calls.IN_C[0] = call
 
 
-def _again(out: Any, leaves: Sequence[Leaf], arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """What C does in the place of a call that gave what its one operator gave of its arrays; None for others."""
-    if len(leaves) != 1 or not isinstance(out, NDArray) or len({*map(id, arrays)}) < len(arrays):
+def _entry_of_operator(out: Any, calls: Sequence[OperatorCall], arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The entry (``function_call`` in C) that runs a call's operator; None unless the call made one operator call
+    alone, with all of its arrays, and gave that one's result. out: the call's result; arrays: those among its
+    arguments."""
+    if len(calls) != 1 or not isinstance(out, NDArray) or len({*map(id, arrays)}) < len(arrays):
         return None
-    (of, inputs, attrs, found), = leaves
+    (of, inputs, attrs, found), = calls
     places = tuple(next((i for i, x in enumerate(arrays) if x is given), _constant(given)) for given in inputs)
     unread = {*range(len(arrays))} - {p for p in places if isinstance(p, int)}
     if found is None or found._data is not out._data or unread or any(p is None for p in places):
@@ -101,16 +107,18 @@ def _again(out: Any, leaves: Sequence[Leaf], arrays: tuple[Any, ...]) -> tuple[A
 
 
 def _constant(x: Any) -> np.ndarray | None:
-    """The raw array of a number that the function made an array of; None for other values."""
+    """A copy of the raw array of one element that the function made of a number: it is the same at each call of the
+    kind. None for other values."""
     raw = x._data if isinstance(x, NDArray) else None
     if type(raw) is not np.ndarray or raw.size != 1 or raw.base is not None or not raw.flags.owndata:
         return None
     return raw.copy()
 
 
-def _by_numpy(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], args: tuple[Any, ...],
-              kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """What C does in the place of a call of small arrays that gave what NumPy's function gives, to the last bit."""
+def _entry_of_numpys(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], args: tuple[Any, ...],
+                     kwargs: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """The entry (``function_call`` in C) that runs NumPy's function; None unless the arrays are small and it gives the
+    bits of ``out``, the call's result."""
     made = type(out) if isinstance(out, (tuple, list)) else None
     items = [x for x in (out if made is not None else (out,)) if type(x) not in NUMBERS]
     classes = {*map(type, items)}
@@ -119,24 +127,25 @@ def _by_numpy(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], arg
     entry = (numpys, None, made, type(items[0]) if items else NP_CLASS[0])
     kinds = {launcher.part("function_key")(args, kwargs)[0]: entry}
     found = CALL[0](kinds, args, kwargs)
-    return entry if found is not None and _told(found) == _told(out) else None
+    return entry if found is not None and _comparable(found) == _comparable(out) else None
 
 
-def _told(found: Any) -> Any:
-    """A result as what can be compared."""
+def _comparable(found: Any) -> Any:
+    """A result as a value that ``==`` compares: classes, dtypes, shapes and bits."""
     if isinstance(found, NDArray):
         raw = found.asnumpy()
         return type(found), raw.dtype, raw.shape, raw.tobytes()
-    return type(found), [_told(x) for x in found] if isinstance(found, (tuple, list)) else found
+    return type(found), [_comparable(x) for x in found] if isinstance(found, (tuple, list)) else found
 
 
 def _begin() -> None:
+    """The launcher is there: calls are done in C from now on."""
     launcher.part("functions_setup")(pending.WATCHED, CASTS, TIMERS)
     CALL[:] = [launcher.part("function_call")]
 
 
 def _forget() -> None:
-    """Operators are others now."""
+    """Forget all calls: an operator was registered, perhaps in place of another one."""
     for kinds in _known:
         kinds.clear()
 

@@ -13,7 +13,7 @@ def is_array(raw: Any) -> bool:
 
 
 def extent(raw: Any) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory, on any device; devices have addresses of their own."""
+    """First and last address (exclusive) of an array's memory, on any device: no two devices share an address."""
     # half the time of __array_interface__
     start = (raw.ctypes.data or 0) if isinstance(raw, np.ndarray) else int(raw.data.ptr)
     if raw.flags.c_contiguous:

@@ -16,7 +16,7 @@ MOVEMENT = frozenset({"reshape", "permute", "expand", "slice", "pad", "window"})
 
 
 def of_index(idx: Index, guard: Guard = ()) -> set[Var | Val]:
-    """Loop variables and run-time values that an index and guards are made of."""
+    """The loop variables and run-time values that occur in an index and in guards."""
     return {v for x in (*idx, *(x for _, x, _ in guard)) for v in variables(x)}
 
 

@@ -48,7 +48,7 @@ def convolution(n: Node) -> Convolution | None:
 
 
 def of_windows(n: Node) -> bool:
-    """Whether an operand of a product is made of windows."""
+    """Whether an operand of a product is windows, perhaps reshaped, permuted, expanded or sliced."""
     while n.prim in MOVEMENT and n.prim not in ("window", "pad"):
         n = n.args[0]
     return n.prim == "window"

@@ -84,12 +84,13 @@ def sequence_of(n: Node) -> Callable[..., np.ndarray] | None:
 
 
 _FEW = 1 << 18                       # elements: of larger ones copies are counted (primitives.py)
-_FEW_INTEGERS = 1 << 12              # of larger ones BLAS multiplies, as floats
+_FEW_INTEGERS = 1 << 12              # elements: larger arrays of integers are multiplied as floats, by BLAS
 
 
 def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
-    """NumPy's product of matrices, where a node is one: of matrices, or of as many in both arguments, of floats or few
-    integers; or of as many rows."""
+    """What computes a ``dot`` by np.matmul or np.multiply; None for other nodes, and for large arrays. It may be a
+    product of two matrices or of two stacks of them (of floats, or of integers where there are few), of a column and a
+    row, or of each row of an array with the same row of another one."""
     few = _FEW if n.dtype in (np.float32, np.float64) else _FEW_INTEGERS if n.dtype.kind in "iub" else -1
     if n.prim != "dot" or n.args[1].dtype != n.dtype or max(a.size for a in n.args) > few:
         return None

@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     leaves: tuple[tuple[int, int], ...]
     outputs: tuple[int, ...]
     updates: tuple[int, ...]
-    apart: frozenset[int]                # registers of values that share no memory with what they are made of
+    apart: frozenset[int]                # registers of values that are new arrays, and so no views of an input
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:

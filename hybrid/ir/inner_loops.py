@@ -265,7 +265,8 @@ def _joined(steps: list[_Noted], numbers: dict[Value, np.ndarray]) -> list[_Note
 
 
 def _between(f: str, args: tuple[Value, ...], made: Mapping[Value, Any], readers: Mapping[Value, int]) -> Value | None:
-    """The lower limit, where a step puts an upper one on floats that have a lower one already; None for others."""
+    """The lower limit, where a step (x > high ? high : y) puts an upper one on floats and y puts a lower one on the
+    same x: both are one ``clip`` then. None for other steps."""
     if f != "greater where":
         return None
     x, high, chosen, other = args

@@ -78,7 +78,8 @@ def _lines_again(text: str) -> tuple[Words, ...]:
     return tuple(lines_of(text))
 
 
-_within: dict[int, tuple[tuple[Stmt, ...], list[Words]]] = {}    # of functions' bodies, which these keep alive
+# by the id of a function's body: the body, which stays alive so that the id stays its own, and its lines
+_within: dict[int, tuple[tuple[Stmt, ...], list[Words]]] = {}
 MOST_BODIES = 1024
 
 

@@ -94,7 +94,7 @@ def from_text(text: str) -> Program:
 def _parsed(text: str, known: dict[str, Dim]) -> Program:
     """A program. known: dimensions by name, to which those of the text are added."""
     nodes: dict[int, Node] = {}
-    read: dict[str, dict[str, Any]] = {}                     # attributes by their text: many nodes have the same
+    read: dict[str, dict[str, Any]] = {}                     # attributes by their text: many nodes have equal ones
     serial = next(_serial)
     for at, line in enumerate(text.splitlines(), 1):
         try:

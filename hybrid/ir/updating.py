@@ -1,5 +1,6 @@
-"""Running a program that updates its inputs on NumPy arrays, node by node: a new value is written as soon as nobody
-reads the old one. It is in the processor's caches then, and the memory of the next one's steps is that of its own.
+"""Runs a program that updates its inputs on NumPy arrays, node by node. A new value is written into its input as soon
+as no later node reads the old one: it is still in the processor's caches then, and its memory is free for the nodes of
+the next update.
 """
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _Write = tuple[int, int, bool]           # slot, the register of the new value, 
 
 
 def run(program: Program, arrays: Sequence[Any]) -> tuple[list[Any], list[Value]]:
-    """Outputs of a program, and the new values that are still to be written when all of them are there. Both may share
-    memory with the inputs."""
+    """Outputs of a program, and those new values that the caller has to write, as they could not be written early. Both
+    may share memory with the inputs."""
     made = plan(program, np)
     if "soon" not in program.memo:
         program.memo["soon"] = _soon(made, [slot for slot, _ in program.updates])
@@ -47,8 +48,8 @@ def run(program: Program, arrays: Sequence[Any]) -> tuple[list[Any], list[Value]
 
 
 def _soon(made: Plan, slots: Sequence[int]) -> dict[int, list[_Write]]:
-    """What can be written after each step: new values of inputs that no step shows in another way, and that are no
-    results."""
+    """By the number of a step, the new values that can be written after it: those of inputs of which no step makes a
+    view, and which are neither outputs nor new values of others. slots: the updated inputs."""
     leaves, roots = dict(made.leaves), Counter([*made.outputs, *made.updates])
     computed = {step.out: i for i, step in enumerate(made.steps)}
     last: dict[int, int] = {}
@@ -67,7 +68,7 @@ def _soon(made: Plan, slots: Sequence[int]) -> dict[int, list[_Write]]:
 
 
 def _alone(arrays: Sequence[Any]) -> set[int]:
-    """The arrays, by index, whose memory no other one has a part of."""
+    """The indices of the arrays that share memory with no other one of them."""
     owners = [id(a if a.base is None else a.base) for a in arrays]
     count = Counter(owners)
     return {i for i, owner in enumerate(owners) if count[owner] == 1}

@@ -361,7 +361,7 @@ class Entry:
         changed = old is not None and old.changed()
         if changed:
             self.changes = self.changes + 1 if old.uses() < SELDOM else 0
-            # no program for a GPU packs them
+            # programs for GPUs pack no matrices
             if self.changes == CHANGES and self.ctx.device_type != "gpu" and self._plain_matrices():
                 old = None
         fixed = range(self.arguments, self.arguments + len(self.captured))

@@ -1,9 +1,9 @@
 """The first call of a hybridized function or block, which runs as plain Python where compilers work in the background.
 
 A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
-second call is traced, and what a trace refuses is refused then. A note in the disk cache says that there was such a
-call before: in later processes the first one is traced too, and compilers begin at once, for its program is on disk, or
-is worth it.
+second call is traced, and what a trace refuses is refused then. A note in the disk cache says that some process made
+such a call before. In later processes the first call is traced too, and compilers begin at once: its program is on disk
+already, or is worth compiling, as it is used again and again.
 """
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FirstCall:
                  and not _looks_at_its_caller(engine))
         self._note = _name_of(engine, plain) if waits else None
         known = self._note is not None and os.path.exists(cache.folder() / self._note)
-        if known:                                        # its programs are compiled at once
+        if known:                                        # jobs that are made from now on begin at once
             background.CALLS.again = time.monotonic()
         self._over = known or not waits
         return not self._over

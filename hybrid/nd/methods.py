@@ -23,13 +23,14 @@ from .views import _is_part, _matrix_transposed, expand_dims, flatten, reshape, 
 from .operators import _attach_operators, _snapshot, rewrite
 
 # ---- brackets
-# at most one of each, once the launcher is there: launcher_items.h
+# x[key] and x[key] = value in C (kernels/c/launcher_items.h): at most one function each, once the launcher is there
 ITEM: list[Callable[[Any, Any], Any]] = []
 PUT: list[Callable[[Any, Any, Any], Any]] = []
 
 
 @known_calls.READY.append
 def _items_in_c() -> None:
+    """The launcher is there: brackets are done in C from now on."""
     ITEM[:], PUT[:] = [launcher.part("array_item")], [launcher.part("put_item")]
 
 

@@ -183,7 +183,8 @@ def _attach_operators(cls: type) -> None:
 
 
 def _written_over(row: Any, self: Any, other: Any) -> bool:
-    """Whether an operation was computed straight into its first array."""
+    """Compute an in-place operation (x += y) straight into x, where that can be done; whether it was. row: of the table
+    of operators."""
     kind = type(self)
     if kind is not NDArray and kind not in NP_CLASS or self._ag is not None:
         return False

@@ -120,7 +120,8 @@ def _real(found: Any) -> bool:
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
-    """A function of NumPy's for our arrays. ``called_in_c`` does most calls, or gives NotImplemented."""
+    """A function of NumPy's for our arrays. Its attribute ``called_in_c``, a function of the arguments and those by
+    name, does most calls in C and gives NotImplemented for the others."""
     short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
     may_be_in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
 

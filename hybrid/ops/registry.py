@@ -71,7 +71,7 @@ class OpDef:
     starts: Mapping[str, str] = field(default_factory=dict)
     # the indices that calls with given shapes and attributes take
     within: Callable[[Sequence[Any], Attrs], "list[tuple[int, int | None, int, int]]"] | None = None
-    same_bits: str | None = None                        # of ``eager``, as the next one: see ``op``
+    same_bits: str | None = None                        # this and ``gathers`` say what ``eager`` does: see ``op``
     gathers: bool = False
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
     known: dict[Any, Any] = field(default_factory=dict, repr=False)     # eager calls by what they depend on

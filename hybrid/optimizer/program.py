@@ -29,7 +29,8 @@ def ignores_index(numbers: Numbers) -> Numbers:
 
 def numbers_of_all(numbers: Callable[..., Any], indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float],
                    times: Sequence[int]) -> list[float]:
-    """What an optimizer's method gives for parameter after parameter. times: which update of each it is."""
+    """What an optimizer's method ``numbers`` gives for one parameter after the other, in one list. times: the number of
+    the update of each parameter."""
     shares, known = getattr(numbers, "ignores_index", False), None
     if shares and _are_equal(lrs) and _are_equal(wds) and _are_equal(times):
         return [*numbers(indices[0], lrs[0], wds[0], times[0])] * len(times)

@@ -119,8 +119,9 @@ def of_product(n: Node) -> Node | None:
 
 
 def cropped(n: Node) -> Node | None:
-    """The part of such a convolution that the forward pass's padding leaves: less padding of the gradient, no copy.
-    None where windows lie apart or with a stride, whose results are put together first."""
+    """A slice of windows' sums, which leaves out the forward pass's padding, as a convolution that computes this part
+    alone: the gradient is padded by less, and nothing is copied. None for other slices, and where windows lie apart or
+    have a stride: results of those are put together before the slice."""
     u, begin = n.args[0], n.attrs["begin"]
     if u.prim != "unwindow" or {*n.attrs["step"], *u.attrs["stride"]} != {1} or apart(u) is not None:
         return None
@@ -159,8 +160,8 @@ def spread_product(n: Node) -> Product | None:
 
 
 def _below_reshape(n: Node) -> tuple[Node, Product] | None:
-    """The windows' sum, and the product that they spread: groups and their channels are put together after the
-    windows, not before."""
+    """A sum of windows, and the product whose results the windows hold; None for other nodes. Where groups and their
+    channels were put together before the windows, the sum given here is one that does so after them."""
     y = n.args[0]
     if y.prim != "reshape":
         found = spread_product(n)
@@ -235,8 +236,8 @@ def _homes(dot: Node) -> list[tuple[int, int] | None]:
 
 def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[int], p: Product, weights: Node,
                first: Sequence[int] = (0, 0, 0)) -> Node:
-    """The result of this shape with stride 1, from the places ``first`` on: the flipped weights over windows of the
-    padded gradient."""
+    """The part of the result with this shape, for stride 1: the flipped weights over windows of the padded gradient.
+    first: where the part begins along each of the axes."""
     dot, side, grad = p.dot, p.side, p.dot.args[1 - p.side]
     size = [weights.shape[a] for a in p.kernel]
     begin, step = [0] * weights.ndim, [1] * weights.ndim

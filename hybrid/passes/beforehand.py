@@ -7,7 +7,7 @@ from ..ir import Node, Program, toposort
 from ..ir.access import beneath
 from .frozen import Frozen, Layout, apart
 
-MOVED = ("permute", "pad", "slice")                    # what is no view of memory
+MOVED = ("permute", "pad", "slice")                    # movement that takes a copy: its result is no view
 BETWEEN = ("reshape", "permute", "pad")                # operators between windows and their product
 
 
@@ -18,7 +18,8 @@ def beforehand(program: Program, slots: frozenset[int]) -> Layout:
 
 
 def _weights(program: Program, frozen: Frozen) -> dict[Node, str]:
-    """Weights that are put in order for products with windows, each with a line for the report."""
+    """The frozen weights of products with windows whose elements are put in another order, each with a line for the
+    report."""
     found: dict[Node, str] = {}
     for n in program.order():
         if n.prim == "dot" and any(beneath(a, BETWEEN).prim == "window" for a in n.args):
@@ -30,6 +31,6 @@ def _weights(program: Program, frozen: Frozen) -> dict[Node, str]:
 
 
 def _is_no_larger(n: Node) -> bool:
-    """Whether a value takes no more memory than what it is computed from: a kernel that computes it again and again
-    would not read less."""
+    """Whether a value takes no more memory than what it is computed from. Of a larger one, kernels read less when they
+    compute it themselves, each time."""
     return n.nbytes <= sum(m.nbytes for m in toposort([n]) if m.prim == "input")

@@ -39,7 +39,8 @@ class Layout:
 def apart(program: Program, roots: list[Node], frozen: Frozen, packs: Mapping[Node, str],
           notes: list[str], worth: Callable[[Node], bool] = lambda n: True) -> Layout:
     """The program with these roots, without what depends on parameters alone. packs: values that are packed weights,
-    with a line for the report. notes: other lines. worth: whether another value is computed beforehand."""
+    with a line for the report. notes: other lines. worth: whether a value that is not
+    packed is worth computing beforehand."""
     prepared: list[Node] = []
     place: dict[Node, Node] = {}
     count = len(program.inputs)

@@ -12,7 +12,7 @@ from ..ir.access import MOVEMENT, beneath
 from ..ir.size import fixed
 from .rewrite import rewrite
 
-MOVED = MOVEMENT - {"pad"} | {"cast"}
+MOVED = MOVEMENT - {"pad"} | {"cast"}     # what may stand between such a sum and a product
 MOST = 64                       # slices of a sum, at most
 
 

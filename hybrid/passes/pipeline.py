@@ -75,7 +75,8 @@ def _every(found: Attention, dot: Node) -> bool:
 
 def _arranged(program: Program, frozen: frozenset[int], blocking: Blocking | None, packs: dict[Node, str],
               sized: bool) -> Layout:
-    """The program in the layout in which it runs, and what is computed from frozen inputs alone, as one of its own."""
+    """The program in the layout in which it runs, and a program of its own for what depends on frozen inputs alone.
+    packs: as of ``layout``; sized: whether it has symbolic sizes."""
     if not frozen:
         return Layout(program)
     if blocking is None:

@@ -43,7 +43,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.running = 0               # now, in all threads
-        self.ended, self.again = 0.0, -LONGEST_CALL          # the last one's end, and begin of one that came again
+        self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
         self.compilers = 0             # processes that compile now
         self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
 
@@ -113,12 +113,12 @@ class Job:
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.made = time.monotonic()
-        self.follows = self.made - CALLS.again < LONGEST_CALL    # whether it was made after another one came again
+        self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
         self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
 
     def is_ripe(self) -> bool:
-        """Whether a process may begin: compilers would take time from the first call, or training step, so they begin
-        when that is over, as the second call of some program tells, or silence."""
+        """Whether a process may begin to compile it. Compilers would slow down the first call or training step. So they
+        begin when that is over: some program is called for the second time, or none for a while."""
         if self.of_parts and not self.hurry:
             return self.seconds - self.before >= self.of_parts
         return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (

@@ -29,7 +29,7 @@ def parts_of(planned: Planned) -> list[Part]:
 
 
 def one_part(program: Program) -> list[Part]:
-    """All of a program's results as one part."""
+    """All of a program's results as one part; no part where the program holds what is no plain data."""
     slots, results = set(range(len(program.inputs))), [*range(len(program.outputs))]
     try:
         return [(_name(program, slots, results), tuple(slots), tuple(results))]

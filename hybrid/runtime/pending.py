@@ -97,5 +97,6 @@ def run_by_primitives(program: Program, arrays: Sequence[Any], xp: Any) -> list[
 
 
 def _reference(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], list[updating.Value]]:
+    """As ``updating.run``, for arrays of another module than NumPy."""
     outputs, updates = reference.run(program, arrays, xp)
     return outputs, [(slot, value) for (slot, _), value in zip(program.updates, updates)]

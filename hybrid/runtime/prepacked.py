@@ -22,7 +22,7 @@ _every: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
 
 
 class Described(Protocol):
-    """What is known of such a program, as in a recipe (recipe.py)."""
+    """What is known of a program that prepares values: that part of a ``Recipe`` (recipe.py)."""
     inputs: list[Spec]
     results: list[tuple[int, tuple[int, ...]]]
     parts: list[Part]
@@ -72,7 +72,7 @@ class Prepared:
                 self.values[k] = value
         places = [k for part in missing for k in part[2]]
         specs = recipe.own_results() or []
-        again = old is not None and program.keeps_memory and old.program is program and old.of(sources)
+        again = old is not None and program.keeps_memory and old.program is program and old.is_of(sources)
         for k, value in zip(places, () if not recipe.parts else [old.values[k] for k in places] if old and again else
                             program.memory([specs[k] for k in places])):
             self.values[k] = value
@@ -139,9 +139,9 @@ class Prepared:
 
     def fits(self, sources: Sequence[Any]) -> bool:
         """Whether the values are those of these arrays now."""
-        return not self.token.stale and self.of(sources)
+        return not self.token.stale and self.is_of(sources)
 
-    def of(self, sources: Sequence[Any]) -> bool:
+    def is_of(self, sources: Sequence[Any]) -> bool:
         """Whether the values were computed from these arrays."""
         return len(sources) == len(self.sources) and all(a is b for a, b in zip(sources, self.sources))
 

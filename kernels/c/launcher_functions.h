@@ -1,13 +1,15 @@
-/* Calls of public functions that were made before with arguments of the same kind (hybrid/autograd/known_functions.py):
- * what the function did with them, one operator or one function of NumPy's, is done again without it.
+/* Calls of public functions (np.where, x.sum) that Python has seen before with arguments of the same kind: arrays of
+ * the same shapes and dtypes, and equal other values. Python found out that the function calls one operator, or gives
+ * what one function of NumPy's gives (hybrid/autograd/known_functions.py); that one is called here at once, and the
+ * function's own Python code does not run.
  */
-enum { KEY_ROOM = 512, ENTRY = 4 };
-static struct { PyObject *watched, *casts, *timers; } watching;
-/* The kind of the arguments in bytes, and the arrays among them in order (borrowed). */
+enum { KEY_ROOM = 512, ENTRY = 4 };                    /* bytes of a key, at most; items of an entry (function_call) */
+static struct { PyObject *watched, *casts, *timers; } watching;             /* the lists of functions_setup */
+/* The kind of a call's arguments as bytes (the key), and the arrays among them in their order (borrowed). */
 typedef struct { char bytes[KEY_ROOM]; Py_ssize_t size; PyObject *array[MOST_INPUTS]; int arrays; } Kind;
 
-/* functions_setup(rounds that watch, casts of mixed precision, timers): lists; while there is something in them all
- * calls go through Python. */
+/* functions_setup(WATCHED, CASTS, TIMERS): three lists. Unless WATCHED is [0] (no training loop is followed) and the
+ * others (casts of mixed precision, timers of operators) are empty, all calls go through Python. */
 static PyObject *functions_setup(PyObject *module, PyObject *args) {
   PyObject *watched, *casts, *timers;
   if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &watched, &PyList_Type, &casts, &PyList_Type, &timers))
@@ -22,6 +24,7 @@ static int nobody_watches(void) {
       && !PyList_GET_SIZE(watching.timers) && PyLong_AsLong(PyList_GET_ITEM(watching.watched, 0)) == 0;
 }
 
+/* Each of these appends to the key: 1, or 0 where there is no room or the value is of no kind that keys hold. */
 static int put(Kind *k, const void *what, Py_ssize_t n) {
   if (k->size + n > KEY_ROOM) return 0;
   memcpy(k->bytes + k->size, what, n);
@@ -57,7 +60,7 @@ static int put_number(Kind *k, PyObject *v) {
   return !overflow && put(k, "i", 1) && put(k, &number, sizeof number);
 }
 
-/* Adds a value to the key: 0 where it is of no kind that is known. */
+/* Any value: a tag for its type, then what tells it from other values of that type. */
 static int put_value(Kind *k, PyObject *v) {
   if (is_array_class(Py_TYPE(v))) return put_array(k, v);
   if (v == Py_None || PyBool_Check(v)) return put(k, v == Py_None ? "N" : v == Py_True ? "T" : "F", 1);
@@ -79,7 +82,8 @@ static int put_value(Kind *k, PyObject *v) {
   return fits;
 }
 
-/* The key of a call (a new reference) where it is one of plain arguments, and nothing records, traces or watches. */
+/* The key of a call (a new reference), the arrays into k. NULL, perhaps with an error set, where Python has to do the
+ * call: something records, traces or watches, an argument is of no kind that keys hold, or none is an array. */
 static PyObject *kind_of_call(Kind *k, PyObject *args, PyObject *kwargs) {
   PyObject *name, *value, *training = PyTuple_CheckExact(args) && PyDict_CheckExact(kwargs) && nobody_watches()
       ? plainly_eager() : NULL;
@@ -91,7 +95,7 @@ static PyObject *kind_of_call(Kind *k, PyObject *args, PyObject *kwargs) {
   return fits && k->arrays ? PyBytes_FromStringAndSize(k->bytes, k->size) : NULL;
 }
 
-/* function_key(arguments, arguments by name): the key and the arrays, or None. */
+/* function_key(arguments, arguments by name): (the call's key, a tuple of its arrays), or None. */
 static PyObject *function_key(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   Kind k;
   PyObject *key = count == 2 && eager.scope ? kind_of_call(&k, args[0], args[1]) : NULL, *arrays;
@@ -101,7 +105,8 @@ static PyObject *function_key(PyObject *module, PyObject *const *args, Py_ssize_
   return Py_BuildValue("(NN)", key, arrays);
 }
 
-/* An operator's function of raw arrays: those at some places among the arguments, and constants. */
+/* The result of an operator's function of raw arrays; NULL where Python has to do the call. places: for each argument
+ * of the function, the number of one of the call's arrays (in k), or a raw array that is the same at every call. */
 static PyObject *call_operator(PyObject *function, PyObject *places, Kind *k, PyObject *cls) {
   PyObject *raw[MOST_INPUTS], *first = Py_NewRef(k->array[0]), *out = NULL;
   int n = (int)PyTuple_GET_SIZE(places);
@@ -116,7 +121,8 @@ static PyObject *call_operator(PyObject *function, PyObject *places, Kind *k, Py
   return out;
 }
 
-/* A function of NumPy's, or of its arrays. made: what makes the result of several, None for one. */
+/* The result of a function of NumPy arrays, given the call's own arguments; NULL where Python has to do the call. made:
+ * None where the function gives one value; else the class (list, tuple, a named tuple) that holds the several ones. */
 static PyObject *call_numpys(PyObject *function, PyObject *made, PyObject *args, PyObject *kwargs, PyObject *cls) {
   PyObject *host, *named, *first, *out = NULL;
   if (!hosts_of(args, kwargs, 1, &host, &named, &first)) return NULL;
@@ -142,9 +148,9 @@ static PyObject *call_numpys(PyObject *function, PyObject *made, PyObject *args,
   return out;
 }
 
-/* function_call(what is known by key, arguments, arguments by name): the result, or None. What is known: a function,
- * the places of its arrays or constants (None: it is called as NumPy's are), what makes several results, the class of
- * arrays. */
+/* function_call(dict from keys to entries, arguments, arguments by name): the result, or None. An entry is a tuple: a
+ * function; places (call_operator), or None for a function of NumPy arrays (call_numpys); made (call_numpys); the class
+ * of resulting arrays. Python keeps other things than tuples in the dict too: calls of these are not done here. */
 static PyObject *function_call(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   Kind k;
   PyObject *key = count == 3 && eager.scope && PyDict_CheckExact(args[0]) && PyDict_GET_SIZE(args[0])

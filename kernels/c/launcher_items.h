@@ -1,4 +1,6 @@
-/* x[key], and operators that write into an array, where nothing records, traces or watches. */
+/* x[key], x[key] = value, and operators that write into an array (x += y, out=), in eager code that records and traces
+ * nothing. Whatever is not as it is in most calls gives None, and Python does it.
+ */
 
 /* A key of integers, slices, None and Ellipsis alone. */
 static int is_basic_key(PyObject *key) {
@@ -10,7 +12,8 @@ static int is_basic_key(PyObject *key) {
   return 1;
 }
 
-/* The element at a key as an array of its memory: without axes, or (nd) with one. */
+/* The one element at a key as a view, where NumPy's own x[key] would give a number: an array without axes, or of shape
+ * (1,) where of_nd says that x is an nd.NDArray. */
 static PyObject *element(PyObject *raw, PyObject *key, int of_nd) {
   PyObject *last = PyTuple_Pack(1, of_nd ? Py_None : Py_Ellipsis), *start = PyTuple_CheckExact(key) ? Py_NewRef(key)
       : PyTuple_Pack(1, key), *whole = last && start ? PySequence_Concat(start, last) : NULL;
@@ -19,19 +22,20 @@ static PyObject *element(PyObject *raw, PyObject *key, int of_nd) {
   return out;
 }
 
+/* x[key] of a basic key by MXNet's rules; NULL where Python has to do it. of_nd: as above. */
 static PyObject *basic_item(PyArrayObject *x, PyObject *key, int of_nd) {
   PyObject *out = PyObject_GetItem((PyObject *)x, key);
   if (out && !PyArray_CheckExact(out)) Py_SETREF(out, element((PyObject *)x, key, of_nd));
   else if (out && of_nd && !PyArray_NDIM((PyArrayObject *)out)) Py_CLEAR(out);
   if (!out || PyArray_IS_C_CONTIGUOUS((PyArrayObject *)out)) return out;
-  /* views are ranges of memory; other parts are copies */
+  /* a part is a view where it is one range of memory, else a copy */
   PyObject *copied = PyArray_IS_C_CONTIGUOUS(x) ? PyArray_NewCopy((PyArrayObject *)out, NPY_CORDER) : NULL;
   Py_DECREF(out);
   return copied;
 }
 
-/* The key as NumPy takes it: itself where it is basic, the raw array of an index of numbers or truth values (floats
- * become integers); NULL for others. */
+/* The key for NumPy's indexing (a new reference): itself where it is basic; for an array of integers, floats (cast to
+ * integers) or truth values its raw array; NULL for other keys. */
 static PyObject *plain_key(PyObject *key) {
   if (is_basic_key(key)) return Py_NewRef(key);
   PyObject *raw = is_array_class(Py_TYPE(key)) ? AT(key, eager.at_data) : key;
@@ -41,7 +45,7 @@ static PyObject *plain_key(PyObject *key) {
   return PyTypeNum_ISINTEGER(type) || PyTypeNum_ISBOOL(type) ? Py_NewRef(raw) : NULL;
 }
 
-/* array_item(array, key): the part, or None. */
+/* array_item(array, key): array[key], or None. */
 static PyObject *array_item(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   if (count != 2 || !eager.scope || !is_array_class(Py_TYPE(args[0])) || !plainly_eager()) return no();
   PyObject *data = AT(args[0], eager.at_data), *key = data && PyArray_CheckExact(data) ? plain_key(args[1]) : NULL;
@@ -55,7 +59,8 @@ static PyObject *array_item(PyObject *module, PyObject *const *args, Py_ssize_t 
   return out ? out : no();
 }
 
-/* A number, or the raw array of one of ours on a device: without axes where it has one element. */
+/* What NumPy is to assign for a value (a new reference): a number itself; of an array of ours on the device ctx its raw
+ * array, without axes where it has one element; NULL for other values. */
 static PyObject *assigned(PyObject *value, PyObject *ctx) {
   if (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value)) return Py_NewRef(value);
   if (!is_array_class(Py_TYPE(value)) || AT(value, eager.at_ctx) != ctx) return NULL;
@@ -66,7 +71,7 @@ static PyObject *assigned(PyObject *value, PyObject *ctx) {
       ? PyArray_Newshape((PyArrayObject *)raw, &none, NPY_CORDER) : Py_NewRef(raw);
 }
 
-/* put_item(array, key, value): True where it was put there. */
+/* put_item(array, key, value): True where array[key] = value was done; else None, and Python has to do it. */
 static PyObject *put_item(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   if (count != 3 || !eager.scope || !is_array_class(Py_TYPE(args[0])) || !plainly_eager()) return no();
   PyObject *data = AT(args[0], eager.at_data), *ctx = AT(args[0], eager.at_ctx), *key = NULL, *value = NULL;
@@ -80,7 +85,8 @@ static PyObject *put_item(PyObject *module, PyObject *const *args, Py_ssize_t co
   return done ? Py_NewRef(Py_True) : no();
 }
 
-/* Whether a function may write to an array while it reads another: it is that one, or shares no memory with it. */
+/* Whether an elementwise function may write to out while it reads x: they share no memory, or are the same elements of
+ * the same dtype. */
 static int may_write(PyArrayObject *out, PyArrayObject *x) {
   const char *a = PyArray_DATA(out), *b = PyArray_DATA(x);
   if (!PyArray_IS_C_CONTIGUOUS(x)) return 0;
@@ -88,6 +94,7 @@ static int may_write(PyArrayObject *out, PyArrayObject *x) {
       || (a == b && PyArray_NBYTES(out) == PyArray_NBYTES(x) && PyArray_TYPE(out) == PyArray_TYPE(x));
 }
 
+/* Runs a program on raw arrays and writes its result into out: 1; 0 where Python has to do it. */
 static int elementwise_into(Elementwise *self, PyObject **raw, int n, PyArrayObject *out) {
   char *input[MOST_INPUTS];
   PyObject *held = NULL;
@@ -103,8 +110,8 @@ static int elementwise_into(Elementwise *self, PyObject **raw, int n, PyArrayObj
   return !wrong;
 }
 
-/* known_into(the calls that are known of an operator, inputs, attributes, array to write into): True where that was
- * done. */
+/* known_into(the calls that are known of an operator, inputs, attributes, array to write the result into): True where
+ * that was done; else None, and Python has to do it. */
 static PyObject *known_into(PyObject *module, PyObject *const *args, Py_ssize_t count) {
   if (count != 4 || !eager.scope || !PyDict_CheckExact(args[0]) || !PyDict_CheckExact(args[2])
       || !is_array_class(Py_TYPE(args[3])) || AT(args[3], eager.at_ag) != Py_None) return no();

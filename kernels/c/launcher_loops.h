@@ -148,7 +148,7 @@ LOOP1(round_f32, npy_float32, __builtin_truncf(__builtin_copysignf(0x1.fffffep-2
 LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.5f ? 1.0f : 0.0f))
     LOOP1(lower_f64, npy_float64, __builtin_rint(x) - (__builtin_rint(x) - x == 0.5 ? 1.0 : 0.0))
 
-/* a number between two, each an array or a number */
+/* The first argument, but at least the second and at most the third: arrays, or single numbers (stride 0). */
 #define CLIP(name, T) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const char *a = p[0], *b = p[1], *c = p[2]; char *o = p[3]; \
@@ -165,14 +165,15 @@ LOOP1(lower_f32, npy_float32, __builtin_rintf(x) - (__builtin_rintf(x) - x == 0.
     } \
   }
 CLIP(clip_f32, npy_float32) CLIP(clip_f64, npy_float64)
-/* to the power 0.5 */
+/* the power 0.5: the square root, but 0 of -0.0 and inf of -inf */
 LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __builtin_sqrtf(x) + 0.0f)
     LOOP1(root_f64, npy_float64, x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0)
 
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
-/* negative exponents give 0, or 1 and -1 of these; of one exponent the squares of a block of numbers are vectors */
-enum { POWERS = 512 };
+/* Powers of integers, by repeated squaring; negative exponents give 0, but of the bases 1 and -1 they give 1 or -1.
+ * Where one exponent holds for all numbers, a block of them is squared together, in vectors. */
+enum { POWERS = 512 };                                         /* numbers of such a block */
 #define OF_POWER(f, T, U) \
   static inline T power_of_##f(T x, T y) { \
     npy_uint64 found = 1, base = (npy_uint64)x; \

@@ -22,7 +22,7 @@ enum Sync { BLOCK_SYNC, FIRST_SYNC, WARP_SYNC, GRID_SYNC, FENCE, ATOMIC, ATOMIC_
 enum Came { READ, WRITE, ASYNC_READ, ASYNC_WRITE };           // ASYNC: through the asynchronous proxy
 #ifdef EMU_WATCH
 #define EMU_QUIET __attribute__((noinline, no_sanitize("thread"), no_sanitize("alignment")))  // its own work
-#define EMU_OWN __attribute__((no_sanitize("thread"), no_sanitize("alignment")))
+#define EMU_OWN __attribute__((no_sanitize("thread"), no_sanitize("alignment")))      // the same, may be inline
 extern "C" void emu_watch_sync(int what, const void *at);
 extern "C" void emu_watch_access(const void *at, int size, int came, void *pc);
 extern "C" void emu_watch_own(const void *at, unsigned long bytes);

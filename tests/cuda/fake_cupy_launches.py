@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 
-ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the number of NumPy's
+ROOTS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()      # arrays by the id of NumPy's
 
 
 def root_of(view: Any, root: Any) -> Any:
@@ -44,4 +44,4 @@ def launch(library: Any, ffi: Any, function: int, *sizes: int) -> None:
         raise CUDADriverError(f"error {code}")
 
 
-__name__ = "cupy.stand_in_launches"             # as fake_cupy's
+__name__ = "cupy.stand_in_launches"             # frames of this file count as CuPy's own, as those of fake_cupy.py do

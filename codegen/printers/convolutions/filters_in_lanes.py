@@ -61,7 +61,8 @@ class FiltersInLanes(Correlation):
                         (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4)
 
     def _in_blocks(self, images: int, line: int) -> None:
-        """Blocks of so many images, or of as many lines of one, of so many bytes, as stay in the cache."""
+        """Sets the blocks in which pixels are summed: whole images, at most so many; or, where that is one, as many of
+        its lines as stay in the cache. line: bytes of a line."""
         x, y = self.x, self.y
         self.block = self._images(images)
         self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))

@@ -17,7 +17,7 @@ from hybrid.codegen.lazy_import import later
 from hybrid.codegen.vector_forms import in_vectors
 from hybrid.codegen.printers.products.sparsity import often_zero
 
-# by form: makes a printer, of a class of printers.convolutions
+# by form: a class of printers.convolutions that prints it
 FORMS: dict[str, Callable[..., Any]] = {form: later(f"printers.convolutions.{path}") for form, path in {
     "direct": "blocked.Direct", "winograd": "packed_winograd.Winograd", "winograd4": "packed_winograd.Winograd",
     "winograd_words": "packed_winograd_words.WinogradWords", "words": "packed_words.Words",

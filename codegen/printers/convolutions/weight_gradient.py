@@ -201,7 +201,7 @@ class Correlation(Anchored):
             raise Refused("more sums than working memory")
 
     def _images(self, most: int) -> int:
-        """Of a block: at most so many."""
+        """How many images a block has, of which it may have ``most``."""
         images = self.pictures[-1].extent if self.pictures else 1
         return max(1, min(images, most) if fixed(images) else most)
 

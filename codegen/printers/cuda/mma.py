@@ -23,8 +23,8 @@ from hybrid.codegen.printers.products.operand import root_index
 
 TILES = (Tile(128, 128, 2, 4), Tile(128, 64, 4, 2), Tile(64, 128, 2, 4), Tile(64, 64, 2, 2), Tile(64, 32, 4, 1),
          Tile(32, 64, 2, 2), Tile(32, 32, 2, 2))
-# Clocks that the last block of a tile may take to add up the parts (another launch takes 1.7 us), those of a round trip
-# to the L2, and its bytes a clock
+# in clocks: how long the last block of a tile may take to add up the parts (a launch of their own takes 1.7 us), and a
+# round trip to the L2 cache; bytes that come from there in a clock
 MOST_ADDING, ROUND_TRIP, PORT = 2200, 263, 64
 SUMMED_TOGETHER = 2             # parts whose loads are under way together
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_mma_tf32"}
@@ -97,19 +97,20 @@ class Grid:
 
 
     def epilogue(self, mixed: bool) -> list[str]:
-        """What becomes of a block's sums."""
+        """Statements that finish a block's sums and store them; where parts of the depth are in several blocks of one
+        launch, after the last block has added them up. mixed: as of the function ``epilogue``."""
         return [*(self._added() if self.last_adds else []), *epilogue(self.p, self.tile, mixed, self.part)]
 
     def _added(self) -> list[str]:
-        """The sums of a tile's blocks in those of the block that is done last, by the order of the parts; the other
-        blocks end."""
+        """Each block of a tile leaves its sums in working memory and takes a ticket. The one with the last ticket adds
+        up the sums of all, in the order of the parts, whichever block it is; the others end."""
         pieces, threads = self.tile.mi * self.tile.ni, self.tile.threads
         at = f"own[n * {threads}]"
         each = [f"for (int n = 0; n < {pieces}; n++) {{",
                 f"  const int i = n / {self.tile.ni}, j = n % {self.tile.ni};"]
         where = "(hy_sums *)scratch + (size_t){} * " + f"{pieces * threads} + threadIdx.x;"
         return ["typedef hy_pack<float, 4> hy_sums;", "{", f"  hy_sums *own = {where.format('blockIdx.x')}",
-                "  #pragma unroll", *_in(each), "    hy_sums v;", "    #pragma unroll",
+                "  #pragma unroll", *_indented(each), "    hy_sums v;", "    #pragma unroll",
                 "    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w], acc[i][j][w] = -0.0f;", f"    {at} = v;",
                 "  }", "}", "__syncthreads();", "if (threadIdx.x == 0) {",
                 f"  unsigned *ticket = (unsigned *)tickets + blockIdx.x / {self.parts}u;", "  __threadfence();",
@@ -119,7 +120,7 @@ class Grid:
                 f"if (*(unsigned *)tile_memory != {self.parts - 1}) return;", f"#pragma unroll {SUMMED_TOGETHER}",
                 f"for (int from = 0; from < {self.parts}; from++) {{",
                 f"  const hy_sums *own = {where.format(f'(blockIdx.x / {self.parts}u * {self.parts} + from)')}",
-                "  #pragma unroll", *_in(each), f"    const hy_sums v = {at};", "    #pragma unroll",
+                "  #pragma unroll", *_indented(each), f"    const hy_sums v = {at};", "    #pragma unroll",
                 "    for (int w = 0; w < 4; w++) acc[i][j][w] += v.x[w];", "  }", "}"]
 
     def printed(self, body: list[str], shared: int) -> PrintedCuda:
@@ -132,7 +133,7 @@ class Grid:
                            4 * self.blocks * self.tile.rows * self.tile.columns, self.blocks // self.parts)
 
 
-def _in(lines: list[str]) -> list[str]:
+def _indented(lines: list[str]) -> list[str]:
     return ["  " + s for s in lines]
 
 

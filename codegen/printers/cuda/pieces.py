@@ -50,8 +50,8 @@ class Barrier:
 
 
 class Tickets:
-    """Stands, among a kernel's arguments, for words in which blocks that share a result count themselves: 0 before and
-    after."""
+    """Stands, among a kernel's arguments, for one word a result in which the blocks that share it count how many are
+    done: 0 before a launch and after it."""
 
 
 SCRATCH, BARRIER, TICKETS = Scratch(), Barrier(), Tickets()
@@ -125,7 +125,7 @@ def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], 
 
 
 def in_turn(parts: Sequence[PrintedCuda], scratch: int) -> PrintedCuda:
-    """Launches that follow each other, with one working memory of so many bytes."""
+    """Kernels that are launched one after the other, with one working memory of so many bytes."""
     return PrintedCuda("\n".join(p.source for p in parts), [launch for p in parts for launch in p.launches], scratch)
 
 

@@ -138,7 +138,7 @@ class Product:
         return out, at
 
     def _sum_of(self, parts: int, shared: bool) -> Reducer:
-        """Adds up the parts of a sum; shared: those of a warp, then the warps' sums."""
+        """What adds up the parts of a sum: one thread, or (shared) several warps, whose sums meet in shared memory."""
         def finish(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
             if n is not self.dot:
                 return serial_reduce(e, n, idx, guard, block)

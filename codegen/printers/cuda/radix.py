@@ -24,8 +24,8 @@ def takes_radix(k: Kernel) -> bool:
 
 
 def radix_key(k: Kernel, names: dict[Node, str]) -> tuple[list[str], str, int]:
-    """Key number ``u`` of row ``r``: statements before it, C text of it as an unsigned number whose order is the wanted
-    one, and its bits."""
+    """Of key number ``u`` of row ``r``: statements that compute it, C text that makes it an unsigned number whose order
+    is the wanted one, and how many bits that has."""
     d, row = k.root.args[0].dtype, Var("r", max(geometry(k.root)[0], 2))
     block = Block(None, frozenset([row]))
     x = sort_key(emitter(k, names), k.root, block, row, "u")

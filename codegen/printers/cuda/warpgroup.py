@@ -1,4 +1,4 @@
-"""Matrix products of warpgroups (wgmma, sm_90a): four warps multiply 64 rows by up to 128 columns that lie in shared
+"""Matrix products of warpgroups (wgmma, sm_90a): four warps multiply 64 rows by up to 256 columns that lie in shared
 memory, at the full rate of its tensor cores, which the products of single warps (mma.py) do not reach.
 
 Halves are read from their slices as they were copied. Floats are split in two numbers that tensor cores take whole: the
@@ -15,7 +15,7 @@ from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
 TILES = (Tile(128, 128, 8, 1), Tile(64, 128, 4, 1), Tile(128, 64, 8, 1), Tile(64, 64, 4, 1))
-WIDE = Tile(128, 256, 8, 1)     # of halves: each product reads its columns for twice as many of the result
+WIDE = Tile(128, 256, 8, 1)     # of halves alone: a product of 256 columns, for which its rows are read once, not twice
 FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
 STAGES = 3                      # slices in shared memory
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up

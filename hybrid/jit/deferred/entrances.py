@@ -199,7 +199,7 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
 
 def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[..., None]) -> None:
     """``autograd.backward``. If this thread's round was given up, calls after it are noted again: perhaps no step
-    comes."""
+    comes. ordinary: computes the gradients, given the other four arguments."""
     several, track = heads if isinstance(heads, (list, tuple)) else (heads,), STATE.track
     if (track is not None and head_grads is None and not retain_graph
         and track.take(BACKWARD[bool(train_mode)], several, None) is None):
@@ -239,7 +239,7 @@ def _check_backward(r: Any) -> str:
 
 
 def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Callable[..., None]) -> None:
-    """``Trainer.step``: the end of a round."""
+    """``Trainer.step``: the end of a round. ordinary: does the step, given batch_size and ignore_stale_grad."""
     if STATE.busy:
         return ordinary(batch_size, ignore_stale_grad)
     STATE.broken = False

@@ -106,7 +106,7 @@ class Backward(NamedTuple):
             autograd.backward(list(values), None, False, self.train_mode)
 
 
-BACKWARD = {mode: Backward(mode) for mode in (False, True)}
+BACKWARD = {mode: Backward(mode) for mode in (False, True)}      # by train_mode: the events that there are
 
 
 class Scale(NamedTuple):
@@ -124,7 +124,7 @@ class Size:
 
     def __init__(self, trainer: Any) -> None:
         self.value: Any = 1
-        self.step = Step(weakref.ref(trainer))           # its steps, as events
+        self.step = Step(weakref.ref(trainer))           # the event that each of its steps is
 
     def __rtruediv__(self, other: Any) -> Any:
         return other / self.value

@@ -31,7 +31,7 @@ class Round:
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.draws = False
         self.counted: Callable[[], Any] = int            # ends its being watched
-        self.forgotten: dict[int, Any] = {}              # signatures of calls that came before it (unrelated.py), by id
+        self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
 
     def has(self, x: Any) -> bool:
         """Whether an array is a result of this round (ids of those that are gone come again)."""

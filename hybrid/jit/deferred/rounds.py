@@ -26,7 +26,7 @@ from .round import Round
 from .unrelated import lacks_calls, later_half, rounds_ended
 
 TIMES = 2                       # so often a round is met before it is put off
-MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"
+MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"      # of a round; what report() says of longer ones
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock

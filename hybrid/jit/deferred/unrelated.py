@@ -1,6 +1,8 @@
 """A round may begin with calls of another network that no step followed, such as a loss that was only looked at. What
 comes after them, from a call on that takes none of their results, is a round of its own. It is noted in that call's
 tree too, so that a training loop is one program after as many iterations as without those calls.
+
+A round that grows too long, since many such calls came before, is replaced by one of its later half.
 """
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from .round import Round
 
 
 def lacks_calls(r: Round) -> bool:
-    """Whether a round that ends with a step has forgotten calls of parameters that the step updates."""
+    """Whether a round that ends with a step lacks calls that use parameters which the step updates: those were in the
+    half that was dropped (``later_half``)."""
     trained = _trained(r)
     return any(_reads(entry, trained) for entry in r.forgotten.values())
 
@@ -33,8 +36,9 @@ def rounds_ended(r: Round) -> Iterator[tuple[Root, list[Node]]]:
 
 
 def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], Round]) -> Round | None:
-    """A round of too many calls goes on as its later half, and forgets what came before; None where that cannot be.
-    end, begin: rounds."""
+    """A round in place of one of too many calls: its later half, from a call on that may begin a round. It keeps the
+    compiled calls of the other half in ``forgotten``. None where no call may, and the round stays. end, begin: what
+    ends a round, and begins one (rounds.py)."""
     results = 0
     for first, node in enumerate(r.trail):
         if 2 * first >= len(r.trail) and _begins(node, r.trail[first:], results):
@@ -59,24 +63,27 @@ def _trained(r: Round) -> set[int]:
 
 
 def _reads(entry: Any, arrays: set[int]) -> bool:
-    """Whether a call's signature has some arrays, given by their ids, among its parameters."""
+    """Whether a compiled call has one of some arrays, given by their ids, among its parameters. entry: the call; None
+    for an event of another kind."""
     return entry is not None and any(id(x) in arrays for x in entry.fixed())
 
 
 def _begins(node: Node, rest: Sequence[Node], results: int) -> bool:
-    """Whether an event may begin a round: a call from which on no event takes results of those before, of which there
-    are so many."""
+    """Whether an event may begin a round: it is a call, and neither it nor an event after it takes a result of the
+    events before it. rest: it and those after it; results: how many results those before it gave."""
     return (isinstance(node.event.what, Call) and not node.event.what.engine.rounds.refused
             and all(i >= results for n in rest for i in n.event.inputs if type(i) is int))
 
 
 def _count(node: Node) -> int:
+    """How many results an event gave."""
     return len(node.made[1]) if node.made is not None else 0
 
 
 def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node], list[int]]:
-    """The places of events in the tree of a root, none where it is too large; and the arrays from outside that they
-    take, by their numbers in the longer round. results: how many of that one came before."""
+    """Notes the last events of a longer round (trail) in the tree of a root. Gives their places there, none where the
+    tree is too large; and which arrays from outside they take, by their numbers in the longer round. results: how many
+    results the events before them gave."""
     out: list[Node] = []
     numbers: dict[int, int] = {}
     place: Node = root

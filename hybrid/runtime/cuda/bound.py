@@ -26,7 +26,7 @@ NUMBERS = 480                   # numbers that one launch carries
 
 
 def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any], old: Bound | None = None) -> Bound | None:
-    """See ``CudaProgram.bind``: the old one where it has the same arrays still."""
+    """See ``CudaProgram.bind``; the old binding itself, where all its arrays are still the same."""
     if getattr(program._plan, "native", None) is None or program._swaps:
         return None
     results = [i for i, _ in program._results]
@@ -53,7 +53,7 @@ def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any], old:
                               program.prepare, [None] * len(program.slots))
             if values is None:
                 return None
-            if not program.prepare.recipe.parts:             # else they are there
+            if not program.prepare.recipe.parts:             # else ``run_part`` has waited for them
                 program.driver.synchronize()
         if old is not None and old.keeps(program, ready, hosts, values):
             return old
@@ -143,7 +143,8 @@ class Bound:
 
     def keeps(self, program: CudaProgram, fixed: dict[int, Any], hosts: dict[int, Any],
               values: Prepared | None) -> bool:
-        """Whether this is the same program with the same arrays; new values lie where the old ones were then."""
+        """Whether this binding is of the same program and arrays, so that it can be used again; the prepared values may
+        be new ones that were written where the old ones were."""
         def same(a: Sequence[Any], b: Sequence[Any]) -> bool:
             return len(a) == len(b) and all(x is y for x, y in zip(a, b))
         found = (program is self.program and fixed.keys() == self._fixed.keys() and hosts.keys() == self._hosts.keys()
@@ -188,7 +189,8 @@ class Bound:
                 table[i] = program.driver.pointer(a)
             stream = program.driver.stream()
             capturing = self._library.capturing(stream)
-            if capturing and self._values:                   # parameters may change: its graph prepares values itself
+            # the user's graph may be launched when parameters have changed, so that it has to prepare the values itself
+            if capturing and self._values:
                 return None
             table[self._arena_at], arena = self._arena(stream if not capturing else native.PER_THREAD)
             self.plan.run(table, stream, program.report.source_path)
@@ -244,7 +246,7 @@ class Bound:
         return self.calls + self._launchers.calls()
 
     def changed(self) -> bool:
-        """Whether values that were prepared are of parameters as they were before a change."""
+        """Whether a parameter was written since values were prepared from it."""
         return self._prepared is not None and self._prepared.token.stale
 
     def evicted(self) -> int:

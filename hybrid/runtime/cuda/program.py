@@ -99,7 +99,7 @@ class CudaProgram:
         moves, written = [] if self._swaps else self._moves, list(self._placed)
         for processors in dict.fromkeys((self.driver.processors, 0)):
             text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
-            # where blocks that share a result count themselves, and launches blocks that wait
+            # behind the working memory: tickets of blocks that share a result, then the barrier's counter
             self._tickets = self._arena + rounded(text.scratch)
             self._counter = self._tickets + (rounded(4 * text.tickets) if text.tickets else 0)
             self._arena_bytes = self._counter
@@ -296,8 +296,9 @@ class CudaProgram:
 
 
 @dataclass
-class Values:
-    """What a program takes and gives that prepares values (hybrid/runtime/prepacked.py)."""
+class PreparationRecipe:
+    """What is known of a program that prepares values (``Described`` of hybrid/runtime/prepacked.py). own: shape and
+    dtype of each result, where each is an array of its own."""
     inputs: list[Spec]
     results: list[tuple[int, tuple[int, ...]]]
     parts: list[Part]
@@ -309,9 +310,9 @@ class Values:
 
 
 class Preparation(CudaProgram):
-    """A program that computes values from parameters, all at once and seldom."""
+    """A program that computes values from parameters: all of them, when one of the parameters was written."""
 
-    keeps_memory = True              # the graph of a program that reads the values stays right
+    keeps_memory = True              # graphs read the values by address: new ones are written over the old ones
 
     def __init__(self, planned: Planned, ctx: Context):
         super().__init__(planned, ctx)
@@ -319,7 +320,7 @@ class Preparation(CudaProgram):
         own = sorted(places) == list(range(len(self._fresh)))
         self._order = [places.index(k) for k in range(len(places))] if own else []
         specs = [(shape, self._fresh[k][1]) for k, (_, shape) in zip(places, self._results)] if own else []
-        self.recipe = Values(self._inputs, self._results, one_part(planned.source) if own else [], specs)
+        self.recipe = PreparationRecipe(self._inputs, self._results, one_part(planned.source) if own else [], specs)
 
     def reads(self, a: Any, spec: Spec) -> bool:
         """Whether it can read an array in place."""
