@@ -36,5 +36,3 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
             value = e.value(chosen.args[1], (*idx[:axis], var(v), *idx[axis:]), block, guard)
             return e.let(block, n.dtype, Op("{0} == {1} ? {2} : 0", (i, Name(v.name), value)))
     return None
-
-

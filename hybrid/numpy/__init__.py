@@ -191,4 +191,5 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]
 
+
 _remembered.remember(globals())

@@ -235,4 +235,5 @@ __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2"
 def __dir__() -> list[str]:
     return list(__all__)
 
+
 remembered.remember(globals(), "fft")

@@ -167,4 +167,5 @@ def __dir__() -> list[str]:
 __all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr "
            "slogdet solve svd tensorinv tensorsolve").split()
 
+
 remembered.remember(globals(), "linalg")

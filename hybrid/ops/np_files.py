@@ -36,7 +36,7 @@ def where_numbers(condition: Node, a: Attrs) -> Node:
     return _chosen(condition, ir.full(a.x, (), dt.float32), ir.full(a.y, (), dt.float32))
 
 
-STEPS = 3                              # powers of two, none infinite or 0, that lead from any float to any other
+STEPS = 3                              # normal, finite powers of two by whose product any float becomes any other
 
 
 def _times_power_of_two(x: Node, power: Node) -> Node:
@@ -53,7 +53,7 @@ def _times_power_of_two(x: Node, power: Node) -> Node:
 
 
 def _times_number(x: Node, power: float) -> Node:
-    """As ``_times_power_of_two``, of one number."""
+    """x times 2 to the power of a number, as ``_times_power_of_two``."""
     low, high = dt.powers_of_two(x.dtype)
     for _ in range(STEPS):
         part = min(max(power, low), high)

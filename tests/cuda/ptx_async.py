@@ -19,7 +19,7 @@ def asynchronous(b: Block, op: list[str], args: list[str]) -> None:
     if "mbarrier" in op:
         if "noinc" not in op:
             raise PtxError(f"no instruction {'.'.join(op)}")
-        for at, thread in zip(known(b, args[0]), b.who.tolist()):
+        for at, thread in zip(mbarriers_at(b, args[0]), b.who.tolist()):
             b.later.arrivals.append((at, thread, b.later.begun))
     elif "commit_group" in op:
         b.later.groups[b.who] += 1
@@ -41,7 +41,7 @@ def bulk(b: Block, op: list[str], args: list[str]) -> None:
     to, source, sizes = b.address(args[0]), b.address(args[1]), b.get(args[2], "u32").astype(np.int64)
     if ((to | source | sizes) % 16).any():
         raise PtxError("cp.async.bulk of misaligned bytes")
-    barriers, whole = known(b, args[3]), b.who
+    barriers, whole = mbarriers_at(b, args[3]), b.who
     for i, size in enumerate(sizes.tolist()):
         b.who = whole[i:i + 1]
         b.place("shared", to[i:i + 1] + size - 16, 16)
@@ -51,8 +51,8 @@ def bulk(b: Block, op: list[str], args: list[str]) -> None:
     b.who = whole
 
 
-def known(b: Block, arg: str) -> list[int]:
-    """The addresses of mbarriers, which must be there."""
+def mbarriers_at(b: Block, arg: str) -> list[int]:
+    """The addresses in an operand, by thread; PtxError unless mbarriers were initialised there."""
     found = b.address(arg).tolist()
     if not set(found) <= set(b.later.barriers):
         raise PtxError("an mbarrier that was not initialised")
@@ -67,7 +67,7 @@ def mbarrier(b: Block, op: list[str], args: list[str]) -> None:
         for at, count in zip(b.address(args[0]).tolist(), b.get(args[1], "u32").tolist()):
             b.later.barriers[at] = Barrier(count, count)
     elif op[1] == "inval":
-        for at in known(b, args[0]):
+        for at in mbarriers_at(b, args[0]):
             b.later.barriers.pop(at)
     elif op[1] == "arrive" and not {"drop", "noComplete"} & set(op):
         arrive(b, op, args)
@@ -81,7 +81,7 @@ def arrive(b: Block, op: list[str], args: list[str]) -> None:
     """An arrival of each thread, or as many as it says, or one that announces bytes; gives the phase."""
     given = b.get(args[2], "u32").tolist() if len(args) > 2 else [0 if "expect_tx" in op else 1] * len(b.who)
     phases = []
-    for at, number in zip(known(b, args[1]), given):
+    for at, number in zip(mbarriers_at(b, args[1]), given):
         phases.append(b.later.barriers[at].phase)
         b.later.arrive(at, *((1, number) if "expect_tx" in op else (number, 0)))
     b.set(args[0], np.array(phases, np.uint64))
@@ -89,7 +89,7 @@ def arrive(b: Block, op: list[str], args: list[str]) -> None:
 
 def wait(b: Block, op: list[str], args: list[str]) -> None:
     """Whether a phase is over: that of a parity, or the one that an arrival gave. Threads stand still until it is."""
-    places = known(b, args[1])
+    places = mbarriers_at(b, args[1])
     for at in set(places):
         b.later.deliver_to(at)
     now = np.array([b.later.barriers[at].phase for at in places])

@@ -16,7 +16,7 @@ from .ptx_text import PtxError
 if TYPE_CHECKING:
     from .ptx import Block
 
-MBARRIER = 1 << 20                                         # and its address: at what a thread waits
+MBARRIER = 1 << 20                                         # plus an mbarrier's address: at what a thread waits
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Later:
         self.begun += 1
 
     def deliver(self, chosen: Callable[[Copy], np.ndarray]) -> int:
-        """Those of the copies' threads that are chosen: how many bytes came."""
+        """Has copies come, of those of their threads that are chosen; gives how many bytes came."""
         kept, count, (shared, memory) = [], 0, (self.block.shared, self.block.memory)
         for copy in self.copies:
             now = chosen(copy)
@@ -94,7 +94,7 @@ class Later:
             self.block.waiting[self.block.waiting == MBARRIER + at] = -1
 
     def deliver_to(self, at: int) -> None:
-        """What an mbarrier counts."""
+        """Has those copies come whose bytes or arrivals an mbarrier counts, and counts them."""
         begun, here = np.full(self.block.threads, -1), [a for a in self.arrivals if a[0] == at]
         for _, thread, number in here:
             begun[thread] = number
@@ -106,7 +106,7 @@ class Later:
             self.arrive(at, 0, -count)
 
     def come(self) -> bool:
-        """Whether anything came for which threads wait at an mbarrier."""
+        """Has all copies come for which threads wait at mbarriers; whether a thread can go on now."""
         waiting = self.block.waiting
         before = waiting.copy()
         for key in np.unique(waiting[waiting >= MBARRIER]).tolist():

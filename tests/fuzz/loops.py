@@ -77,7 +77,7 @@ SECOND = (("with autograd.record():\n    rest = square(critic(out.detach()), t[:
            "rest.backward()", "second.step(8)"),
           ("with autograd.record():\n    rest = square(critic(net(x)), t[:, 0:2])", "rest.backward()",
            "trainer.step(x.shape[0]); second.step(8)"))
-# events of an iteration: before the backward pass, before the step, and at the end
+# odd statements that an iteration may have: before the backward pass, before the step, and at its end
 RECORDED = ("seen(out)", "seen(loss.mean().asscalar())", "x[:] = 0", "mx.random.seed(i)", "seen(x.sum())",
             "gone = nd.random.uniform(shape=(3,)); seen(gone)", "net(x)", "seen(autograd.is_training())")
 BETWEEN = ("gluon.utils.clip_global_norm([p.grad() for p in params], 0.7)", "seen(params[0].grad())",

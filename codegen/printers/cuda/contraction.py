@@ -194,5 +194,3 @@ def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> 
             f"    int line = e / {bn}, column = e % {bn};",
             f"    {p.kind} rr = r0 + ({_place(tm, bm, 'line', 'turn')}), cc = c0 + column;",
             *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]
-
-

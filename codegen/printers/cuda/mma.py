@@ -95,7 +95,6 @@ class Grid:
                 f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};",
                 f"float acc[{tile.mi}][{tile.ni}][4] = {{}};"]
 
-
     def epilogue(self, mixed: bool) -> list[str]:
         """Statements that finish a block's sums and store them; where parts of the depth are in several blocks of one
         launch, after the last block has added them up. mixed: as of the function ``epilogue``."""

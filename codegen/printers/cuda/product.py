@@ -191,5 +191,3 @@ def share_depth(blocks: int, depth: int, least: int) -> int:
     if blocks >= PROCESSORS or depth < 2 * least:
         return 1
     return min(-(-2 * PROCESSORS // blocks), depth // least)
-
-
