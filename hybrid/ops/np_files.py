@@ -44,20 +44,25 @@ def _times_power_of_two(x: Node, power: Node) -> Node:
     dtype = dt.promote(x.dtype, power.dtype)
     if not dt.is_float(dtype):
         return x * ir.map("pow", ir.full(2.0, (), dtype), power)
-    found, rest = ir.cast(x, dtype), ir.cast(power, dtype)
+    found, rest, parts = ir.cast(x, dtype), ir.cast(power, dtype), []
     low, high = (ir.full(float(end), (), dtype) for end in dt.powers_of_two(dtype))
     for _ in range(STEPS):
-        part = ir.map("minimum", ir.map("maximum", rest, low), high)
-        found, rest = found * ir.map("pow", ir.full(2.0, (), dtype), part), rest - part
+        parts.append(ir.map("minimum", ir.map("maximum", rest, low), high))
+        rest = rest - parts[-1]
+    for part in reversed(parts):                              # so only the last product is rounded, if it is not 0
+        found = found * ir.map("pow", ir.full(2.0, (), dtype), part)
     return found
 
 
 def _times_number(x: Node, power: float) -> Node:
     """x times 2 to the power of a number, as ``_times_power_of_two``."""
     low, high = dt.powers_of_two(x.dtype)
+    parts: list[float] = []
     for _ in range(STEPS):
-        part = min(max(power, low), high)
-        x, power = x * 2.0 ** part if part else x, power - part
+        parts.append(min(max(power, low), high))
+        power -= parts[-1]
+    for part in reversed(parts):
+        x = x * 2.0 ** part if part else x
     return x
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from ..base import forking
 from ..base.errors import TooLargeError, user_location
 from ..base.scope import SCOPE
-from ..ir import Program, updating
+from ..ir import Program
 from ..ir.direct import own
 from ..ir.text import to_text
-from . import background, reference
+from . import background, reference, updating
 from .background import Job
 
 Compile = Callable[[Program], Any]

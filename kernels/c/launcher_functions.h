@@ -77,7 +77,8 @@ static int put_value(Kind *k, PyObject *v) {
   Py_ssize_t n = PySequence_Fast_GET_SIZE(v);
   int fits = put(k, PyList_CheckExact(v) ? "[" : "(", 1) && put(k, &n, sizeof n);
   if (Py_EnterRecursiveCall(" in a list that is within itself")) return 0;
-  for (Py_ssize_t i = 0; fits && i < n; i++) fits = put_value(k, PySequence_Fast_GET_ITEM(v, i));
+  for (Py_ssize_t i = 0; fits && i < n; i++)            /* code of ours may run and make the list shorter */
+      fits = i < PySequence_Fast_GET_SIZE(v) && put_value(k, PySequence_Fast_GET_ITEM(v, i));
   Py_LeaveRecursiveCall();
   return fits;
 }

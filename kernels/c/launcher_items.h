@@ -47,7 +47,8 @@ static PyObject *plain_key(PyObject *key) {
 
 /* array_item(array, key): array[key], or None. */
 static PyObject *array_item(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-  if (count != 2 || !eager.scope || !is_array_class(Py_TYPE(args[0])) || !plainly_eager()) return no();
+  if (count != 2 || !eager.scope || !is_array_class(Py_TYPE(args[0])) || !AT(args[0], eager.at_ctx)
+      || !plainly_eager()) return no();
   PyObject *data = AT(args[0], eager.at_data), *key = data && PyArray_CheckExact(data) ? plain_key(args[1]) : NULL;
   if (!key) return no();
   Py_INCREF(data);
@@ -97,17 +98,18 @@ static int may_write(PyArrayObject *out, PyArrayObject *x) {
 /* Runs a program on raw arrays and writes its result into out: 1; 0 where Python has to do it. */
 static int elementwise_into(Elementwise *self, PyObject **raw, int n, PyArrayObject *out) {
   char *input[MOST_INPUTS];
-  PyObject *held = NULL;
+  PyObject *held[MOST_INPUTS] = {NULL};
   int go = n == self->inputs && is_of(out, self->descr->type_num) && PyArray_NDIM(out) == self->ndim
       && !memcmp(PyArray_DIMS(out), self->dims, sizeof(npy_intp) * self->ndim);
   for (int i = 0; go == 1 && i < n; i++)
-      go = may_write(out, (PyArrayObject *)raw[i]) ? read_argument(self, i, raw[i], &input[i], &held) : 0;
-  Py_XDECREF(held);
-  if (go != 1) return 0;
-  Py_INCREF(self);
-  int wrong = follow_into(self, input, (PyObject *)out);
-  Py_DECREF(self);
-  return !wrong;
+      go = may_write(out, (PyArrayObject *)raw[i]) ? read_argument(self, i, raw[i], &input[i], &held[i]) : 0;
+  if (go == 1) {
+    Py_INCREF(self);                           /* another thread may drop it while this one is without the lock */
+    go = !follow_into(self, input, (PyObject *)out);
+    Py_DECREF(self);
+  }
+  for (int i = 0; i < n; i++) Py_XDECREF(held[i]);
+  return go == 1;
 }
 
 /* known_into(the calls that are known of an operator, inputs, attributes, array to write the result into): True where

@@ -159,3 +159,24 @@ def test_powers_of_integers_and_roots() -> None:
             found = (np.array(x, dtype=dtype) ** 0.5).asnumpy()
             onp.testing.assert_array_equal(found, want)
             assert (onp.signbit(found) == onp.signbit(want))[~onp.isnan(want)].all()
+
+
+def _unaligned(values: onp.ndarray) -> Any:
+    """An array of ours whose memory begins at an odd address."""
+    raw = onp.frombuffer(bytearray(values.nbytes + 1), values.dtype, values.size, 1)
+    raw[:] = values
+    found = nd.from_numpy(raw, zero_copy=True)
+    assert not found._data.flags.aligned
+    return found
+
+
+def test_unaligned_arrays_are_read_before_their_copies_go() -> None:
+    rng = onp.random.RandomState(1)
+    a, b = rng.rand(2, 3000).astype("float32")
+    x, y, out = _unaligned(a), _unaligned(b), nd.zeros(3000)
+    for k in range(1, 40):
+        out += x
+        onp.testing.assert_allclose(out.asnumpy(), a * k, 1e-5)
+    for _ in range(40):
+        nd.elemwise_mul(x, y, out=out)
+        onp.testing.assert_array_equal(out.asnumpy(), a * b)

@@ -45,6 +45,20 @@ def test_numbers_as_exponents() -> None:
     assert float(np.ldexp(np.array(0.0), 300)) == 0 == float(hybridize(lambda e: np.ldexp(0, e))(np.array(300.0)))
 
 
+def test_results_are_rounded_once() -> None:
+    """Subnormal results of numbers with all their digits: exponents just beyond the smallest normal one too."""
+    rng = onp.random.RandomState(3)
+    x = (rng.rand(4000) * 2.0 ** rng.randint(-20, 20, 4000)).astype("float32")
+    e = rng.randint(-170, -100, 4000).astype("int32")
+    with onp.errstate(under="ignore"):
+        want, one = onp.ldexp(x, e), onp.ldexp(x, -130)
+    compiled = hybridize(lambda a, b: (np.ldexp(a, b), np.ldexp(a, -130)))
+    for _ in range(2):
+        found, other = compiled(np.array(x), np.array(e, dtype="int32"))
+    onp.testing.assert_array_equal(found.asnumpy(), want)
+    onp.testing.assert_array_equal(other.asnumpy(), one)
+
+
 def test_other_dtypes() -> None:
     assert np.ldexp([1, 2], [3, 4]).tolist() == [8, 32]
     whole = np.array([1, 3], dtype="int32")

@@ -9,9 +9,11 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .evaluate import Plan, plan
-from .program import Program
-from .quiet import quiet, quietly
+from ..buffers import derived
+from ..buffers.extents import extent
+from ..ir.evaluate import Plan, plan
+from ..ir.program import Program
+from ..ir.quiet import quiet, quietly
 
 Value = tuple[int, Any]                  # the slot of an input, and its new value
 _Write = tuple[int, int, bool]           # slot, the register of the new value, whether nobody reads that later
@@ -41,6 +43,10 @@ def run(program: Program, arrays: Sequence[Any]) -> tuple[list[Any], list[Value]
                     written.add(slot)
                     if last:
                         values[r] = None
+    except BaseException:
+        for slot in written:                                 # what was prepared from these is of old values
+            derived.written(arrays[slot])
+        raise
     finally:
         quietly(token)
     return [values[r] for r in made.outputs], [(slot, values[r]) for (slot, _), r in zip(program.updates, made.updates)
@@ -69,6 +75,11 @@ def _soon(made: Plan, slots: Sequence[int]) -> dict[int, list[_Write]]:
 
 def _alone(arrays: Sequence[Any]) -> set[int]:
     """The indices of the arrays that share memory with no other one of them."""
-    owners = [id(a if a.base is None else a.base) for a in arrays]
-    count = Counter(owners)
-    return {i for i, owner in enumerate(owners) if count[owner] == 1}
+    found = set(range(len(arrays)))
+    farthest, holder = 0, -1                                 # the last address so far, and whose array ends there
+    for (start, stop), i in sorted((extent(a), i) for i, a in enumerate(arrays) if a.size):
+        if start < farthest:
+            found -= {i, holder}
+        if stop > farthest:
+            farthest, holder = stop, i
+    return found

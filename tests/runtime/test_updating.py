@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.ir import Node, Program, updating
-from hybrid.runtime import reference
+from hybrid.buffers import derived
+from hybrid.ir import Node, Program
+from hybrid.runtime import reference, updating
 
 from ..programs import normal
 
@@ -48,5 +49,25 @@ def test_what_is_a_result_or_shown_in_another_way_waits(new: Any) -> None:
 def test_arrays_that_share_memory_wait() -> None:
     a, b, c = leaf(0, 5), leaf(1, 5), leaf(2, 5)
     p = Program((a, b, c), (), ((0, a + 1), (1, b + a), (2, c * 2)))
-    both = normal(10)
-    assert ran(p, [both[:5], both[5:], normal(5)])[1] == [2]
+    both, owned = normal(10), normal(9)
+    assert ran(p, [both[:5], both[5:], normal(5)])[1] == [0, 1, 2]
+    assert ran(p, [np.frombuffer(owned.data, np.float32, 5), np.frombuffer(owned.data, np.float32, 5, 12),
+                   normal(5)])[1] == [2]                        # two arrays that know nothing of each other
+
+
+def test_an_error_in_the_middle_leaves_nothing_prepared_from_old_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = leaf(0, 5), leaf(1, 5)
+    p = Program((a, b), (), ((0, a + 1), (1, ir.map("exp", b))))
+    arrays = [normal(5), normal(5)]
+    before, token = arrays[0].copy(), derived.watch([arrays[0]])
+    made = updating.plan(p, np)
+    last = made.steps[-1]
+
+    def fails(*args: Any, **kwargs: Any) -> Any:
+        raise KeyboardInterrupt
+    broken = made._replace(steps=(*made.steps[:-1], last._replace(call=fails)))
+    monkeypatch.setattr(updating, "plan", lambda *_: broken)
+    with pytest.raises(KeyboardInterrupt):
+        updating.run(p, arrays)
+    np.testing.assert_array_equal(arrays[0], before + 1)
+    assert token.stale
