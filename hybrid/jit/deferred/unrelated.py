@@ -50,8 +50,7 @@ def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], R
             made.node, made.trail, made.results = noted[-1], noted, r.results[results:]
             made.numbers = {key: i - results for key, i in r.numbers.items() if i >= results}
             made.outside = [r.outside[k] for k in outside]
-            before = [n.entry for n in r.trail[:first] if n.entry is not None]
-            made.forgotten = {id(entry): entry for entry in (*r.forgotten.values(), *before)[-len(r.trail):]}
+            made.forgotten = r.forgotten | {id(n.entry): n.entry for n in r.trail[:first] if n.entry is not None}
             return made
         results += _count(node)
     return None
