@@ -116,6 +116,8 @@ def _by_numpy(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], arg
     classes = {*map(type, items)}
     if sum(x.size for x in arrays) > SMALL or len(classes) > 1 or not classes <= {NDArray, *NP_CLASS}:
         return None
+    if "out" in kwargs or any(np.may_share_memory(x._data, a._data) for x in items for a in arrays):
+        return None                                      # the function wrote into an array, or gave one of its own
     entry = (numpys, None, made, type(items[0]) if items else NP_CLASS[0])
     kinds = {launcher.part("function_key")(args, kwargs)[0]: entry}
     found = CALL[0](kinds, args, kwargs)

@@ -65,6 +65,8 @@ def _irfft(a: Any, *, axis: int = -1) -> Any:
 def _of_float64(function: Callable[..., Any]) -> Callable[..., Any]:
     """A percentile of floats, interpolated as NumPy does it of a float64 q."""
     def found(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if not isinstance(q, (int, float)):              # of several the places between elements are float32
+            raise TypeError
         return function(_floats(a), _np.float64(q), axis=axis, keepdims=keepdims).astype(a.dtype)
     return found
 

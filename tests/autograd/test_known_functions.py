@@ -244,3 +244,42 @@ def test_tables_name_functions_that_there_are() -> None:
         space = getattr(np, part) if part else np
         for name in table:
             assert callable(getattr(space, name)), name
+
+
+def test_results_written_into_an_array() -> None:
+    x, y, i = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([1, 0], dtype="int64")
+    whole = np.array([4, 6], dtype="int32")
+    for call, out in ((lambda z: np.outer(x, y, out=z), np.zeros((2, 2))),
+                      (lambda z: np.concatenate([x, y], out=z), np.zeros(4)),
+                      (lambda z: np.stack([x, y], out=z), np.zeros((2, 2))), (lambda z: np.take(x, i, out=z), np.zeros(2)),
+                      (lambda z: np.lcm(whole, whole, z), np.zeros(2, dtype="int32"))):
+        for _ in range(4):
+            out[...] = 0
+            before = out._version
+            assert call(out) is out and out._version > before and out.asnumpy().any()
+
+
+def test_a_result_that_is_written_is_noticed_by_the_tape() -> None:
+    a = np.array([1.0, 2.0, 3.0])
+    a.attach_grad()
+    for _ in range(4):
+        with autograd.record():
+            y = a * a
+            z = y * y
+        kept = y.detach()
+        np.concatenate([kept[:1] * 0, kept[1:]], out=kept)
+        with pytest.raises(HybridError, match="changed in place"):
+            z.backward()
+
+
+def test_functions_that_give_their_argument() -> None:
+    x = np.array([1.0, 2.0])
+    assert [np.diff(x, n=0) is x for _ in range(4)] == [np.diff(x, n=0) is x] * 4
+
+
+def test_several_quantiles() -> None:
+    given = [np.array(onp.random.RandomState(k).randn(10).astype("float32")) for k in (0, 0, 1, 2, 3)]
+    for x in given:
+        for q in (0.3, [0.1, 0.9]):
+            want = by_python(np.quantile, x, q)
+            assert by_c(np.quantile, x, q) == want
