@@ -80,10 +80,11 @@ static PyObject *put_item(PyObject *module, PyObject *const *args, Py_ssize_t co
   return done ? Py_NewRef(Py_True) : no();
 }
 
-/* Whether a function may write to an array while it reads another: it is that one, or shares no memory with it. */
+/* Whether a function may write to an array while it reads another, which it reads in place: it is that one, or shares
+ * no memory with it. */
 static int may_write(PyArrayObject *out, PyArrayObject *x) {
   const char *a = PyArray_DATA(out), *b = PyArray_DATA(x);
-  if (!PyArray_IS_C_CONTIGUOUS(x)) return 0;
+  if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return 0;
   return a + PyArray_NBYTES(out) <= b || b + PyArray_NBYTES(x) <= a
       || (a == b && PyArray_NBYTES(out) == PyArray_NBYTES(x) && PyArray_TYPE(out) == PyArray_TYPE(x));
 }
@@ -95,12 +96,11 @@ static int elementwise_into(Elementwise *self, PyObject **raw, int n, PyArrayObj
       && !memcmp(PyArray_DIMS(out), self->dims, sizeof(npy_intp) * self->ndim);
   for (int i = 0; go == 1 && i < n; i++)
       go = may_write(out, (PyArrayObject *)raw[i]) ? read_argument(self, i, raw[i], &input[i], &held) : 0;
-  Py_XDECREF(held);
-  if (go != 1) return 0;
   Py_INCREF(self);
-  int wrong = follow_into(self, input, (PyObject *)out);
+  int done = go == 1 && follow_into(self, input, (PyObject *)out) == 0;
   Py_DECREF(self);
-  return !wrong;
+  Py_XDECREF(held);                                           /* NULL: what may_write lets through is not copied */
+  return done;
 }
 
 /* known_into(the calls that are known of an operator, inputs, attributes, array to write into): True where that was
