@@ -4,6 +4,7 @@ again in C without it (kernels/c/launcher_functions.h).
 """
 from __future__ import annotations
 
+import contextlib
 import threading
 from functools import wraps
 from typing import Any, Callable, Mapping, Sequence
@@ -56,7 +57,7 @@ def _first(kinds: dict[bytes, Any], function: Callable[..., Any], numpys: Callab
     key, arrays = found
     try:
         out, leaves = _noted(function, args, kwargs)
-        entry = _again(out, leaves, arrays) if replayed else None
+        entry = _again(out, leaves, arrays, _numbers((args, *kwargs.values()))) if replayed else None
         if numpys is not None and (entry is None or type(entry[0]).__name__ not in IN_ONE_STEP):
             entry = _by_numpy(numpys, out, arrays, args, kwargs) or entry
         if len(kinds) >= MOST:
@@ -85,12 +86,20 @@ def _noted(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
         known_calls.IN_C[0] = call
 
 
-def _again(out: Any, leaves: Sequence[Leaf], arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _numbers(value: Any) -> list[Any]:
+    """The numbers among arguments."""
+    if isinstance(value, (tuple, list)):
+        return [n for v in value for n in _numbers(v)]
+    return [value] if isinstance(value, (bool, int, float)) else []
+
+
+def _again(out: Any, leaves: Sequence[Leaf], arrays: tuple[Any, ...],
+           numbers: Sequence[Any] = ()) -> tuple[Any, ...] | None:
     """What C does in the place of a call that gave what its one operator gave of its arrays; None for others."""
     if len(leaves) != 1 or not isinstance(out, NDArray) or len({*map(id, arrays)}) < len(arrays):
         return None
     (of, inputs, attrs, found), = leaves
-    places = tuple(next((i for i, x in enumerate(arrays) if x is given), _constant(given)) for given in inputs)
+    places = tuple(next((i for i, x in enumerate(arrays) if x is given), _constant(given, numbers)) for given in inputs)
     unread = {*range(len(arrays))} - {p for p in places if isinstance(p, int)}
     if found is None or found._data is not out._data or unread or any(p is None for p in places):
         return None
@@ -100,12 +109,16 @@ def _again(out: Any, leaves: Sequence[Leaf], arrays: tuple[Any, ...]) -> tuple[A
     return call.function, places, None, type(out)
 
 
-def _constant(x: Any) -> np.ndarray | None:
-    """The raw array of a number that the function made an array of; None for other values."""
+def _constant(x: Any, numbers: Sequence[Any]) -> np.ndarray | None:
+    """The raw array of one of the call's numbers that the function made an array of; None for other values, which may
+    have been computed of the arrays."""
     raw = x._data if isinstance(x, NDArray) else None
     if type(raw) is not np.ndarray or raw.size != 1 or raw.base is not None or not raw.flags.owndata:
         return None
-    return raw.copy()
+    with contextlib.suppress(OverflowError, ValueError):
+        if any(np.array(n).astype(raw.dtype).tobytes() == raw.tobytes() for n in numbers):
+            return raw.copy()
+    return None
 
 
 def _by_numpy(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], args: tuple[Any, ...],
