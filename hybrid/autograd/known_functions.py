@@ -5,6 +5,7 @@ again in C without it (kernels/c/launcher_functions.h).
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from functools import wraps
 from typing import Any, Callable, Mapping, Sequence
@@ -27,6 +28,7 @@ IN_ONE_STEP = ("Elementwise", "Strided", "ufunc")       # classes of operators' 
 NUMBERS = (bool, int)                                   # classes of results that are no arrays
 _known: list[dict[bytes, Any]] = []                     # of all functions
 _noting = threading.Lock()
+_now: list[tuple[int, Any]] = []                         # the thread that notes a call, and what ``IN_C`` had before
 
 Leaf = tuple[dict[Any, Any], tuple[Any, ...], dict[str, Any], Any]
 
@@ -79,11 +81,24 @@ def _noted(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
         if threading.get_ident() == thread:
             leaves.append((of, tuple(inputs), dict(attrs), found))
         return found
+    _now.append((thread, call))
     known_calls.IN_C[0] = noting
     try:
         return function(*args, **kwargs), leaves
     finally:
         known_calls.IN_C[0] = call
+        _now.clear()
+
+
+def _in_child() -> None:
+    """A thread that was noting a call is not there in a forked process."""
+    if _now and _now[0][0] != threading.get_ident():
+        known_calls.IN_C[0] = _now.pop()[1]
+        _noting.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 def _numbers(value: Any) -> list[Any]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import threading
 from typing import Any, Callable, Iterator
@@ -295,3 +296,24 @@ def test_numbers_that_functions_compute_are_not_kept() -> None:
         for _ in range(4):
             outer(x)
         assert outer(np.array([10.0, 20.0, 30.0])).tolist() == [200, 400, 600]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked")
+def test_a_process_forked_while_a_call_is_noted() -> None:
+    x, begun, end = np.array([3.0, 1.0]), threading.Event(), threading.Event()
+
+    def slow(a: Any) -> Any:
+        begun.set()
+        end.wait(60)
+        return np.sort(a)
+    thread = threading.Thread(target=known_functions.known(slow), args=(x,))
+    thread.start()
+    begun.wait(60)
+    pid = os.fork()
+    if not pid:
+        free = not known_functions._noting.locked() and known_calls.IN_C[0].__name__ == "known_call"
+        os._exit(not free or np.sort(x).tolist() != [1, 3])
+    status = os.waitpid(pid, 0)[1]
+    end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0 and not known_functions._now
