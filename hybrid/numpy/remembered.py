@@ -72,6 +72,8 @@ def _of_float64(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if axis == ():                                       # a copy, signs of zeros too
+        raise TypeError
     return _np.median(_floats(a), axis, keepdims=keepdims)
 
 

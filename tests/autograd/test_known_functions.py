@@ -285,6 +285,8 @@ def test_several_quantiles() -> None:
         for q in (0.3, [0.1, 0.9]):
             want = by_python(np.quantile, x, q)
             assert by_c(np.quantile, x, q) == want
+    for x in (np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([-0.0, 2.0])):
+        assert by_c(np.median, x, ()) == by_python(np.median, x, ())
 
 
 def test_numbers_that_functions_compute_are_not_kept() -> None:
