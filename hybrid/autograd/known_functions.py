@@ -5,6 +5,8 @@ operator or NumPy's function from C, and not the function's own Python code (ker
 """
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from functools import wraps
 from typing import Any, Callable, Mapping, Sequence
@@ -28,6 +30,7 @@ NUMBERS = (bool, int)                                   # classes of results tha
 # for each function, by key: the entry with which C does such calls, or how many of them have given none
 _known: list[dict[bytes, Any]] = []
 _noting = threading.Lock()                              # held while one call's operators are noted
+_now: list[tuple[int, Any]] = []                         # the thread that notes a call, and what ``IN_C`` had before
 
 # what is known of the operator's calls, by key (``OpDef.known``); inputs, attributes, result (None: not done in C)
 OperatorCall = tuple[dict[Any, Any], tuple[Any, ...], dict[str, Any], Any]
@@ -59,7 +62,7 @@ def _call_and_remember(kinds: dict[bytes, Any], function: Callable[..., Any], nu
     key, arrays = found
     try:
         out, calls = _with_operator_calls(function, args, kwargs)
-        entry = _entry_of_operator(out, calls, arrays) if replayed else None
+        entry = _entry_of_operator(out, calls, arrays, _numbers((args, *kwargs.values()))) if replayed else None
         if numpys is not None and (entry is None or type(entry[0]).__name__ not in IN_ONE_STEP):
             entry = _entry_of_numpys(numpys, out, arrays, args, kwargs) or entry
         if len(kinds) >= MOST:
@@ -82,21 +85,42 @@ def _with_operator_calls(function: Callable[..., Any], args: tuple[Any, ...],
         if threading.get_ident() == thread:
             calls.append((of, tuple(inputs), dict(attrs), found))
         return found
+    _now.append((thread, call))
     known_calls.IN_C[0] = noting
     try:
         return function(*args, **kwargs), calls
     finally:
         known_calls.IN_C[0] = call
+        _now.clear()
 
 
-def _entry_of_operator(out: Any, calls: Sequence[OperatorCall], arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _in_child() -> None:
+    """A thread that was noting a call is not there in a forked process."""
+    if _now and _now[0][0] != threading.get_ident():
+        known_calls.IN_C[0] = _now.pop()[1]
+        _noting.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _numbers(value: Any) -> list[Any]:
+    """The numbers among arguments."""
+    if isinstance(value, (tuple, list)):
+        return [n for v in value for n in _numbers(v)]
+    return [value] if isinstance(value, (bool, int, float)) else []
+
+
+def _entry_of_operator(out: Any, calls: Sequence[OperatorCall], arrays: tuple[Any, ...],
+                       numbers: Sequence[Any] = ()) -> tuple[Any, ...] | None:
     """The entry (``function_call`` in C) that runs a call's operator; None unless the call made one operator call
-    alone, with all of its arrays, and gave that one's result. out: the call's result; arrays: those among its
+    alone, with all of its arrays, and gave that one's result. out: the call's result; arrays, numbers: those among its
     arguments."""
     if len(calls) != 1 or not isinstance(out, NDArray) or len({*map(id, arrays)}) < len(arrays):
         return None
     (of, inputs, attrs, found), = calls
-    places = tuple(next((i for i, x in enumerate(arrays) if x is given), _constant(given)) for given in inputs)
+    places = tuple(next((i for i, x in enumerate(arrays) if x is given), _constant(given, numbers)) for given in inputs)
     unread = {*range(len(arrays))} - {p for p in places if isinstance(p, int)}
     if found is None or found._data is not out._data or unread or any(p is None for p in places):
         return None
@@ -106,13 +130,16 @@ def _entry_of_operator(out: Any, calls: Sequence[OperatorCall], arrays: tuple[An
     return call.function, places, None, type(out)
 
 
-def _constant(x: Any) -> np.ndarray | None:
-    """A copy of the raw array of one element that the function made of a number: it is the same at each call of the
-    kind. None for other values."""
+def _constant(x: Any, numbers: Sequence[Any]) -> np.ndarray | None:
+    """A copy of the raw array of one element that the function made of one of the call's numbers: it is the same at
+    each call of the kind. None for other values, which may have been computed of the arrays."""
     raw = x._data if isinstance(x, NDArray) else None
     if type(raw) is not np.ndarray or raw.size != 1 or raw.base is not None or not raw.flags.owndata:
         return None
-    return raw.copy()
+    with contextlib.suppress(OverflowError, ValueError):
+        if any(np.array(n).astype(raw.dtype).tobytes() == raw.tobytes() for n in numbers):
+            return raw.copy()
+    return None
 
 
 def _entry_of_numpys(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ...], args: tuple[Any, ...],
@@ -124,9 +151,11 @@ def _entry_of_numpys(numpys: Callable[..., Any], out: Any, arrays: tuple[Any, ..
     classes = {*map(type, items)}
     if sum(x.size for x in arrays) > SMALL or len(classes) > 1 or not classes <= {NDArray, *NP_CLASS}:
         return None
+    if "out" in kwargs or any(np.may_share_memory(x._data, a._data) for x in items for a in arrays):
+        return None                                      # the function wrote into an array, or gave one of its own
     entry = (numpys, None, made, type(items[0]) if items else NP_CLASS[0])
-    kinds = {launcher.part("function_key")(args, kwargs)[0]: entry}
-    found = CALL[0](kinds, args, kwargs)
+    again = launcher.part("function_key")(args, kwargs)      # None where another thread began to watch calls
+    found = CALL[0]({again[0]: entry}, args, kwargs) if again is not None else None
     return entry if found is not None and _comparable(found) == _comparable(out) else None
 
 

@@ -95,7 +95,9 @@ def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
     if n.prim != "dot" or n.args[1].dtype != n.dtype or max(a.size for a in n.args) > few:
         return None
     (a, b), (ca, cb), batch = n.args, n.attrs["contract"], tuple(range(n.ndim - 2))
-    if n.dtype.kind == "f" and a.ndim == n.ndim + 1 > 1 and a.shape == b.shape and (ca, cb) == ((n.ndim,),) * 2:
+    rows = (tuple(range(n.ndim)),) * 2                       # einsum may pair axes in another order
+    if (n.dtype.kind == "f" and a.ndim == n.ndim + 1 > 1 and a.shape == b.shape and (ca, cb) == ((n.ndim,),) * 2
+            and n.attrs["batch"] == rows):
         return lambda x, y: np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
     if a.ndim == b.ndim == 1 and not ca and not n.attrs["batch"][0]:
         return lambda x, y: np.multiply(x[:, None], y)

@@ -67,11 +67,15 @@ def _irfft(a: Any, *, axis: int = -1) -> Any:
 def _interpolated(function: Callable[..., Any]) -> Callable[..., Any]:
     """NumPy's percentile or quantile of floats as ours: interpolated with q as float64, in the dtype of the array."""
     def found(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if not isinstance(q, (int, float)):              # of several the places between elements are float32
+            raise TypeError
         return function(_floats(a), _np.float64(q), axis=axis, keepdims=keepdims).astype(a.dtype)
     return found
 
 
 def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    if axis == ():                                       # a copy, signs of zeros too
+        raise TypeError
     return _np.median(_floats(a), axis, keepdims=keepdims)
 
 

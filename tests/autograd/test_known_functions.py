@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import threading
 from typing import Any, Callable, Iterator
@@ -244,3 +245,77 @@ def test_tables_name_functions_that_there_are() -> None:
         space = getattr(np, part) if part else np
         for name in table:
             assert callable(getattr(space, name)), name
+
+
+def test_results_written_into_an_array() -> None:
+    x, y, i = np.array([1.0, 2.0]), np.array([3.0, 4.0]), np.array([1, 0], dtype="int64")
+    whole = np.array([4, 6], dtype="int32")
+    for call, out in ((lambda z: np.outer(x, y, out=z), np.zeros((2, 2))),
+                      (lambda z: np.concatenate([x, y], out=z), np.zeros(4)),
+                      (lambda z: np.stack([x, y], out=z), np.zeros((2, 2))),
+                      (lambda z: np.take(x, i, out=z), np.zeros(2)),
+                      (lambda z: np.lcm(whole, whole, z), np.zeros(2, dtype="int32"))):
+        for _ in range(4):
+            out[...] = 0
+            before = out._version
+            assert call(out) is out and out._version > before and out.asnumpy().any()
+
+
+def test_a_result_that_is_written_is_noticed_by_the_tape() -> None:
+    a = np.array([1.0, 2.0, 3.0])
+    a.attach_grad()
+    for _ in range(4):
+        with autograd.record():
+            y = a * a
+            z = y * y
+        kept = y.detach()
+        np.concatenate([kept[:1] * 0, kept[1:]], out=kept)
+        with pytest.raises(HybridError, match="changed in place"):
+            z.backward()
+
+
+def test_functions_that_give_their_argument() -> None:
+    x = np.array([1.0, 2.0])
+    assert [np.diff(x, n=0) is x for _ in range(4)] == [np.diff(x, n=0) is x] * 4
+
+
+def test_several_quantiles() -> None:
+    given = [np.array(onp.random.RandomState(k).randn(10).astype("float32")) for k in (0, 0, 1, 2, 3)]
+    for x in given:
+        for q in (0.3, [0.1, 0.9]):
+            want = by_python(np.quantile, x, q)
+            assert by_c(np.quantile, x, q) == want
+    for x in (np.array([1.0, 2.0]), np.array([1.0, 2.0]), np.array([-0.0, 2.0])):
+        assert by_c(np.median, x, ()) == by_python(np.median, x, ())
+
+
+def test_numbers_that_functions_compute_are_not_kept() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for inner in (np.median, np.ptp):                        # remembered itself; NumPy's own in C
+        for _ in range(6):
+            inner(x)
+        outer = known_functions.known(lambda a, inner=inner: a * inner(a))
+        for _ in range(4):
+            outer(x)
+        assert outer(np.array([10.0, 20.0, 30.0])).tolist() == [200, 400, 600]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked")
+def test_a_process_forked_while_a_call_is_noted() -> None:
+    x, begun, end = np.array([3.0, 1.0]), threading.Event(), threading.Event()
+
+    def slow(a: Any) -> Any:
+        begun.set()
+        end.wait(60)
+        return np.sort(a)
+    thread = threading.Thread(target=known_functions.known(slow), args=(x,))
+    thread.start()
+    begun.wait(60)
+    pid = os.fork()
+    if not pid:
+        free = not known_functions._noting.locked() and known_calls.IN_C[0].__name__ == "known_call"
+        os._exit(not free or np.sort(x).tolist() != [1, 3])
+    status = os.waitpid(pid, 0)[1]
+    end.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(status) == 0 and not known_functions._now

@@ -121,6 +121,19 @@ def test_overlapping_outputs() -> None:
         assert np.exp(y, out=y) is y and np.allclose(y, onp.exp([1.0, 2.0]))
 
 
+def test_arrays_that_are_not_aligned() -> None:
+    raw = onp.frombuffer(bytearray(4 * 2000 + 1), "float32", offset=1)
+    raw[:] = onp.arange(2000)
+    x = nd.from_numpy(raw)
+    assert not x._data.flags.aligned
+    for _ in range(20):
+        z = nd.array(onp.ones(2000))
+        z += x
+        z *= x
+        nd.elemwise_add(z, x, out=z)
+        assert (z.asnumpy() == raw * raw + raw * 2).all()
+
+
 def test_a_write_is_noticed_by_the_tape() -> None:
     x = np.array([1.0, 2.0])
     x.attach_grad()

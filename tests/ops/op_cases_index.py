@@ -143,7 +143,8 @@ for _text, _shapes in (("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bkj->bik", [(2, 3,
                        ("ij->j", [(2, 3)]), ("i,j->ij", [(2,), (3,)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
                        ("ii->i", [(3, 3)]), ("ii", [(3, 3)]),
                        ("ij,jk", [(2, 3), (3, 4)]), ("...ij,...jk->...ik", [(2, 2, 3), (2, 3, 4)]),
-                       ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)])):
+                       ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)]), ("ijk,ijk->ij", [(3, 3, 4), (3, 3, 4)]),
+                       ("ijk,jik->ij", [(3, 3, 4), (3, 3, 4)]), ("ijk,jik->ji", [(3, 3, 4), (3, 3, 4)])):
     case("_npi_einsum", [f(*s) for s in _shapes], lambda *x, t=_text: np.einsum(t, *x), tol=1e-5, subscripts=_text)
 case("_npi_outer", [f(2, 2), f(3)], np.outer)
 case("_npi_inner", [f(2, 3), f(4, 3)], np.inner, tol=1e-5)
