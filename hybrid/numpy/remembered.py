@@ -27,6 +27,13 @@ def _einsum(subscripts: Any, a: Any) -> Any:
     return _np.einsum(subscripts, a)
 
 
+def _diff(a: Any, n: int = 1, axis: int = -1) -> Any:
+    """At most as many differences as there are elements: NumPy makes empty ones as often as it is told."""
+    if n > a.shape[axis]:
+        raise ValueError
+    return _np.diff(a, n, axis)
+
+
 def _stable_argsort(a: Any, axis: Any = -1) -> Any:
     return _np.argsort(a, axis, kind="stable")
 
@@ -100,12 +107,12 @@ BY_NUMBERS = frozenset("take repeat insert delete percentile quantile median his
 OPERATORS = """where clip nan_to_num positive around round full_like zeros_like ones_like empty_like average
  moveaxis rollaxis swapaxes squeeze expand_dims transpose atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90
  tile reshape ravel broadcast_to tensordot kron inner trace diagonal""".split()
-NUMPYS = """sort take diff ediff1d tril triu diag diagflat vdot outer concatenate append stack vstack hstack
+NUMPYS = """sort take ediff1d tril triu diag diagflat vdot outer concatenate append stack vstack hstack
  dstack column_stack split array_split hsplit vsplit dsplit meshgrid insert delete repeat pad polyval cross cov corrcoef
  correlate convolve divmod lcm allclose array_equal""".split()
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(OPERATORS), **{n: getattr(_np, n) for n in NUMPYS}, "argsort": _stable_argsort, "einsum": _einsum,
-    "count_nonzero": _count_nonzero, "ldexp": _ldexp, "reciprocal": _reciprocal, "median": _median,
+    "diff": _diff, "count_nonzero": _count_nonzero, "ldexp": _ldexp, "reciprocal": _reciprocal, "median": _median,
     "percentile": _interpolated(_np.percentile), "quantile": _interpolated(_np.quantile)}
 LINALG: dict[str, Callable[..., Any] | None] = {
     **{n: getattr(_np.linalg, n) for n in "norm eigvalsh cholesky matrix_power lstsq matrix_rank qr".split()},

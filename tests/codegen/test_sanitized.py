@@ -136,7 +136,7 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "contraction.turns": "asked while planning",
              "block_loop.block_loop": "test_blocks", "outlining": "test_export_c", "declarations": "test_export_c",
              "plain": "test_export_c", "targets": "test_targets", "registered": "test_outside",
-             "merged_launches": "CUDA",
+             "merged_launches": "CUDA", "lazy_import": "called by imports", "emit.source": "nd.pick: op_cases_index",
              **dict.fromkeys(("packed_words", "packed_winograd_words"), "needs a processor that multiplies by words"),
              "packed_tiles": "test_tiles",
              **dict.fromkeys(("size_parameters.alone", "tiles.most_rows"),
