@@ -6,14 +6,13 @@ operator or NumPy's function from C, and not the function's own Python code (ker
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from functools import wraps
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..base import pending
+from ..base import forking, pending
 from ..base.scope import CASTS
 from ..buffers.array import NP_CLASS, NDArray
 from ..ops import registry
@@ -101,8 +100,7 @@ def _in_child() -> None:
         _noting.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+forking.in_child(_in_child)
 
 
 def _numbers(value: Any) -> list[Any]:
