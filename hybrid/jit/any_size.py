@@ -238,7 +238,8 @@ class AnySize:
 def unbuilt(entry: "Entry") -> Job | None:
     """The job of building the program of which an entry is one size, where it is not built yet and this call may run as
     plain Python instead."""
-    if entry.family is None or entry.recorded or entry.draws or OBSERVERS or not entry.family.count_early_call(entry):
+    if (entry.family is None or not isinstance(entry.program, AtSizes) or entry.recorded or entry.draws or OBSERVERS
+        or not entry.family.count_early_call(entry)):
         return None
     return runtime.being_built(entry.program, entry.ctx)
 

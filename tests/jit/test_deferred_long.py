@@ -180,3 +180,28 @@ def test_a_step_that_begins_to_draw(monkeypatch: Any) -> None:
         loop.step(i)
         assert ("followed by its step" in str(loop.root)) == (i >= STEPS // 2 and loop.root.joined > 0)
     assert is_joined(both(monkeypatch, body, maker=smooth))
+
+
+def test_a_parameter_is_frozen_where_losses_are_read_before_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program up to ``backward`` wrote that parameter's gradient."""
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+        loss.backward()
+        loop.seen.append(loss.asnumpy())
+        loop.trainer.step(8)
+        if i in (5, 12):
+            next(iter(loop.net.collect_params().values())).grad_req = "null" if i == 5 else "write"
+    both(monkeypatch, body, maker=smooth)
+
+
+def test_evaluation_between_recorded_calls_of_several_sizes() -> None:
+    """The program of one size in another mode is no program for any size."""
+    net = smooth()
+    for i in range(12):
+        x = mx.nd.array(np.ones((8 - i % 3, 12)))
+        with autograd.record():
+            loss = (net(x) ** 2).mean(axis=1)
+        with autograd.predict_mode():
+            assert net(x).shape == (8 - i % 3, 4) and loss.shape == (8 - i % 3,)

@@ -195,6 +195,12 @@ class Node:
         self.next[node.event] = node
         return ""
 
+    def note_slots(self, slots: list[tuple[Any, Any, Any]]) -> None:
+        """Note the slots of a backward pass. If they are of other arrays than before, its programs go."""
+        if {id(x) for x, _, _ in slots} != {id(x) for x, _, _ in self.slots}:
+            self.plans.clear()
+        self.slots = slots
+
     def as_it_was(self) -> bool:
         """Whether what a call's code reads of Python's objects is as it was."""
         entry = self.entry

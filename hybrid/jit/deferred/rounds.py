@@ -242,7 +242,7 @@ def _see(r: Round, node: Node) -> None:
     now = REBINDS[0]
     if isinstance(node.event.what, Backward):
         every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()]
-        node.slots = [(x, x._ag, x._ag.grad) for x in every if x._ag is not None and x._ag.grad is not None]
+        node.note_slots([(x, x._ag, x._ag.grad) for x in every if x._ag is not None and x._ag.grad is not None])
         found = [grad for _, _, grad in node.slots]
     else:
         found = node.entry.fixed() if node.entry is not None else []
