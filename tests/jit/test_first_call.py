@@ -218,6 +218,36 @@ def test_compilers_begin_with_the_second_call(in_background: None, monkeypatch: 
     assert len(jobs) == 1 and jobs[0].is_ripe()
 
 
+def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: None,  # noqa: F811
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later process that traces its first call leaves compilers to other programs, if no process made two of its
+    kind."""
+    jobs = hold(monkeypatch)
+    monkeypatch.setattr(background.Job, "is_silent", lambda self: False)
+
+    def new_process() -> Any:
+        jobs.clear()
+        background.CALLS.again = -background.LONGEST_CALL
+        net = nn.Dense(36, in_units=3)
+        net.initialize()
+        net.hybridize()
+        return net
+    x = nd.ones((3, 3))
+    new_process()(x)                                     # one call
+    f = new_process()
+    f(x)
+    assert len(jobs) == 1 and not jobs[0].is_ripe()
+    with autograd.record():                              # of another kind
+        f(x)
+    f = new_process()
+    f(x)
+    assert not jobs[0].is_ripe()
+    f(x)                                                 # the second
+    assert jobs[0].is_ripe()
+    new_process()(x)
+    assert jobs[0].is_ripe()
+
+
 def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -> None:  # noqa: F811
     """As plain Python it would see a frame of the library."""
     @mx.hybridize
