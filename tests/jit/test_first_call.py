@@ -225,27 +225,29 @@ def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: N
     jobs = hold(monkeypatch)
     monkeypatch.setattr(background.Job, "is_silent", lambda self: False)
 
-    def new_process() -> Any:
+    def new_process(layers: int) -> Any:
         jobs.clear()
         background.CALLS.again = -background.LONGEST_CALL
-        net = nn.Dense(36, in_units=3)
+        net = nn.HybridSequential()
+        net.add(*[nn.Dense(3, in_units=3) for _ in range(layers)])
         net.initialize()
         net.hybridize()
         return net
     x = nd.ones((3, 3))
-    new_process()(x)                                     # one call
-    f = new_process()
+    for _ in range(2):                                   # the second time it is traced, and recorded calls follow
+        f = new_process(1)
+        f(x)
+        assert not any(job.is_ripe() for job in jobs)
+        with autograd.record():
+            f(x)
+    f = new_process(1)
     f(x)
     assert len(jobs) == 1 and not jobs[0].is_ripe()
-    with autograd.record():                              # of another kind
-        f(x)
-    f = new_process()
+    f = new_process(2)
     f(x)
-    assert not jobs[0].is_ripe()
-    f(x)                                                 # the second
-    assert jobs[0].is_ripe()
-    new_process()(x)
-    assert jobs[0].is_ripe()
+    f(x)
+    new_process(2)(x)
+    assert len(jobs) == 1 and jobs[0].is_ripe()
 
 
 def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -> None:  # noqa: F811
