@@ -95,7 +95,8 @@ def test_halves_are_rounded_to_the_lower_one(dtype: str) -> None:
 def one(name: str, inputs: list[np.ndarray], **given: object) -> np.ndarray:
     """An operator of arrays by its inner loops."""
     d = OPS[name]
-    made = known_calls.elementwise(d.program([x.shape for x in inputs], [x.dtype for x in inputs], d.parse(given), False))
+    program = d.program([x.shape for x in inputs], [x.dtype for x in inputs], d.parse(given), False)
+    made = known_calls.elementwise(program)
     assert made is not None, (name, inputs[0].dtype)
     return silently(made)(*inputs)                           # type: ignore[no-any-return]
 
