@@ -199,8 +199,8 @@ OF_POWER(i8, npy_int8, npy_uint8) OF_POWER(u8, npy_uint8, npy_uint8) OF_POWER(i3
     OF_POWER(i64, npy_int64, npy_uint64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
-/* Quotients of integers, truncated; 0 where the divisor is 0. Floats of W hold them exactly, and are divided in vectors:
- * by 1 instead of 0 and -1, and the result times 0 or -1 then. */
+/* Quotients of integers, truncated; 0 where the divisor is 0. Floats of W hold them exactly, and are divided in
+ * vectors: by 1 instead of 0 and -1, and the result times 0 or -1 then. */
 #define OF_QUOTIENT(f, T, U, W) \
   static inline T divisor_##f(T y) { return y && ((T)-1 > 0 || y != (T)-1) ? y : 1; } \
   static inline U factor_##f(T y) { return (T)-1 < 0 && y == (T)-1 ? (U)-1 : y != 0; } \
@@ -215,7 +215,10 @@ LIMITS(OF_LIMIT)
       for (npy_intp i = 0; i < count; i++) o[i] = (T)((U)(T)((W)a[i] / by) * factor); \
     } else if (!s[0] && s[1] == w && s[2] == w) { \
       const T x = *a; \
-      for (npy_intp i = 0; i < count; i++) { T y = b[i]; o[i] = (T)((U)(T)((W)x / (W)divisor_##f(y)) * factor_##f(y)); } \
+      for (npy_intp i = 0; i < count; i++) { \
+        T y = b[i]; \
+        o[i] = (T)((U)(T)((W)x / (W)divisor_##f(y)) * factor_##f(y)); \
+      } \
     } else quotients_##f(p, n, s, data); \
   }
 OF_QUOTIENT(i8, npy_int8, npy_uint8, npy_float32) OF_QUOTIENT(u8, npy_uint8, npy_uint8, npy_float32)
