@@ -42,8 +42,8 @@ class Loops(NamedTuple):
 
 _FLOATS = tuple(np.dtype(t) for t in ("float32", "float64"))
 _INTEGERS = tuple(np.dtype(t) for t in ("int8", "uint8", "int32", "int64"))
-# scalar functions of floats of 32 and 64 bits that have a loop of their own
-_OWN = frozenset({"round", "direction", "sign"})
+# scalar functions that have a loop of their own, by the dtypes
+_OWN = {**dict.fromkeys(("round", "direction", "sign"), (np.dtype("float16"), *_FLOATS)), "quotient": _INTEGERS}
 # of integers the choice of the second where the first compares so, else the first
 _LIMITS: dict[np.ufunc, str] = {np.less: "maximum", np.greater: "minimum"}
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
@@ -185,10 +185,8 @@ def _root(recorder: Recorder, a: Value) -> Value:
 
 def _mapped(recorder: Recorder, n: Node, args: list[Value]) -> Value:
     fn = n.attrs["fn"]
-    if fn in _OWN and n.dtype == np.float16:             # by its bits, faster than NumPy's loops
-        raise NoLoops
     try:
-        own = fn in _OWN and n.dtype in _FLOATS and args[0].dtype == n.dtype
+        own = n.dtype in _OWN.get(fn, ()) and all(x.dtype == n.dtype for x in args)
         out = (recorder.step(fn, tuple(args), n.dtype) if own else _power(recorder, n, *args) if fn == "pow" else
                SCALARS[fn].np(recorder, *args))
     except (AttributeError, TypeError) as err:           # asks the numbers themselves
@@ -228,7 +226,7 @@ def _recorded(program: Program, root: Node, inputs: list[Value], recorder: Recor
             values[n] = recorder.number(known[n][(slice(0, 1),) * n.ndim], n.dtype)
         elif n.prim == "input":
             values[n] = inputs[n.attrs["slot"]]
-        elif n.prim in ("reshape", "expand", "detach") and n.args[0].size in (n.size, 1):
+        elif n.prim in ("reshape", "expand", "detach", "with_grad") and n.args[0].size in (n.size, 1):
             values[n] = values[n.args[0]]
         elif n.size == root.size and n.prim == "cast":
             values[n] = recorder.cast(values[n.args[0]], n.dtype)

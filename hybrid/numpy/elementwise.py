@@ -122,10 +122,7 @@ def reciprocal(x: Any, out: Any = None, **kwargs: Any) -> Any:
     x = as_value(x)
     if x.dtype is None or _np.dtype(x.dtype).kind not in "iu":
         return finish(functions.resolve("np", "reciprocal")(x), out)
-    found = x == 1
-    if _np.dtype(x.dtype).kind == "i":
-        found = found.astype("int8") - (x == -1).astype("int8")
-    return finish(found.astype(x.dtype, copy=False), out)
+    return finish(as_np(invoke(OPS["_rdiv_scalar"], [x], {"scalar": 1})), out)
 
 
 def positive(x: Any, out: Any = None, **kwargs: Any) -> Any:

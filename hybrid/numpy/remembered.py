@@ -91,20 +91,13 @@ def _ldexp(x1: Any, x2: Any) -> Any:
     return _np.ldexp(_np.asarray(x1, _np.float32) if whole else _floats(x1), x2)
 
 
-def _reciprocal(x: Any) -> Any:
-    """Of integers: 1 and -1 stay, others give 0. TypeError for floats, of which the operator is as fast."""
-    if x.dtype.kind not in "iu":
-        raise TypeError
-    return x * _np.equal(_np.abs(x), 1)
-
-
 def _count_nonzero(a: Any) -> int:
     return int(_np.count_nonzero(a))
 
 
 # functions that choose what they do by the numbers in some arrays: their operator alone is never called again
 BY_NUMBERS = frozenset("take repeat insert delete percentile quantile median histogram".split())
-OPERATORS = """where clip nan_to_num positive around round full_like zeros_like ones_like empty_like average
+OPERATORS = """where clip nan_to_num positive reciprocal around round full_like zeros_like ones_like empty_like average
  moveaxis rollaxis swapaxes squeeze expand_dims transpose atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90
  tile reshape ravel broadcast_to tensordot kron inner trace diagonal""".split()
 NUMPYS = """sort take ediff1d tril triu diag diagflat vdot outer concatenate append stack vstack hstack
@@ -112,7 +105,7 @@ NUMPYS = """sort take ediff1d tril triu diag diagflat vdot outer concatenate app
  correlate convolve divmod lcm allclose array_equal""".split()
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(OPERATORS), **{n: getattr(_np, n) for n in NUMPYS}, "argsort": _stable_argsort, "einsum": _einsum,
-    "diff": _diff, "count_nonzero": _count_nonzero, "ldexp": _ldexp, "reciprocal": _reciprocal, "median": _median,
+    "diff": _diff, "count_nonzero": _count_nonzero, "ldexp": _ldexp, "median": _median,
     "percentile": _interpolated(_np.percentile), "quantile": _interpolated(_np.quantile)}
 LINALG: dict[str, Callable[..., Any] | None] = {
     **{n: getattr(_np.linalg, n) for n in "norm eigvalsh cholesky matrix_power lstsq matrix_rank qr".split()},

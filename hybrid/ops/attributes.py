@@ -230,20 +230,16 @@ class Any_(Attribute):
 class Attrs:
     """Parsed attributes of one call: a frozen, hashable namespace. ``given()`` is what was passed, as MXNet's
     strings."""
-    __slots__ = ("_values", "_given", "_hash")
-    _values: dict[str, Any]
+    __slots__ = ("_given", "_hash", "__dict__")              # the last one holds the values: they are read fast
     _given: dict[str, Any]
 
     def __init__(self, values: dict[str, Any], given: dict[str, Any]):
-        object.__setattr__(self, "_values", values)
+        vars(self).update(values)
         object.__setattr__(self, "_given", given)
         object.__setattr__(self, "_hash", hash(tuple(values.items())))
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(f"no attribute {name!r}; there are {', '.join(self._values)}") from None
+        raise AttributeError(f"no attribute {name!r}; there are {', '.join(vars(self))}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("attributes of an operator call are frozen")
@@ -252,13 +248,13 @@ class Attrs:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Attrs) and self._values == other._values and _types(self) == _types(other)
+        return isinstance(other, Attrs) and vars(self) == vars(other) and _types(self) == _types(other)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(vars(self))
 
     def __repr__(self) -> str:
-        return f"Attrs({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"
+        return f"Attrs({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
 
     def given(self) -> dict[str, str]:
         """The attributes that the caller gave, printed as MXNet prints them."""
@@ -266,15 +262,15 @@ class Attrs:
 
     def asdict(self) -> dict[str, Any]:
         """All values, defaults included."""
-        return dict(self._values)
+        return dict(vars(self))
 
     def extended(self, **more: Any) -> "Attrs":
         """With further values that only the lowering sees (``train``, ``key``)."""
-        return Attrs({**self._values, **more}, self._given)
+        return Attrs({**vars(self), **more}, self._given)
 
     def written(self, **others: Any) -> "Attrs":
         """The same values, some of which files hold as others."""
-        return Attrs(self._values, {**self._given, **others})
+        return Attrs(vars(self), {**self._given, **others})
 
 
 def told_apart(value: Any) -> Any:
@@ -283,7 +279,7 @@ def told_apart(value: Any) -> Any:
 
 
 def _types(a: Attrs) -> list[Any]:
-    return [told_apart(v) for v in a._values.values()]
+    return [told_apart(v) for v in vars(a).values()]
 
 
 def to_string(value: Any) -> str:

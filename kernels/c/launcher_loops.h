@@ -1,6 +1,7 @@
 /* Inner loops of what NumPy has no universal function for, or one that takes an element at a time: casts, choices,
  * comparisons with what is done of them, some functions. Counts are copied first: a store of a byte might be to
  * them. */
+#include "launcher_halves.h"
 #define CAST(name, F, T, value) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
@@ -11,38 +12,33 @@
     } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { F x = *(const F *)a; *(T *)o = (T)(value); } \
   }
-#define INTEGERS(X, name, F) X(name##_i8, F, npy_int8, x) X(name##_u8, F, npy_uint8, x) \
-  X(name##_i32, F, npy_int32, x) X(name##_i64, F, npy_int64, x)
-#define OTHERS(X, name, F) X(name##_b, F, npy_bool, x != 0) X(name##_f32, F, npy_float32, x) \
-    X(name##_f64, F, npy_float64, x)
-#define OF_INTEGER(X, name, F) INTEGERS(X, name, F) OTHERS(X, name, F)
-#define EVERY(X) OF_INTEGER(X, b, npy_bool) OF_INTEGER(X, i8, npy_int8) OF_INTEGER(X, u8, npy_uint8) \
-  OF_INTEGER(X, i32, npy_int32) OF_INTEGER(X, i64, npy_int64) \
-  OTHERS(X, f32, npy_float32) OTHERS(X, f64, npy_float64)
-#define DEFINE_CAST(name, F, T, value) CAST(cast_##name, F, T, value)
+/* X(from, to, their types, value) for each cast; none of floats to integers: C leaves open what is too large */
+#define INTEGERS(X, from, F) X(from, i8, F, npy_int8, x) X(from, u8, F, npy_uint8, x) \
+  X(from, i32, F, npy_int32, x) X(from, i64, F, npy_int64, x)
+#define FLOATS(X, from, F) X(from, b, F, npy_bool, x != 0) X(from, f32, F, npy_float32, x) \
+  X(from, f64, F, npy_float64, x)
+#define OF_NUMBER(X, from, F) INTEGERS(X, from, F) FLOATS(X, from, F) \
+  X(from, f16, F, npy_half, half_of((npy_float32)x))
+#define EVERY(X) INTEGERS(X, b, npy_bool) FLOATS(X, b, npy_bool) X(b, f16, npy_bool, npy_half, x ? HALF_ONE : 0) \
+  OF_NUMBER(X, i8, npy_int8) OF_NUMBER(X, u8, npy_uint8) OF_NUMBER(X, i32, npy_int32) OF_NUMBER(X, i64, npy_int64) \
+  FLOATS(X, f32, npy_float32) X(f32, f16, npy_float32, npy_half, half_of(x)) FLOATS(X, f64, npy_float64) \
+  X(f16, b, npy_half, npy_bool, (x & HALF_SIZE) != 0) X(f16, f32, npy_half, npy_float32, of_half(x)) \
+  X(f16, f64, npy_half, npy_float64, of_half(x))
+#define DEFINE_CAST(from, to, F, T, value) CAST(cast_##from##_##to, F, T, value)
 EVERY(DEFINE_CAST)
 
 /* Types by what they hold: NPY_BOOL …; -1 for those that have no casts here. */
-enum { HELD_b, HELD_i8, HELD_u8, HELD_i32, HELD_i64, HELD_f32, HELD_f64, HELD };
+enum { HELD_b, HELD_i8, HELD_u8, HELD_i32, HELD_i64, HELD_f16, HELD_f32, HELD_f64, HELD };
 static int held_by(const PyArray_Descr *d, npy_intp size) {
   if (d->kind == 'b') return HELD_b;
-  if (d->kind == 'f') return size == 4 ? HELD_f32 : size == 8 ? HELD_f64 : -1;
+  if (d->kind == 'f') return size == 2 ? HELD_f16 : size == 4 ? HELD_f32 : size == 8 ? HELD_f64 : -1;
   if (d->kind == 'u') return size == 1 ? HELD_u8 : -1;
   return d->kind != 'i' ? -1 : size == 1 ? HELD_i8 : size == 4 ? HELD_i32 : size == 8 ? HELD_i64 : -1;
 }
-#define ENTRY(name, F, T, value) cast_##name,
-/* of each type that is cast: to i8 u8 i32 i64 b f32 f64 (floats: to the last three; to integers C leaves open what is
- * too large) */
-static const Loop integer_casts[][7] = {{OF_INTEGER(ENTRY, b, )}, {OF_INTEGER(ENTRY, i8, )}, {OF_INTEGER(ENTRY, u8, )},
-  {OF_INTEGER(ENTRY, i32, )}, {OF_INTEGER(ENTRY, i64, )}};
-static const Loop float_casts[][3] = {{OTHERS(ENTRY, f32, )}, {OTHERS(ENTRY, f64, )}};
-static const int place_of[HELD] = {4, 0, 1, 2, 3, 5, 6};
+#define CAST_ENTRY(from, to, F, T, value) [HELD_##from][HELD_##to] = cast_##from##_##to,
+static const Loop casts[HELD][HELD] = {EVERY(CAST_ENTRY)};
 
-static Loop cast_loop(int from, int to) {
-  if (from < 0 || to < 0) return NULL;
-  if (from >= HELD_f32) return place_of[to] < 4 ? NULL : float_casts[from - HELD_f32][place_of[to] - 4];
-  return integer_casts[from][place_of[to]];
-}
+static Loop cast_loop(int from, int to) { return from < 0 || to < 0 ? NULL : casts[from][to]; }
 
 /* where: the third argument's or the fourth's elements, as the first (a truth value) says. */
 #define WHERE(name, T) \
@@ -168,6 +164,8 @@ CLIP(clip_f32, npy_float32) CLIP(clip_f64, npy_float64)
 /* the power 0.5: the square root, but 0 of -0.0 and inf of -inf */
 LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __builtin_sqrtf(x) + 0.0f)
     LOOP1(root_f64, npy_float64, x == -__builtin_inf() ? __builtin_inf() : __builtin_sqrt(x) + 0.0)
+LOOP1(sign_f16, npy_half, half_sign(x)) LOOP1(direction_f16, npy_half, half_direction(x))
+LOOP1(round_f16, npy_half, half_round(x)) LOOP1(lower_f16, npy_half, half_lower(x))
 
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
@@ -201,19 +199,46 @@ OF_POWER(i8, npy_int8, npy_uint8) OF_POWER(u8, npy_uint8, npy_uint8) OF_POWER(i3
     OF_POWER(i64, npy_int64, npy_uint64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
+/* Quotients of integers, truncated; 0 where the divisor is 0. Floats of W hold them exactly, and are divided in
+ * vectors: by 1 instead of 0 and -1, and the result times 0 or -1 then. */
+#define OF_QUOTIENT(f, T, U, W) \
+  static inline T divisor_##f(T y) { return y && ((T)-1 > 0 || y != (T)-1) ? y : 1; } \
+  static inline U factor_##f(T y) { return (T)-1 < 0 && y == (T)-1 ? (U)-1 : y != 0; } \
+  LOOP2(quotients_##f, T, (T)((U)(T)((W)x / (W)divisor_##f(y)) * factor_##f(y))) \
+  static void quotient_##f(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
+    const npy_intp count = *n, w = sizeof(T); \
+    const T *a = (const T *)p[0], *b = (const T *)p[1]; \
+    T *o = (T *)p[2]; \
+    if (s[0] == w && !s[1] && s[2] == w) { \
+      const W by = (W)divisor_##f(*b); \
+      const U factor = factor_##f(*b); \
+      for (npy_intp i = 0; i < count; i++) o[i] = (T)((U)(T)((W)a[i] / by) * factor); \
+    } else if (!s[0] && s[1] == w && s[2] == w) { \
+      const T x = *a; \
+      for (npy_intp i = 0; i < count; i++) { \
+        T y = b[i]; \
+        o[i] = (T)((U)(T)((W)x / (W)divisor_##f(y)) * factor_##f(y)); \
+      } \
+    } else quotients_##f(p, n, s, data); \
+  }
+OF_QUOTIENT(i8, npy_int8, npy_uint8, npy_float32) OF_QUOTIENT(u8, npy_uint8, npy_uint8, npy_float32)
+    OF_QUOTIENT(i32, npy_int32, npy_uint32, npy_float64) OF_QUOTIENT(i64, npy_int64, npy_uint64, npy_int64)
 
 /* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the
  * last; NULL where there is none. */
 static Loop named_loop(const char *name, int count, int held) {
 #define OF_NAME(text, c, loop) {text, c, {[HELD_f32] = loop##_f32, [HELD_f64] = loop##_f64}},
+#define OF_HALVES_TOO(text, loop) {text, 2, {[HELD_f16] = loop##_f16, [HELD_f32] = loop##_f32, \
+    [HELD_f64] = loop##_f64}},
 #define NAMED_COMPARISON(name, test) OF_NAME(#name " cast", 3, name##_cast) OF_NAME(#name " where", 5, name##_where)
 #define INTEGER_LOOPS(name) {#name, 3, {[HELD_i8] = name##_i8, [HELD_u8] = name##_u8, [HELD_i32] = name##_i32, \
     [HELD_i64] = name##_i64}},
   static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
-    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign) OF_NAME("sign", 2, sign)
-        OF_NAME("direction", 2, direction) OF_NAME("round", 2, round) OF_NAME("lower rint", 2, lower)
+    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign)
+    OF_HALVES_TOO("sign", sign) OF_HALVES_TOO("direction", direction) OF_HALVES_TOO("round", round)
+    OF_HALVES_TOO("lower rint", lower)
     OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)
-    INTEGER_LOOPS(power) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
+    INTEGER_LOOPS(power) INTEGER_LOOPS(quotient) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
   for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
       if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
   return NULL;

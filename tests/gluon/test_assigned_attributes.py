@@ -113,7 +113,8 @@ def test_exports_have_the_value_of_now(tmp_path: Any) -> None:
         net.one.power_of_one = value
         want = net(X).asnumpy()
         net.export(str(tmp_path / "net"))
-        again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+        again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"],
+                                          str(tmp_path / "net-0000.params"))
         np.testing.assert_allclose(again(X).asnumpy(), want, 1e-6)
 
 

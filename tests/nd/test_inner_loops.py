@@ -86,13 +86,72 @@ def test_halves_are_rounded_to_the_lower_one(dtype: str) -> None:
     x = np.concatenate([numbers(dtype, 2000), np.arange(-1500, 1500).astype(dtype) / 2])
     d = OPS["rint"]
     made = known_calls.elementwise(d.program([(5000,)], [x.dtype], d.parse({}), False), "lower rint")
-    if dtype == "float16":                                   # its casts are left to NumPy
-        assert made is None
-        return
     assert made is not None and made.works == 1              # type: ignore[attr-defined]
     with np.errstate(invalid="ignore"):
         wanted = np.where(x - np.floor(x) <= np.ceil(x) - x, np.floor(x), np.ceil(x))
     np.testing.assert_array_equal(made(x), wanted)
+
+
+def one(name: str, inputs: list[np.ndarray], **given: object) -> np.ndarray:
+    """An operator of arrays by its inner loops."""
+    d = OPS[name]
+    program = d.program([x.shape for x in inputs], [x.dtype for x in inputs], d.parse(given), False)
+    made = known_calls.elementwise(program)
+    assert made is not None, (name, inputs[0].dtype)
+    return silently(made)(*inputs)                           # type: ignore[no-any-return]
+
+
+def same_numbers(found: np.ndarray, wanted: np.ndarray) -> bool:
+    return found.dtype == wanted.dtype and same_but_nans(found, wanted)
+
+
+def test_every_half_is_rounded_and_cast_as_by_numpy() -> None:
+    x = np.arange(1 << 16, dtype="uint16").view("float16")
+    wide = x.astype("float32")
+    with np.errstate(all="ignore"):
+        sign = np.sign(wide)
+        away = np.trunc(np.copysign(0.5, wide) + wide).astype("float16")
+        away[abs(wide) >= 1024] = x[abs(wide) >= 1024]
+    assert same_numbers(one("_npi_sign", [x]), sign.astype("float16"))
+    assert same_numbers(one("sign", [x]), np.where(np.isnan(sign), 0, sign).astype("float16"))
+    assert same_numbers(one("round", [x]), away)
+    for dtype in ("float32", "float64"):
+        assert same_numbers(one("Cast", [x], dtype=dtype), x.astype(dtype))
+    assert one("Cast", [x], dtype="bool").tolist() == (x != 0).tolist()
+
+
+def test_numbers_are_cast_to_halves_as_by_numpy() -> None:
+    rng = np.random.default_rng(0)
+    halves = np.arange(1 << 16, dtype="uint16").view("float16").astype("float32")
+    between = np.concatenate([np.nextafter(halves, np.float32(k)) for k in (-1e38, 1e38)] + [
+        (halves[:-1] + halves[1:]) / 2])
+    some = rng.integers(0, 1 << 32, 1 << 18, dtype="uint32").view("float32")
+    with np.errstate(all="ignore"):
+        for x in (halves, between, some):
+            assert same_numbers(one("Cast", [x], dtype="float16"), x.astype("float16"))
+        for dtype in ("int8", "uint8", "int32", "int64", "bool"):
+            x = rng.integers(-70000, 70000, 5000).astype(dtype)
+            assert same_numbers(one("Cast", [x], dtype="float16"), x.astype("float16"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_quotients_of_integers(dtype: str) -> None:
+    info, rng = np.iinfo(dtype), np.random.default_rng(0)
+    few = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 7, *([-1, -2, -7] if info.min else [])]
+    x = np.concatenate([np.repeat(few, len(few)), rng.integers(info.min, info.max, 500, dtype)]).astype(dtype)
+    y = np.concatenate([np.tile(few, len(few)), rng.integers(info.min, info.max, 500, dtype) >> 3]).astype(dtype)
+
+    def quotient(a: int, b: int) -> int:
+        return 0 if not b else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+    def wrapped(values: list[int]) -> list[int]:
+        return [(v - info.min) % (1 << info.bits) + info.min for v in values]
+    a, b = x.tolist(), y.tolist()
+    assert one("elemwise_div", [x, y]).tolist() == wrapped([quotient(*pair) for pair in zip(a, b)])
+    for number in few:
+        if abs(number) < 1 << 53:                            # attributes are floats
+            assert one("_div_scalar", [x], scalar=number).tolist() == wrapped([quotient(v, number) for v in a])
+            assert one("_rdiv_scalar", [x], scalar=number).tolist() == wrapped([quotient(number, v) for v in a])
 
 
 def test_arguments_that_are_strided_are_read_in_order() -> None:
