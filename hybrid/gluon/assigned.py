@@ -14,7 +14,7 @@ from ..base.names import module_of
 from ..buffers.array import NDArray
 from ..jit.fingerprint import codes_of, named_in_methods
 from ..jit.free_variables import GONE, guard_value
-from ..jit.watches import UNDER_WAY, mentions, names_in
+from ..jit.watches import UNDER_WAY
 
 _MOST = 64                                               # states of a block that are known again
 _NUMBERS = itertools.count(1)
@@ -50,19 +50,24 @@ def _told(block: Any, value: Any) -> Any:
 def _names_of(cls: type) -> frozenset[str]:
     """Names and texts in the methods of a class and of those it comes from, this library's too."""
     return frozenset(name for base in cls.__mro__ for key, member in vars(base).items() if key != "__init__"
-                     for code in codes_of(member) for name in names_in(code))
+                     for code in codes_of(member)
+                     for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str))))
 
 
-def _unread(cls: type, name: str) -> bool:
-    """Whether no code that was traced, and no method of a class, can have read an attribute of this name."""
-    return not mentions(name) and named_in_methods(cls) is not None and name not in _names_of(cls)
+def _unread(block: Any, name: str) -> bool:
+    """Whether no code that was traced, and no method of its class, can have read an attribute of this name."""
+    cls, read = type(block), states_of(block).read
+    return (not UNDER_WAY and named_in_methods(cls) is not None and name not in _names_of(cls)
+            and not any(names is None or name in names for names in list(read)))
 
 
 class States:
     """The states that a block's numbers and texts were in since anything else of it changed."""
-    __slots__ = ("_names", "_numbers")
+    __slots__ = ("_names", "_numbers", "read")
 
     def __init__(self) -> None:
+        # by which names traced code may have read attributes of the block, one set for each trace; None: by any
+        self.read: set[frozenset[str] | None] = set()
         self._names: tuple[str, ...] = ()
         self._numbers: dict[Any, int] = {}
 
@@ -108,7 +113,7 @@ def _alike(block: Any, name: str, old: Any, new: Any) -> bool:
     told = _told(block, new)
     if told is not None and told == _told(block, old) and (name not in block._loose or _is_plain(new)):
         return True                                      # what is in _loose is compared by its contents
-    if _unread(type(block), name):
+    if _unread(block, name):
         UNREAD[0] += 1
         return True
     return False

@@ -123,6 +123,10 @@ class Block(Returning[Result]):
         self._reg_params.pop(name, None)
         self._touched()
 
+    def _may_read(self, names: frozenset[str] | None) -> None:
+        """Code that was traced may have read attributes of these names; None: of any name."""
+        states_of(self).read.add(names)
+
     def _touched(self, state: int | None = None) -> None:
         """The block is in another state. state: its number, where it may be one in which the block was before."""
         if state is None:

@@ -39,7 +39,6 @@ from .reads import is_library
 from .free_variables import GONE, Place, attributes
 from .plain_calls import PlainOnly
 from .assignments import Change, Holder, _PLAIN, _of_library, _of_objects, is_buffer, traced_in
-from .watches import MENTIONED, names_in
 from .assignments import replaced  # noqa: F401  their place for others
 
 # elements of a container that are looked into; longer ones are compared, not looked into
@@ -114,8 +113,6 @@ class Changes:
                 self._others[id(code)] = code
                 return
             self._codes[id(code)] = code
-            if self._trace is not None:
-                MENTIONED.update(names_in(code))
             self._space(frame.f_globals, _globals_of(code), frozenset(code.co_names))
 
     def _set_apart(self, frame: FrameType) -> None:
@@ -189,7 +186,8 @@ class Changes:
 
     def mentioned(self) -> set[str]:
         """Names in the user's code that ran, and its texts, which may be names for ``getattr``."""
-        return {name for code in self._codes.values() for name in names_in(code)}
+        return {name for code in self._codes.values()
+                for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str)))}
 
     # ---- what was assigned
     def found(self, incidental: bool = False) -> list[Change]:

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import (BuiltinFunctionType, FunctionType, GeneratorType, GetSetDescriptorType,
                    MappingProxyType, MemberDescriptorType, MethodType,
                    ModuleType, SimpleNamespace, WrapperDescriptorType)
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -308,8 +308,20 @@ class Reachable(FoundPlaces):
             for name in list(own) if self.every else self.names.intersection(own):
                 if isinstance(own[name], NDArray) and own[name]._ag is None and name not in OF_BLOCKS:
                     self._put(Place(block, name))
+        self._blocks[id(block)] = block
         for child in list(getattr(block, "_children", {}).values()):
             self._arrays_in(child)
+
+    def tell(self, called: Sequence[Any]) -> None:
+        """Tell the blocks that were reached or called by which names the code may have read their attributes."""
+        names = None if self.every else frozenset(self.names)
+        todo, told = [*self._blocks.values(), *called], set()
+        while todo:
+            block = todo.pop()
+            if hasattr(block, "_may_read") and id(block) not in told:
+                told.add(id(block))
+                block._may_read(names)
+                todo += block._children.values()
 
     def _numbers_of(self, value: Any) -> None:
         """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by

@@ -21,7 +21,7 @@ from .plain_calls import PlainAlways, PlainOnce, PlainOnly
 from .reads import Reader
 from .trace_state import Trace, active
 from .traced_results import separate
-from .watches import ANY_NAME, MENTIONED
+from .watches import MENTIONED
 
 
 @contextmanager
@@ -157,9 +157,10 @@ def run_traced(fn: Callable[..., Any], name: str, trace: Trace, structure: Any, 
                 written = reader.written()
                 trace.writes = written and (assigned.first_line(), written)
             trace.names = assigned.mentioned()
+            MENTIONED.update(trace.names)
             result = separate(assigned.own(result))
         reader.finish(name)
-        MENTIONED.update(reader.names, [ANY_NAME] if reader.every else [])
+        reader.tell(trace.blocks)
         reader.library({NDArray, *map(type, trace.given), *([NP_CLASS[0]] if trace.np_semantics else [])})
         _refuse_reads(reader, name, assigned.first_line())
         for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):

@@ -7,7 +7,6 @@ watches is compiled and called as if there were no such thing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any, Callable, Iterator, Sequence
 
 from ..base.errors import TraceError, user_location
@@ -16,22 +15,10 @@ from ..base.scope import SCOPE
 from ..buffers.array import NDArray, wrap
 from ..graph.symbol import Symbol
 
-# names and texts in all code that was traced so far, or is being traced
+# names in all code that was traced so far
 MENTIONED: set[str] = set()
 UNDER_WAY: set[int] = set()                                    # ids of traces that are under way
 _ANY = frozenset({"getattr", "hasattr", "vars", "__dict__"})   # by which code reads attributes of any name
-ANY_NAME = "__dict__"                                          # in place of names that code makes while it runs
-
-
-def mentions(name: str) -> bool:
-    """Whether traced code may have read an attribute of this name."""
-    return name in MENTIONED or not _ANY.isdisjoint(MENTIONED)
-
-
-def names_in(code: CodeType) -> Iterator[str]:
-    """Names that some code mentions, and its texts, which may be names for ``getattr``."""
-    yield from code.co_names
-    yield from (c for c in code.co_consts if isinstance(c, str))
 
 
 def unread(name: str) -> bool:
