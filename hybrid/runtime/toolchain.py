@@ -23,11 +23,12 @@ from .once import once
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", *system.SHARED,
          "-Werror=implicit-function-declaration")
 # behind FLAGS, so that -O1 replaces -O2, for programs whose kernels are vectors already: the passes left out take a
-# third of GCC's time and make those no faster. The others inline calls within tiles, fuse products and sums and keep
-# constants in registers; the last two leave out slow passes of -O1
+# third of GCC's time and make those no faster. The others inline calls within tiles, fuse products and sums, keep
+# constants in registers and let them stay there over calls of the program's own functions (-fipa-ra: Adam's
+# step of a perceptron took 3 % longer); the last two leave out slow passes of -O1
 QUICK = ("-O1", "-finline-functions", "-finline-small-functions", "-fstrict-aliasing", "-fexpensive-optimizations",
          "-ftree-loop-vectorize", "-fvect-cost-model=very-cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
-         "-fcse-follow-jumps", "-frerun-cse-after-loop", "-fno-tree-ccp", "-fno-tree-dominator-opts")
+         "-fcse-follow-jumps", "-frerun-cse-after-loop", "-fipa-ra", "-fno-tree-ccp", "-fno-tree-dominator-opts")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 X86 = ("x86_64", "amd64", "AMD64", "i686")
 PARALLEL = """void net(void **p) {

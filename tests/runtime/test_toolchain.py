@@ -270,6 +270,32 @@ def test_passes_of_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         assert ("-O1" in shared_objects._flags_of(real, source)) != all_passes
 
 
+CALLS = """typedef float V __attribute__((vector_size(32)));
+static __attribute__((noinline)) void row(float *y, const float *x) {
+  V a = *(const V *)x, b = *(const V *)(x + 8);
+  for (long i = 0; i < 64; i++) a += b * a;
+  *(V *)y = a;
+}
+void net(void **p) {
+  float *y = p[0], *x = p[1]; const V k = *(const V *)p[2];
+  for (long i = 0; i < 640; i += 8) { row(y + i, x + i); *(V *)(y + i) = *(V *)(y + i) * k; }
+}
+"""
+
+
+@ON_CPU
+def test_vectors_stay_in_registers_over_calls(tmp_path: Path) -> None:
+    """The caller of a product's rows keeps the numbers of the update that follows each row."""
+    cc = toolchain.compiler()
+    if cc is None or not toolchain.quick(cc) or toolchain.vector_bytes() < 32:
+        pytest.skip("for GCC from 12 on and vectors of 32 bytes")
+    (tmp_path / "x.c").write_text(CALLS)
+    flags = [f for f in (*toolchain.flags(cc), *toolchain.quick(cc)) if f != "-shared"]
+    shared_objects.run([[cc, *flags, "-S", str(tmp_path / "x.c"), "-o", str(tmp_path / "x.s")]], tmp_path / "x.c")
+    stores = [line for line in (tmp_path / "x.s").read_text().splitlines() if "ymm" in line and "(%rsp)" in line]
+    assert not stores, stores
+
+
 def _source(f: Any, x: Any) -> str:
     """C of a function's program."""
     compiled = hybridize(f)
