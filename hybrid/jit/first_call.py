@@ -57,8 +57,8 @@ class FirstCall:
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
         self._note = _name_of(engine, plain) if waits else None
-        known = self._note is not None and os.path.exists(cache.folder() / self._note)
-        if known:
+        known = False
+        if self._note is not None and (known := os.path.exists(cache.folder() / self._note)):
             self._traced_now = True
             if os.path.exists(cache.folder() / _twice(self._note)):      # jobs that are made from now on begin at once
                 background.CALLS.again, self._note = time.monotonic(), None
