@@ -160,6 +160,7 @@ def run_traced(fn: Callable[..., Any], name: str, trace: Trace, structure: Any, 
             MENTIONED.update(trace.names)
             result = separate(assigned.own(result))
         reader.finish(name)
+        reader.tell(trace.blocks)
         reader.library({NDArray, *map(type, trace.given), *([NP_CLASS[0]] if trace.np_semantics else [])})
         _refuse_reads(reader, name, assigned.first_line())
         for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):

@@ -21,7 +21,7 @@ from ..ops.registry import find
 from .fingerprint import seen_array
 from .plain_calls import PlainOnly
 from .taken import dense
-from .watches import Watch
+from .watches import UNDER_WAY, Watch
 
 
 class Trace:
@@ -259,9 +259,11 @@ def new_trace(ctx: Context, given: list[NDArray]) -> Trace:
 def active(trace: Trace) -> Iterator[None]:
     """Scope in which code is traced."""
     SCOPE.traces.append(trace)
+    UNDER_WAY.add(id(trace))
     try:
         yield
     finally:
+        UNDER_WAY.discard(id(trace))
         SCOPE.traces.pop()
 
 
