@@ -102,9 +102,10 @@ class Job:
 
     def __init__(self, name: str, key_and_text: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
         self.name, self.key_and_text = name, key_and_text
-        self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
-                       "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
-                                    "HYBRID_CACHE": str(cache.folder())}}
+        self.around: dict[str, Any] = {
+            "frozen": sorted(frozen), "folder": os.getcwd(),
+            "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
+                         "HYBRID_CACHE": str(cache.folder())}}
         # calls that did without the compiled program, what they took, and whether somebody waits for it
         self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made

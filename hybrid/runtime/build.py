@@ -29,7 +29,7 @@ from ..passes.pipeline import Planned, plan
 from ..passes.horizontal_fusion import Joining
 from ..passes.unpack import Way, ways_back
 from . import by_primitives, plans, shared_objects, toolchain, tune
-from .parts import parts_of
+from .parts import parts_of, recipe_of
 from .recipe import Recipe
 from .report import Report, make_report, note_blocks, note_forms, note_in_place
 
@@ -212,7 +212,7 @@ def _build(planned: Planned, timed: bool) -> Built:
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     elif planned.prepare is not None:
-        built.recipe.prepare = by_primitives.recipe_of(planned.prepare)
+        built.recipe.prepare = recipe_of(planned.prepare)
     return built
 
 

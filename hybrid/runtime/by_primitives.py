@@ -15,7 +15,7 @@ import numpy as np
 from ..base import config
 from ..ir import Program
 from ..ir.text import from_text, to_text
-from . import buffers, parts, plans, reference
+from . import buffers, plans, reference
 from .background import Job, queue
 from .prepacked import fits
 from .recipe import Recipe, Spec
@@ -41,15 +41,6 @@ def is_left_out() -> bool:
 def will_do(recipe: Recipe) -> bool:
     """Whether a recipe from the disk cache is used as it is: where callers wait for compilers all is compiled."""
     return recipe.prepare is None or not recipe.prepare.program or is_left_out() or config.compile_mode() != "now"
-
-
-def recipe_of(program: Program) -> Recipe:
-    """The recipe of a program that prepares values by primitives."""
-    first = len(program.inputs)
-    specs: list[Spec] = [(n.shape, n.dtype) for n in program.outputs]
-    return Recipe("", [(n.shape, n.dtype) for n in program.inputs], first, [], specs, 0,
-                  [(first + k, shape) for k, (shape, _) in enumerate(specs)], [], [], parts=parts.of_program(program),
-                  program=to_text(program))
 
 
 class Preparation:

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from ..ir import Node, Program, toposort
 from ..ir import input as input_
+from ..ir.text import to_text
 from ..passes.pipeline import Planned
 from ..passes.rewrite import rebuild
 from . import cache, plans
-from .recipe import Part
+from .recipe import Part, Recipe, Spec
 
 
 def parts_of(planned: Planned) -> list[Part]:
@@ -17,9 +18,13 @@ def parts_of(planned: Planned) -> list[Part]:
     return _named(program, groups) if apart else []
 
 
-def of_program(program: Program) -> list[Part]:
-    """The parts of a program that has no kernels."""
-    return _named(program, _groups(program))
+def recipe_of(program: Program) -> Recipe:
+    """The recipe of a program that prepares values and has no kernels (by_primitives.py)."""
+    first = len(program.inputs)
+    specs: list[Spec] = [(n.shape, n.dtype) for n in program.outputs]
+    return Recipe("", [(n.shape, n.dtype) for n in program.inputs], first, [], specs, 0,
+                  [(first + k, shape) for k, (shape, _) in enumerate(specs)], [], [],
+                  parts=_named(program, _groups(program)), program=to_text(program))
 
 
 def _groups(program: Program) -> list[tuple[set[int], list[int]]]:

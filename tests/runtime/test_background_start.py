@@ -66,3 +66,20 @@ def test_the_process_loads_only_what_compiles() -> None:
     given = json.dumps([sys.path, [*sys.modules["hybrid"].__path__]])
     ran = subprocess.run([sys.executable, "-c", text], input=given + "\n", capture_output=True, text=True, check=True)
     assert "'hybrid.runtime'" in ran.stdout and "hybrid.gluon" not in ran.stdout and "hybrid.nd'" not in ran.stdout
+
+
+def test_a_process_starts_beside_jobs_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first call that is long has it started, also where the queue holds what may not begin yet."""
+    started: list[float] = []
+    monkeypatch.setattr(background, "_start", lambda: started.append(time.monotonic()))
+    monkeypatch.setattr(background.Job, "is_ripe", lambda self: False)
+    q = background.Queue()
+    q.submit(background.Job("a", lambda: (None, ""), frozenset()))
+    time.sleep(0.1)
+    assert not started
+    q.expect(now=False)
+    end = time.monotonic() + 20
+    while not started and time.monotonic() < end:
+        time.sleep(0.01)
+    q.close()
+    assert started
