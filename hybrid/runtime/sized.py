@@ -14,7 +14,7 @@ from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.size import Dim, Size, ask, dims, number_of
-from . import launcher, plans, threads, toolchain, warmed
+from . import by_primitives, launcher, plans, threads, toolchain, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .once import once
 from .recipe import Recipe
@@ -57,20 +57,32 @@ class SizedProgram:
         if not found._read(program, key):
             return None
         launcher.prepare()
+        if isinstance(found._prepare, by_primitives.Preparation):
+            found._prepare.follow(program, warmed.frozen(program), lambda: found._compiled_preparation(program, key))
         return found
+
+    def _compiled_preparation(self, program: Program, key: str | None) -> Any:
+        """What prepares values, compiled, where the disk cache has it now."""
+        kept = self._in_cache(program, key)
+        return CpuProgram.of(kept[0], self._planned).prepare if kept is not None else None
+
+    @staticmethod
+    def _in_cache(program: Program, key: str | None) -> "tuple[Recipe, list[Dim], list[plans.Guard]] | None":
+        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
+        found = plans.read_sized(key, known)
+        return None if found is None else (found[0], [known[n] for n in found[1]], found[2])
 
     def _read(self, program: Program, key: str | None) -> bool:
         """Take it from the disk cache, with what was asked of sizes, if it is there."""
-        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
-        found = plans.read_sized(key, known)
-        if found is None:
+        kept = self._in_cache(program, key)
+        if kept is None or not by_primitives.will_do(kept[0]):
             return False
-        recipe, names, guards = found
+        recipe, own, guards = kept
         with contextlib.suppress(OSError):
             whole = CpuProgram.of(recipe, self._planned)
             for asked in guards:
                 ask(*asked)
-            self.dims, self.recipe = [known[n] for n in names], recipe
+            self.dims, self.recipe = own, recipe
             self._library, self._prepare = whole._lib, whole.prepare
             return True
         return False
@@ -86,6 +98,8 @@ class SizedProgram:
         self.dims = built.dims
         self.recipe, self._report = built.recipe, built.report
         self._library, self._prepare = _opened(built), None
+        if built.prepare is None and built.recipe.prepare is not None:
+            self._prepare = by_primitives.Preparation(built.recipe.prepare)
         self.compiled_here = int(built.ran)
         if built.prepare is not None:
             self._prepare = CpuProgram.__new__(CpuProgram)
