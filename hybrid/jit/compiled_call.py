@@ -169,9 +169,9 @@ class Entry:
         """Whether this is the entry for some arguments that are all there is: plain arrays, none of them twice."""
         if len(arguments) != self.arguments:
             return False
-        for a, leaf in zip(arguments, self.program.inputs):
-            if (type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape
-                or a._data.dtype != leaf.dtype):
+        for slot, a in enumerate(arguments):
+            if (type(a) is not self.cls or a._ctx != self.ctx
+                or (a._data.shape, a._data.dtype) != self.program.spec(slot)):
                 return False
         return len(arguments) < 2 or len(set(map(id, arguments))) == len(arguments)
 
