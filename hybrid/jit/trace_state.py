@@ -13,6 +13,7 @@ from ..base.errors import DeviceError, DTypeError, HybridError, TraceError, user
 from ..base.pytree import flatten
 from ..base.scope import SCOPE, untraced
 from ..buffers.array import NP_CLASS, NDArray, array
+from ..graph.node_notes import is_cut
 from ..graph.size_numbers import Computed, SizeNumbers
 from ..graph.symbol import Symbol, create
 from ..graph.symnode import CONCRETE, SymNode
@@ -245,6 +246,17 @@ class Trace:
     def changed(self) -> list[tuple[int, Symbol]]:
         """Inputs that were changed in place: (number, new value)."""
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
+
+
+    def paused(self) -> frozenset[int]:
+        """Numbers of the inputs that a recorded call gives, in ``autograd.pause``, a value which is not on the tape."""
+        return frozenset(i for i, h in self.changed() if self.recording and is_cut(h._one()))
+
+    def collects(self, i: int) -> bool:
+        """Whether an input collects a gradient."""
+        holder = self.given[i] if i < len(self.given) else self.holders[i]
+        x = holder.get() if hasattr(holder, "get") else holder
+        return getattr(holder, "grad_req", "null") != "null" or getattr(x, "_ag", None) is not None
 
 
 def new_trace(ctx: Context, given: list[NDArray]) -> Trace:
