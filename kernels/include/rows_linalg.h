@@ -12,34 +12,23 @@ HY_FN void hy_less_HY_T(HY_T *y, const HY_T *x, HY_T f, int n, int from, int ste
     for (; c < n; c += step) y[c] -= f * x[c];
 }
 
-// s less the sum of products of n numbers: in C sixteen sums side by side.
-HY_FN HY_T hy_rest_HY_T(HY_T s, const HY_T *x, const HY_T *y, int n) {
-    int k = 0;
-    if (HY_LANES == 1 && n >= 16) {
-        HY_T t[16];
-        for (int i = 0; i < 16; i++) t[i] = x[i] * y[i];
-        for (k = 16; k + 16 <= n; k += 16) for (int i = 0; i < 16; i++) t[i] += x[k + i] * y[k + i];
-        for (int half = 8; half; half /= 2) for (int i = 0; i < half; i++) t[i] += t[i + half];
-        s -= t[0];
-    }
-    for (; k < n; k++) s -= x[k] * y[k];
-    return s;
-}
-
-// Cholesky factor of the lower triangle of a (n x n): a = out outT, row by row of columns; nan where a is not positive.
+// Cholesky factor of the lower triangle of a (n x n): a = out outT, column by column; nan where a is not positive.
+// Row j holds column j, behind the diagonal, until all is done.
 HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
-    for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = i % n <= i / n ? a[i] : 0;
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = a[i];
     HY_SYNC;
     for (int j = 0; j < n; j++) {
-        HY_T d = hy_rest_HY_T(out[j * n + j], out + j * n, out + j * n, j);
+        HY_T d = out[j * n + j];
         d = d > 0 ? HY_SQRT(d) : HY_NAN;
         HY_SYNC;
-        for (int i = j + HY_LANE; i < n; i += HY_LANES) {
-            HY_T s = hy_rest_HY_T(out[i * n + j], out + i * n, out + j * n, j);
-            out[i * n + j] = i == j ? d : s / d;
-        }
+        for (int i = j + HY_LANE; i < n; i += HY_LANES)
+            out[j * n + i] = out[i * n + j] = i == j ? d : out[i * n + j] / d;
+        HY_SYNC;
+        for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES)
+            hy_less_HY_T(out + i * n + j + 1, out + j * n + j + 1, out[i * n + j], i - j, 0, 1);
         HY_SYNC;
     }
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) if (i % n > i / n) out[i] = 0;
 }
 
 // x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns.
@@ -105,7 +94,8 @@ HY_FN void hy_gesv_HY_T(HY_T *out, const HY_T *a, const HY_T *b, int n, int m) {
         HY_SYNC;
     }
     for (int j = n - 1; j >= 0; j--) {                              // a lane owns columns
-        for (int k = j + 1; k < n; k++) hy_less_HY_T(out + j * w + n, out + k * w + n, out[j * w + k], m, HY_LANE, HY_LANES);
+        for (int k = j + 1; k < n; k++)
+            hy_less_HY_T(out + j * w + n, out + k * w + n, out[j * w + k], m, HY_LANE, HY_LANES);
         for (int c = n + HY_LANE; c < w; c += HY_LANES) out[j * w + c] /= out[j * w + j];
     }
 }
