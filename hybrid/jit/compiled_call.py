@@ -76,8 +76,7 @@ class Entry:
     def _note_ways(self, program: Program) -> None:
         """Which fast paths there may be."""
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
-        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
-        # drawn nor anything done afterwards;
+        # whether results are the program's outputs in their order, with memory of their own, and that is nearly all;
         own = (bool(self.picks) and self.picks == [("output", k) for k in range(len(self.picks))]
                and set(program.outputs).isdisjoint(program.inputs)
                and not self.draws and not self.after and not self.assigned and not self.watches)
