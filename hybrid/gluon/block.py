@@ -20,6 +20,7 @@ from ..jit.api import check_options
 from ..jit.watches import unread
 from ..base.scope import SCOPE
 from . import structure
+from .assigned import States, another, hold, states_of
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
 from .naming import BlockScope as _BlockScope  # noqa: F401  MXNet's name
@@ -54,7 +55,7 @@ class Block(Returning[Result]):
         d["_children"], d["_reg_params"] = Children(), {}
         d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
         d["_backward_hooks"] = OrderedDict()
-        d["_version"] = 0
+        d["_version"], d["_states"] = 0, States()
         d["_loose"] = {k for k, v in d.items() if k not in _OWN and can_change_inside(v)}
 
     _prefix: str
@@ -68,7 +69,7 @@ class Block(Returning[Result]):
         return type(self).__name__.lower()
 
     def _signature_version(self) -> Any:
-        """Grows whenever something changes that a trace of this block depends on."""
+        """Tells apart the states of all that a trace of this block depends on."""
         changes = self._children.changes + getattr(self.__dict__.get("_kwargs"), "changes", 0)
         return self._version, changes, *(c._signature_version() for c in self._children.values())
 
@@ -102,9 +103,10 @@ class Block(Returning[Result]):
             self._loose.add(name)
             value = Settings(value) if name == "_kwargs" and type(value) is dict else value
             value = Children(value) if name == "_children" and not isinstance(value, Children) else value
-        self.__dict__[name] = value
-        LAST_CHANGE[0] = f"attribute {name!r} of {type(self).__name__}"
-        self._touched()
+        state = hold(self, name, value)
+        if state is not None:
+            LAST_CHANGE[0] = f"attribute {name!r} of {type(self).__name__}"
+            self._touched(state)
 
     def _watched(self) -> list[Any]:
         """Attributes whose contents may have changed since the last call, its own and the children's (see
@@ -121,8 +123,15 @@ class Block(Returning[Result]):
         self._reg_params.pop(name, None)
         self._touched()
 
-    def _touched(self) -> None:
-        self.__dict__["_version"] += 1
+    def _may_read(self, names: frozenset[str] | None) -> None:
+        """Code that was traced may have read attributes of these names; None: of any name."""
+        states_of(self).read.add(names)
+
+    def _touched(self, state: int | None = None) -> None:
+        """The block is in another state. state: its number, where it may be one in which the block was before."""
+        if state is None:
+            states_of(self).forget()
+        self.__dict__["_version"] = another() if state is None else state
         BLOCK_VERSION[0] += 1
 
     def __repr__(self) -> str:
@@ -377,7 +386,7 @@ class Block(Returning[Result]):
 
 
 _OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_backward_hooks",
-        "_forward_hooks", "_forward_pre_hooks", "_version"}
+        "_forward_hooks", "_forward_pre_hooks", "_version", "_states"}
 # grows with every change of any block's attributes: the cheap check of the fast path
 BLOCK_VERSION = [0]
 

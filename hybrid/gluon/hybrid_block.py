@@ -15,15 +15,15 @@ from ..base.errors import (AttributeValueError, DeferredInitializationError, Hyb
                            user_location)
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_FAST_PATH
-from ..base.scope import CASTS_VERSION, SCOPE
+from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from ..serialize.export import export_symbol
 from ..graph.symbol import Symbol, known, var
-from ..base.scope import untraced
 from ..jit.programs import Programs
 from ..jit.trace import Hybridized
 from ..jit.trace_state import Trace, active
 from ..base.pytree import flatten, unflatten
 from .blame import blame
+from .assigned import UNREAD
 from .block import BLOCK_VERSION, Block
 from .exported_graph import graph_of, input_names, note_sizes
 from .graph import run_graph, watcher
@@ -244,8 +244,8 @@ class HybridBlock(Block[Result]):
         d["_fast_path_on"] = d["_active"] and not hooks
         d["_fast_path"] = d["_engine"].fast_path if d["_fast_path_on"] else NO_FAST_PATH
 
-    def _touched(self) -> None:
-        super()._touched()
+    def _touched(self, state: int | None = None) -> None:
+        super()._touched(state)
         if "_fast_path_on" in self.__dict__:
             self._set_fast_path()
 
@@ -348,7 +348,7 @@ class HybridBlock(Block[Result]):
             raise HybridError("call the block once with data before export(), so that its inputs are known "
                               "(Please first call block.hybridize() and then run forward with this block at least "
                               "once before calling export.)")
-        version = (self._version_now(), form, CASTS_VERSION[0])
+        version = (self._version_now(), form, CASTS_VERSION[0], UNREAD[0])
         if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
             self.__dict__["_exported"] = version, graph_of(self, form)
         return self.__dict__["_exported"][1]

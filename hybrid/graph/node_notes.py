@@ -55,9 +55,12 @@ def _refuse_plain(d: OpDef, notes: Mapping[str, Any]) -> None:
 def cut(entry: Any) -> Any:
     """A value computed outside of ``record`` (or in ``pause``), so that no gradient flows into what it was computed
     from."""
-    if entry is None or entry[0].opdef is None or entry[0].recorded:
-        return entry
-    return detached(entry)
+    return detached(entry) if entry is not None and is_cut(entry) else entry
+
+
+def is_cut(entry: tuple[SymNode, int]) -> bool:
+    """Whether a value was computed outside of ``record``."""
+    return entry[0].opdef is not None and not entry[0].recorded
 
 
 def detached(entry: tuple[SymNode, int]) -> tuple[SymNode, int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Any, Callable, Mapping, TypeVar
 
+import numpy as np
+
 from .asked import Asked
 from .build import input as input_leaf
 from .build import make
@@ -26,11 +28,21 @@ class AtSizes(Program):
     values: Mapping[str, int]
 
     def __init__(self, whole: Program, values: Mapping[str, int]):
-        inputs = list(whole.inputs)
-        for i in whole.memo.get(_OPEN) or whole.memo.setdefault(_OPEN, _open(whole)):
-            inputs[i] = input_leaf(i, at_values(inputs[i].shape, values), inputs[i].dtype)
         memo = {k: whole.memo[k] for k in ("frozen", "name", "origins") if k in whole.memo}
-        vars(self).update(inputs=tuple(inputs), memo=memo, whole=whole, values=values)
+        vars(self).update(memo=memo, whole=whole, values=values)
+
+    @cached_property
+    def inputs(self) -> tuple[Node, ...]:                    # type: ignore[override]
+        """The inputs for these sizes."""
+        inputs = list(self.whole.inputs)
+        for i in self.whole.memo.get(_OPEN) or self.whole.memo.setdefault(_OPEN, _open(self.whole)):
+            inputs[i] = input_leaf(i, at_values(inputs[i].shape, self.values), inputs[i].dtype)
+        return tuple(inputs)
+
+    def spec(self, slot: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of an input."""
+        leaf = self.whole.inputs[slot]
+        return at_values(leaf.shape, self.values), leaf.dtype
 
     @cached_property
     def _roots(self) -> list[Node]:

@@ -35,28 +35,56 @@ def ufunc_of(n: Node) -> np.ufunc | None:
     return found if isinstance(found, np.ufunc) and _gives(found, tuple(a.dtype for a in n.args), n.dtype) else None
 
 
+def passed_on(a: Node) -> Node:
+    """The argument itself behind nodes that say something about gradients alone."""
+    while a.prim in ("detach", "with_grad"):
+        a = a.args[0]
+    return a
+
+
 def spread(n: Node) -> tuple[Node, ...]:
     """The arguments of a universal function, those that it can stretch itself as they are before that."""
     short = tuple(a.args[0] if a.prim == "expand" else a for a in n.args)
     return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
 
 
+_WIDE = np.dtype(np.float32)         # the dtype of sums and products of halves
 _REDUCED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def reduction_of(n: Node) -> Callable[[Any], np.ndarray] | None:
-    """A function that computes this reduction in one call of NumPy's, into a new array; or None."""
+def reduction_of(n: Node, kept: tuple[int, ...] | None = None) -> Callable[[Any], np.ndarray] | None:
+    """A function that computes this reduction in one call of NumPy's, into a new array; or None. kept: the shape of the
+    result, where axes that are reduced stay in it, with one element each."""
     shape, dtype = n.shape, n.dtype
-    if n.prim == "argreduce":
+    if n.prim == "argreduce" and kept is None:
         place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]
         return lambda x: place(x, axis, np.empty(shape, dtype))
     if n.prim != "reduce" or n.attrs["op"] not in _REDUCED or not n.args[0].size:
         return None
     op, axes, extreme = n.attrs["op"], n.attrs["axes"], n.attrs["op"] in ("max", "min")
-    if extreme and is_window(n.args[0], axes) or not extreme and dt.is_half(dtype) or n.args[0].dtype != dtype:
+    if extreme and is_window(n.args[0], axes) or n.args[0].dtype != dtype:
         return None
     reduce: Any = _REDUCED[op].reduce
-    return lambda x: reduce(x, axes, dtype, np.empty(shape, dtype))
+    shape, keep = (shape, False) if kept is None else (kept, True)
+    if not extreme and dt.is_half(dtype):
+        return lambda x: reduce(x.astype(_WIDE), axes, _WIDE, np.empty(shape, _WIDE), keep).astype(dtype)
+    return lambda x: reduce(x, axes, dtype, np.empty(shape, dtype), keep)
+
+
+def kept_reductions(order: Sequence[Node], roots: Iterable[Node]) -> dict[Node, Callable[[Any], np.ndarray]]:
+    """Reshapes that give reductions, which nobody else reads, their axes back: functions that do both."""
+    readers, found = Counter(a for n in order for a in n.args), {}
+    readers.update(roots)
+    for n in order:
+        r = n.args[0] if n.prim == "reshape" else n
+        if r.prim != "reduce" or r is n or readers[r] > 1:
+            continue
+        axes = r.attrs["axes"]
+        if n.shape == tuple(1 if i in axes else d for i, d in enumerate(r.args[0].shape)):
+            call = reduction_of(r, n.shape)
+            if call is not None:
+                found[n] = call
+    return found
 
 
 def movement_of(n: Node) -> Callable[[Any], np.ndarray] | None:
@@ -78,33 +106,44 @@ def sequence_of(n: Node) -> Callable[..., np.ndarray] | None:
     dtype = n.dtype
     if n.prim == "concat":
         return lambda *xs: np.concatenate(xs, axis)
-    if n.prim == "cumulate" and not n.attrs["reverse"] and not dt.is_half(dtype) and n.args[0].dtype == dtype:
+    if n.prim == "cumulate" and not n.attrs["reverse"] and n.args[0].dtype == dtype:
+        if dt.is_half(dtype):
+            return None if n.size > _FEW_HALVES else lambda x: np.add.accumulate(x.astype(_WIDE), axis).astype(dtype)
         return lambda x: np.add.accumulate(x, axis, dtype)
     return None
 
 
+_FEW_HALVES = 1 << 10                # elements: in larger sums infinite ones are looked for (primitives.py)
 _FEW = 1 << 18                       # elements: of larger ones copies are counted (primitives.py)
 _FEW_INTEGERS = 1 << 12              # elements: larger arrays of integers are multiplied as floats, by BLAS
+
+
+def _widened(product: Any, dtype: np.dtype) -> Callable[[Any, Any], Any]:
+    """A product of arrays of halves, computed of float32 numbers."""
+    return lambda x, y: product(x.astype(_WIDE), y.astype(_WIDE)).astype(dtype)
 
 
 def product_of(n: Node) -> Callable[[Any, Any], np.ndarray] | None:
     """What computes a ``dot`` by np.matmul or np.multiply; None for other nodes, and for large arrays. It may be a
     product of two matrices or of two stacks of them (of floats, or of integers where there are few), of a column and a
     row, or of each row of an array with the same row of another one."""
-    few = _FEW if n.dtype in (np.float32, np.float64) else _FEW_INTEGERS if n.dtype.kind in "iub" else -1
+    half = dt.is_half(n.dtype)
+    few = _FEW_HALVES if half else _FEW if n.dtype in (np.float32, np.float64) else (
+        _FEW_INTEGERS if n.dtype.kind in "iub" else -1)
+    matmul, times = (_widened(f, n.dtype) if half else f for f in (np.matmul, np.multiply))
     if n.prim != "dot" or n.args[1].dtype != n.dtype or max(a.size for a in n.args) > few:
         return None
     (a, b), (ca, cb), batch = n.args, n.attrs["contract"], tuple(range(n.ndim - 2))
     rows = (tuple(range(n.ndim)),) * 2                       # einsum may pair axes in another order
     if (n.dtype.kind == "f" and a.ndim == n.ndim + 1 > 1 and a.shape == b.shape and (ca, cb) == ((n.ndim,),) * 2
             and n.attrs["batch"] == rows):
-        return lambda x, y: np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
+        return lambda x, y: matmul(x[..., None, :], y[..., None])[..., 0, 0]
     if a.ndim == b.ndim == 1 and not ca and not n.attrs["batch"][0]:
-        return lambda x, y: np.multiply(x[:, None], y)
+        return lambda x, y: times(x[:, None], y)
     if not (a.ndim == b.ndim == n.ndim >= 2 and n.attrs["batch"] == (batch, batch) and len(ca) == 1):
         return None
     turned = (ca[0] == n.ndim - 2, cb[0] == n.ndim - 1)
-    multiply: Any = np.multiply if a.shape[ca[0]] == 1 else np.matmul        # of a column and a row matmul is slow
+    multiply: Any = times if a.shape[ca[0]] == 1 else matmul                 # of a column and a row matmul is slow
     return {(False, False): multiply,
             (True, False): lambda x, y: multiply(x.swapaxes(-1, -2), y),
             (False, True): lambda x, y: multiply(x, y.swapaxes(-1, -2)),
@@ -192,6 +231,8 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     for x in inputs:
         if value is x:
             return xp.array(value, order="C")
+    if xp is np and value.base is None and value.flags.carray:
+        return value
     if xp is np and not value.flags.writeable:
         if value.size and not any(value.strides):           # a number that was broadcast: filled, not copied
             return np.full(value.shape, value[(0,) * value.ndim], value.dtype)

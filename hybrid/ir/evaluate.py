@@ -11,8 +11,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from ..base import collector
-from .direct import (LEAST_REUSED, boolean_arithmetic, constants, movement_of, own, product_of, reduction_of,
-                     sequence_of, spread, sum_of_products, sums_of_products, ufunc_of)
+from .direct import (LEAST_REUSED, boolean_arithmetic, constants, kept_reductions, movement_of, own, passed_on,
+                     product_of, reduction_of, sequence_of, spread, sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
@@ -86,8 +86,11 @@ def _plan(program: Program, xp: Any) -> Plan:
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
     dots = sums_of_products(order, program.roots) if host else {}
     truths = {n: found for n in order if host and (found := boolean_arithmetic(n)) is not None}
+    kept = kept_reductions(order, program.roots) if host else {}
     ufuncs = {n: u for n, u in ufuncs.items() if n not in truths}
-    args = {n: truths[n][1] if n in truths else spread(n) if n in ufuncs else dots.get(n, n.args) for n in order}
+    args = {n: truths[n][1] if n in truths else spread(n) if n in ufuncs else n.args[0].args if n in kept else
+            dots.get(n, n.args) for n in order}
+    args = {n: tuple(map(passed_on, given)) for n, given in args.items()}
     order = _live(program.roots, args, order)
     readers: dict[Node, list[Node]] = {n: [] for n in order}
     for n in order:
@@ -100,7 +103,7 @@ def _plan(program: Program, xp: Any) -> Plan:
     known = {n: known[n] for n in order if n in known}
     register = {n: i for i, n in enumerate(order)}
     last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
-    kept = {register[r] for r in roots} | {register[n] for n in known}
+    lasting = {register[r] for r in roots} | {register[n] for n in known}
     # whose memory nobody else sees
     alone = {n for n in ufuncs if n in register
              and all(r in ufuncs or r.prim in _FRESH and not (host and seen_as_bytes(r)) for r in readers[n])}
@@ -110,14 +113,15 @@ def _plan(program: Program, xp: Any) -> Plan:
     for i, n in enumerate(order):
         if n.prim == "input" or n in known:
             continue
-        dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in kept}))
+        dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in lasting}))
         into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
                      and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
-        if host and (n in dots or n in truths or n in ufuncs or _makes_new(n, new, readers, roots)):
+        if host and (n in dots or n in truths or n in ufuncs or n in kept or _makes_new(n, new, readers, roots)):
             new.add(n)
         elif n.prim in _VIEWS and n.args[0].prim == "input":
             shown.add(n)
-        call = sum_of_products if n in dots else ufuncs.get(n) or truths.get(n, (None,))[0] or _call(xp, n)
+        call = sum_of_products if n in dots else (
+            ufuncs.get(n) or kept.get(n) or truths.get(n, (None,))[0] or _call(xp, n))
         steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into,
                           n in new or (SHOWN if n in shown else False)))
     return Plan(tuple(steps), [known.get(n) for n in order],

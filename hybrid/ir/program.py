@@ -4,6 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
+import numpy as np
+
 from ..base.errors import HybridError
 from .node import Node, toposort
 
@@ -26,6 +28,11 @@ class Program:
             if node.shape != self.inputs[slot].shape or node.dtype != self.inputs[slot].dtype:
                 raise HybridError(f"an update of slot {slot} is {node.dtype}{node.shape}, "
                                   f"the array is {self.inputs[slot].dtype}{self.inputs[slot].shape}")
+
+    def spec(self, slot: int) -> tuple[tuple[int, ...], np.dtype]:
+        """Shape and dtype of an input."""
+        leaf = self.inputs[slot]
+        return leaf.shape, leaf.dtype
 
     @property
     def count(self) -> int:

@@ -113,7 +113,7 @@ class Size:
 
     def value(self, dims: Mapping[str, int]) -> int:
         """The value for values of dimensions."""
-        return sum(c * math.prod(_valued(a, dims) for a in m) for m, c in self.terms)
+        return sum([c * math.prod([_valued(a, dims) for a in m]) for m, c in self.terms])
 
     def __repr__(self) -> str:
         if ASKED.traced:                                    # Python code may go by it

@@ -38,6 +38,7 @@ class Entry:
         self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
         self.name = program.memo.get("name", "")
         self.written = tuple(written)                   # inputs that the traced code changed in place
+        self.paused: frozenset[int] = frozenset()       # of these, those whose new values are not on the tape
         self.assigned = tuple(assigned)                 # what each call does with results (changes.py)
         self.once = ""                                  # what makes it right for one call alone
         self.precision: str | None = None               # the option of ``hybridize``, for products with parameters
@@ -168,9 +169,9 @@ class Entry:
         """Whether this is the entry for some arguments that are all there is: plain arrays, none of them twice."""
         if len(arguments) != self.arguments:
             return False
-        for a, leaf in zip(arguments, self.program.inputs):
-            if (type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape
-                or a._data.dtype != leaf.dtype):
+        for slot, a in enumerate(arguments):
+            if (type(a) is not self.cls or a._ctx != self.ctx
+                or (a._data.shape, a._data.dtype) != self.program.spec(slot)):
                 return False
         return len(arguments) < 2 or len(set(map(id, arguments))) == len(arguments)
 
@@ -299,19 +300,18 @@ class Entry:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)
 
     def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
-        """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""
+        """A recorded call that changes inputs: the tape keeps what they were, and new values unless of ``pause``."""
         if self._recorded is None:
             new = {slot: node for slot, node in self.program.updates}
-            rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
-            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)),
-                                     rest)
+            self._recorded = Program(self.program.inputs, (*self.program.outputs, *map(new.pop, self.written)),
+                                     tuple(new.items()))
             self._recorded.memo["origins"] = self.program.memo.get("origins", {})
         outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x
                                                  for i, x in enumerate(inputs)],
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
-            NEW_VALUE[0](inputs[i], value)
+            NEW_VALUE[0](inputs[i], value.detach() if i in self.paused else value)
         return outputs[:n]
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:

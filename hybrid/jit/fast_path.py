@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_FAST_PATH: list[Any] = [None]             # of what has no fast path
+MOST_IN_PYTHON = 32                          # ways that are tried one after the other without the launcher
 
 
 def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
@@ -76,7 +77,7 @@ def _known(form: Any) -> bool:
 class Ways:
     """The fast paths into some compiled signatures of one function: the one that was made last comes first. Those that
     others took the place of are kept for a while, and are not made again."""
-    MOST, KEPT = 32, 64
+    MOST, KEPT = 256, 512
 
     def __init__(self) -> None:
         self.of: dict[Any, Callable[..., Any]] = {}      # by what they lead to
@@ -121,7 +122,7 @@ def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:
         return either(ways)                                  # type: ignore[no-any-return]
 
     def fast(*args: Any, **kwargs: Any) -> Any:
-        for way in ways:
+        for way in ways[:MOST_IN_PYTHON]:
             out = way(*args, **kwargs)
             if out is not None:
                 return out

@@ -2,8 +2,9 @@
 
 A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
 second call is traced, and what a trace refuses is refused then. A note in the disk cache says that some process made
-such a call before. In later processes the first call is traced too, and compilers begin at once: its program is on disk
-already, or is worth compiling, as it is used again and again.
+such a call before, and another one that it made two. In later processes the first call is traced too, as its program
+may be on disk. Where some process made two, compilers begin at once; a call that is made once in a process, to give
+parameters their shapes say, leaves them to what is called again and again.
 """
 from __future__ import annotations
 
@@ -39,7 +40,10 @@ class FirstCall:
     def __init__(self) -> None:
         self._over = False
         self._was_plain = False                          # whether the first call ran so
-        self._note: str | None = None                    # the name of its note
+        # the name of its note, until it is known that a process makes two such calls; what is like it
+        self._note: str | None = None
+        self._like: tuple[Any, ...] | None = None
+        self._traced_now = False                         # whether the next later call is the first one, traced at once
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
@@ -53,10 +57,12 @@ class FirstCall:
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
         self._note = _name_of(engine, plain) if waits else None
-        known = self._note is not None and os.path.exists(cache.folder() / self._note)
-        if known:                                        # jobs that are made from now on begin at once
-            background.CALLS.again = time.monotonic()
-        self._over = known or not waits
+        known = False
+        if self._note is not None and (known := os.path.exists(cache.folder() / self._note)):
+            self._traced_now = True
+            if os.path.exists(cache.folder() / _twice(self._note)):      # jobs that are made from now on begin at once
+                background.CALLS.again, self._note = time.monotonic(), None
+        self._over, self._like = known or not waits, _kind_of(plain)
         return not self._over
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
@@ -72,8 +78,12 @@ class FirstCall:
         return out
 
     @contextlib.contextmanager
-    def later(self) -> Iterator[None]:
-        """Scope of a later call: compilers may begin, for the first answer was given."""
+    def later(self, plain: Any) -> Iterator[None]:
+        """Scope of a later call: compilers may begin, for the first answer was given. plain: its signature."""
+        if self._note is not None and not self._traced_now and _kind_of(plain) == self._like:
+            cache.mark(cache.folder() / _twice(self._note))
+            self._note = None
+        self._traced_now = False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
         if self._kind is not None:                       # the second one: it is traced now, and compiled
             background.queue().expect()
@@ -116,7 +126,17 @@ def _name_of(engine: Any, plain: Any) -> str | None:
         code = [_printed(c) for c in _codes_of_function(engine.fn)]
         if not code:
             return None
-    return f"call-{cache.digest('1', sys.version, *code, repr((plain[1], plain[3:6])))}.txt"
+    return f"call-{cache.digest('1', sys.version, *code, repr(_kind_of(plain)))}.txt"
+
+
+def _twice(note: str) -> str:
+    """The name of the note that a process made two calls, by the name of the one that it made one."""
+    return f"twice-{note.partition('-')[2]}"
+
+
+def _kind_of(plain: Any) -> tuple[Any, ...]:
+    """What of a signature tells calls of the same code apart in all processes."""
+    return plain[1], plain[3:6]
 
 
 def _codes_of_function(fn: Any) -> Sequence[CodeType]:

@@ -54,6 +54,7 @@ class FoundPlaces:
         self._resumed: dict[int, str] = {}                     # those that ran on, and their lines
         self._at = ""
         self._opaque: dict[int, Any] = {}                      # objects whose state nothing shows
+        self._blocks: dict[int, Any] = {}                      # blocks that can be reached
         self._memos: list[Any] = []                            # functions with a cache
         self._finished = False
 

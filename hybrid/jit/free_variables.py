@@ -27,7 +27,7 @@ GONE: Any = NotImplemented                       # what a place holds that is no
 OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
                        "_flags", "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
                        "_loose", "_name", "_op_hooks", "_params", "_prefix", "_fast_path_on", "_reg_params", "_scope",
-                       "_seen_key", "_seen_version", "_fast_path", "_version"})
+                       "_seen_key", "_seen_version", "_states", "_fast_path", "_version"})
 _SAME = frozenset({int, str, bytes, bool, type(None)})
 
 

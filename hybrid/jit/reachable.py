@@ -17,12 +17,13 @@ from contextvars import ContextVar
 from types import (BuiltinFunctionType, FunctionType, GeneratorType, GetSetDescriptorType,
                    MappingProxyType, MemberDescriptorType, MethodType,
                    ModuleType, SimpleNamespace, WrapperDescriptorType)
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from ..base.names import module_of
 from .free_variables import GONE, OF_BLOCKS, Contents, OfThread, Place, attributes, on_class, guard_value
+from ..buffers.array import NDArray
 from . import answers
 from .found_places import FoundPlaces
 from .in_c import places_of, told
@@ -287,6 +288,7 @@ class Reachable(FoundPlaces):
         """A network notes assignments to its attributes itself: what they hold is looked at."""
         self._class(type(block))
         self.library([type(block)])
+        self._arrays_in(block)
         if not hasattr(block, "forward"):                       # a Parameter, whose counter tells of its array alone
             self._numbers_of(block)
         elif self.names & answers.OF_OURS:
@@ -298,6 +300,28 @@ class Reachable(FoundPlaces):
                 own = name.startswith("_hybrid") or name in OF_BLOCKS and name not in self.names
                 if (name in self.names or self.every) and not own and not hasattr(type(value), "_signature_version"):
                     self.walk(value)
+
+    def _arrays_in(self, block: Any) -> None:
+        """Arrays in attributes of the user's networks: another one of its kind is no other state of a network."""
+        if not is_library(module_of(type(block))):
+            own = attributes(block)
+            for name in list(own) if self.every else self.names.intersection(own):
+                if isinstance(own[name], NDArray) and own[name]._ag is None and name not in OF_BLOCKS:
+                    self._put(Place(block, name))
+        self._blocks[id(block)] = block
+        for child in list(getattr(block, "_children", {}).values()):
+            self._arrays_in(child)
+
+    def tell(self, called: Sequence[Any]) -> None:
+        """Tell the blocks that were reached or called by which names the code may have read their attributes."""
+        names = None if self.every else frozenset(self.names)
+        todo, told = [*self._blocks.values(), *called], set()
+        while todo:
+            block = todo.pop()
+            if hasattr(block, "_may_read") and id(block) not in told:
+                told.add(id(block))
+                block._may_read(names)
+                todo += block._children.values()
 
     def _numbers_of(self, value: Any) -> None:
         """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by

@@ -114,6 +114,12 @@ def _refuse_reads(reader: Reader, name: str, line: str) -> None:
                           "it alive: such calls run as plain Python. Give the object itself.")
 
 
+def _refuse_changed_variables(trace: Trace, name: str, line: str) -> None:
+    if any(map(trace.collects, trace.paused())):
+        raise PlainOnly(f"{line}: {name} changes, in autograd.pause(), an array that collects a gradient, which later "
+                        "uses of it add to: such calls run as plain Python. Change it outside of this code.")
+
+
 def _taken_apart(result: Any, name: str, line: str) -> tuple[list[Any], Any]:
     """The arrays and traced values of a result, and how it is put together."""
     leaves: list[Any] = []
@@ -155,11 +161,13 @@ def run_traced(fn: Callable[..., Any], name: str, trace: Trace, structure: Any, 
                 refuse_concealed(result, f"{name} returns", assigned.first_line(), trace.texts, True)
                 changes = assigned.settle()
                 written = reader.written()
+                _refuse_changed_variables(trace, name, assigned.first_line())
                 trace.writes = written and (assigned.first_line(), written)
             trace.names = assigned.mentioned()
             MENTIONED.update(trace.names)
             result = separate(assigned.own(result))
         reader.finish(name)
+        reader.tell(trace.blocks)
         reader.library({NDArray, *map(type, trace.given), *([NP_CLASS[0]] if trace.np_semantics else [])})
         _refuse_reads(reader, name, assigned.first_line())
         for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):

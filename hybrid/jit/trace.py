@@ -117,7 +117,7 @@ class Hybridized:
             return self._plainly((args, kwargs), structure, arrays)
         if self.first_call.takes(self, plain, leaves):
             return self.first_call.call(self, structure, arrays, lambda: self.fn(*args, **kwargs))
-        with self.first_call.later():
+        with self.first_call.later(plain):
             return self._by_program(args, kwargs, leaves, structure, held, taken, plain, cls)
 
     def _by_program(self, args: Any, kwargs: Any, leaves: list[Any], structure: Any, held: Any, taken: Taken,

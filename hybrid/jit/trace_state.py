@@ -13,6 +13,7 @@ from ..base.errors import DeviceError, DTypeError, HybridError, TraceError, user
 from ..base.pytree import flatten
 from ..base.scope import SCOPE, untraced
 from ..buffers.array import NP_CLASS, NDArray, array
+from ..graph.node_notes import is_cut
 from ..graph.size_numbers import Computed, SizeNumbers
 from ..graph.symbol import Symbol, create
 from ..graph.symnode import CONCRETE, SymNode
@@ -21,7 +22,7 @@ from ..ops.registry import find
 from .fingerprint import seen_array
 from .plain_calls import PlainOnly
 from .taken import dense
-from .watches import Watch
+from .watches import UNDER_WAY, Watch
 
 
 class Trace:
@@ -247,6 +248,17 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
+    def paused(self) -> frozenset[int]:
+        """Numbers of the inputs that a recorded call gives, in ``autograd.pause``, a value which is not on the tape."""
+        return frozenset(i for i, h in self.changed() if self.recording and is_cut(h._one()))
+
+    def collects(self, i: int) -> bool:
+        """Whether an input collects a gradient."""
+        holder = self.given[i] if i < len(self.given) else self.holders[i]
+        x = holder.get() if hasattr(holder, "get") else holder
+        return getattr(holder, "grad_req", "null") != "null" or getattr(x, "_ag", None) is not None
+
+
 def new_trace(ctx: Context, given: list[NDArray]) -> Trace:
     """A trace of code that is given arrays, in the mode that holds now."""
     trace = Trace(ctx, SCOPE.training)
@@ -259,9 +271,11 @@ def new_trace(ctx: Context, given: list[NDArray]) -> Trace:
 def active(trace: Trace) -> Iterator[None]:
     """Scope in which code is traced."""
     SCOPE.traces.append(trace)
+    UNDER_WAY.add(id(trace))
     try:
         yield
     finally:
+        UNDER_WAY.discard(id(trace))
         SCOPE.traces.pop()
 
 

@@ -118,6 +118,7 @@ def entry_of(trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, chang
     program, draws = _lowered(trace, outputs, changed, name)
     entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                   [c for c in changes if c.traced])
+    entry.paused = trace.paused()
     entry.drew, entry.outside, entry.precision = trace.drew, trace.outside, precision
     entry.leaves_traces = bool(changes) or trace.remembered
     entry.watched = results

@@ -17,6 +17,7 @@ from ..graph.symbol import Symbol
 
 # names in all code that was traced so far
 MENTIONED: set[str] = set()
+UNDER_WAY: set[int] = set()                                    # ids of traces that are under way
 _ANY = frozenset({"getattr", "hasattr", "vars", "__dict__"})   # by which code reads attributes of any name
 
 

@@ -6,7 +6,7 @@ back to the device. These functions have no gradient and cannot be traced, and s
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -123,7 +123,8 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
     """A function of NumPy's for our arrays. Its attribute ``called_in_c``, a function of the arguments and those by
     name, does most calls in C and gives NotImplemented for the others."""
     short, most = name[3:], fn.nin if isinstance(fn, np.ufunc) else 1 << 30
-    may_be_in_c, copying = short not in WRITERS and not short.startswith("random."), short in COPYING
+    writes, copying = short in WRITERS, short in COPYING
+    may_be_in_c = not writes and not short.startswith("random.")
 
     def called_in_c(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not known_calls.NUMPY_IN_C:
@@ -133,14 +134,14 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         return NotImplemented
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if writes and args and isinstance(args[0], NDArray):
+            return _write(name, fn, args, kwargs)
         if (found := called_in_c(args, kwargs)) is not NotImplemented:
             return found
         if len(args) > most:
             raise TypeError(f"{user_location()}: {name} takes {most} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
         host = [_host(name, v, arrays) for v in args]
-        if short in WRITERS and args and isinstance(args[0], NDArray):
-            return _write(fn, args[0], host, _host(name, kwargs, arrays))
         options = _host(name, kwargs, arrays) if kwargs else kwargs
         target = kwargs.get("out")
         if isinstance(target, NDArray):
@@ -162,19 +163,26 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
                                          f"{fn.__doc__ or ''}")
 
 
-def _write(fn: Callable[..., Any], target: NDArray, host: Any, options: dict[str, Any]) -> None:
+def _write(name: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Calls a function that writes into its first array: in place for an array in NumPy's memory that is neither
     recorded nor traced, otherwise on a copy that is then assigned, so that recording and tracing see the write."""
+    target, *others = args
+    if fn is np.copyto and not kwargs and len(others) == 1 and isinstance(others[0], NDArray) \
+            and others[0].dtype == target.dtype:
+        target[...] = others[0]
+        return
+    host = [_host(name, v, []) for v in others]
+    options = _host(name, kwargs, []) if kwargs else kwargs
     raw = target._data
     if type(raw) is np.ndarray and target._ag is None and not SCOPE.traces:
         pending.before_write(raw)
         try:
-            fn(raw, *host[1:], **options)
+            fn(raw, *host, **options)
         finally:
             target._bump()
         return
-    changed = host[0].copy()
-    fn(changed, *host[1:], **options)
+    changed = target.asnumpy().copy()
+    fn(changed, *host, **options)
     target[...] = changed
 
 

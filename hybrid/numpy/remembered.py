@@ -22,9 +22,11 @@ def _finite(found: Any) -> Any:
     return found
 
 
-def _einsum(subscripts: Any, a: Any) -> Any:
-    """NumPy's for one array alone: sums of products of several add up in another order than ours."""
-    return _np.einsum(subscripts, a)
+def _einsum(subscripts: Any, *arrays: Any) -> Any:
+    """NumPy's for one array alone, and of integers: sums of products of floats add up in another order than ours."""
+    if len(arrays) > 1 and any(a.dtype.kind not in "iu" for a in arrays):
+        raise TypeError
+    return _np.einsum(subscripts, *arrays)
 
 
 def _diff(a: Any, n: int = 1, axis: int = -1) -> Any:
@@ -38,15 +40,8 @@ def _stable_argsort(a: Any, axis: Any = -1) -> Any:
     return _np.argsort(a, axis, kind="stable")
 
 
-FLOATS = frozenset(map(_np.dtype, ("float32", "float64")))
-
-
-def _as_complex(a: Any) -> Any:
-    """Floats as complex numbers; the imaginary parts are the array times 0, as ours are: nan where it is not finite."""
-    _floats(a)
-    z = _np.empty(a.shape, _np.result_type(a.dtype, _np.complex64))
-    z.real, z.imag = a, a * 0
-    return z
+SINGLE = _np.dtype("float32")
+FLOATS = frozenset((SINGLE, _np.dtype("float64")))
 
 
 def _floats(a: Any) -> Any:
@@ -56,39 +51,78 @@ def _floats(a: Any) -> Any:
     return a
 
 
+def _transformed(a: Any) -> Any:
+    """The numbers that are transformed: halves as float32, integers as float64."""
+    return a if a.dtype in FLOATS else a.astype(_np.float32 if a.dtype == _np.float16 else _np.float64)
+
+
+def _as_complex(a: Any) -> Any:
+    """Floats as complex numbers; the imaginary parts are the array times 0, as ours are: nan where it is not finite."""
+    z = _np.empty(a.shape, _np.complex64 if a.dtype == _np.float32 else _np.complex128)
+    z.real, z.imag = a, a * 0
+    return z
+
+
 def _fft(a: Any, n: None = None, axis: int = -1) -> Any:
-    found = _np.fft.fft(_as_complex(a), n, axis)
+    found = _np.fft.fft(_as_complex(_transformed(a)), n, axis)
     return found.real, found.imag
 
 
 def _rfft(a: Any, n: Any = None, axis: int = -1) -> Any:
-    found = _np.fft.rfft(_floats(a), n, axis)
+    found = _np.fft.rfft(_transformed(a), n, axis)
     return found.real, found.imag
 
 
 def _irfft(a: Any, *, axis: int = -1) -> Any:
-    n = 2 * (a.shape[axis] - 1)
+    a, n = _transformed(a), 2 * (a.shape[axis] - 1)
     return _np.fft.irfft(_as_complex(a), n, axis, "forward") * a.dtype.type(1 / n)
 
 
+def _ordered(a: Any) -> Any:
+    """Numbers whose places in an order NumPy finds: halves as float32, truth values as integers."""
+    return a if a.dtype.kind in "iu" or a.dtype in FLOATS else a.astype(_np.uint8 if a.dtype == bool else _np.float32)
+
+
+def _in_dtype_of(found: Any, a: Any) -> Any:
+    """A statistic in the dtype of an array of floats, of others in float32."""
+    dtype = a.dtype if a.dtype.kind == "f" else SINGLE
+    return found if found.dtype == dtype else found.astype(dtype)
+
+
 def _interpolated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's percentile or quantile of floats as ours: interpolated with q as float64, in the dtype of the array."""
+    """NumPy's percentile or quantile as ours: interpolated with q as float64, in the dtype of an array of floats."""
     def found(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         if not isinstance(q, (int, float)):              # of several the places between elements are float32
             raise TypeError
-        return function(_floats(a), _np.float64(q), axis=axis, keepdims=keepdims).astype(a.dtype)
+        return _in_dtype_of(function(_ordered(a), _np.float64(q), axis=axis, keepdims=keepdims), a)
     return found
 
 
 def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis == ():                                       # a copy, signs of zeros too
         raise TypeError
-    return _np.median(_floats(a), axis, keepdims=keepdims)
+    return _in_dtype_of(_np.median(a.astype(SINGLE) if a.dtype == _np.float16 else a, axis, keepdims=keepdims), a)
 
 
 def _ldexp(x1: Any, x2: Any) -> Any:
     whole = isinstance(x1, (int, float)) or x1.dtype.kind in "iub"
     return _np.ldexp(_np.asarray(x1, _np.float32) if whole else _floats(x1), x2)
+
+
+def _of_integers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function, of truth values as integers."""
+    return lambda *args: function(*(
+        x.astype(_np.int64) if isinstance(x, _np.ndarray) and x.dtype.kind == "b" else x for x in args))
+
+
+def _of_matrix(function: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function of a matrix of floats; of integers it is one of float32."""
+    return lambda a: function(a.astype(SINGLE) if a.dtype.kind in "iub" else _floats(a))
+
+
+def _det(a: Any) -> Any:
+    sign, log = _np.linalg.slogdet(a)
+    return sign * _np.exp(log)
 
 
 def _count_nonzero(a: Any) -> int:
@@ -100,17 +134,20 @@ BY_NUMBERS = frozenset("take repeat insert delete percentile quantile median his
 OPERATORS = """where clip nan_to_num positive reciprocal around round full_like zeros_like ones_like empty_like average
  moveaxis rollaxis swapaxes squeeze expand_dims transpose atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90
  tile reshape ravel broadcast_to tensordot kron inner trace diagonal""".split()
-NUMPYS = """sort take ediff1d tril triu diag diagflat vdot outer concatenate append stack vstack hstack
- dstack column_stack split array_split hsplit vsplit dsplit meshgrid insert delete repeat pad polyval cross cov corrcoef
+NUMPYS = """sort take ediff1d tril triu vdot outer concatenate append stack vstack hstack
+ dstack column_stack split array_split hsplit vsplit dsplit meshgrid insert delete repeat pad cross cov corrcoef
  correlate convolve divmod lcm allclose array_equal""".split()
 FUNCTIONS: dict[str, Callable[..., Any] | None] = {
     **dict.fromkeys(OPERATORS), **{n: getattr(_np, n) for n in NUMPYS}, "argsort": _stable_argsort, "einsum": _einsum,
-    "diff": _diff, "count_nonzero": _count_nonzero, "ldexp": _ldexp, "median": _median,
+    **{n: _of_integers(getattr(_np, n)) for n in ("diag", "diagflat", "polyval")}, "diff": _diff, "ldexp": _ldexp,
+    "count_nonzero": _count_nonzero, "median": _median,
     "percentile": _interpolated(_np.percentile), "quantile": _interpolated(_np.quantile)}
 LINALG: dict[str, Callable[..., Any] | None] = {
-    **{n: getattr(_np.linalg, n) for n in "norm eigvalsh cholesky matrix_power lstsq matrix_rank qr".split()},
-    "det": None, "inv": lambda a: _finite(_np.linalg.inv(a)), "solve": lambda a, b: _finite(_np.linalg.solve(a, b)),
-    "svd": lambda a: tuple(svd_run(_np, [a]))}
+    **{n: getattr(_np.linalg, n) for n in "norm cholesky matrix_power lstsq matrix_rank".split()},
+    **{n: _of_matrix(getattr(_np.linalg, n)) for n in ("eigvalsh", "qr")},
+    "det": _of_matrix(_det), "slogdet": _of_matrix(lambda a: tuple(_np.linalg.slogdet(a))),
+    "inv": lambda a: _finite(_np.linalg.inv(a)), "solve": lambda a, b: _finite(_np.linalg.solve(a, b)),
+    "svd": _of_matrix(lambda a: tuple(svd_run(_np, [a])))}
 FFT: dict[str, Callable[..., Any] | None] = {"fft": _fft, "rfft": _rfft, "irfft": _irfft}
 TABLES = {"": FUNCTIONS, "linalg": LINALG, "fft": FFT}
 

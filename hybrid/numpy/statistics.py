@@ -80,9 +80,9 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False) -> Any:
     """The middle of the sorted elements over axes, or the mean of the two that are."""
-    plain = isinstance(a, NDArray) and a.dtype in (_np.float32, _np.float64) and a.size and axis != ()
-    if plain and not composed.needs_operators(a):
-        return finish(_counted("median", a, axis, keepdims=keepdims), out)
+    if _numpy_has_percentiles(a) and axis != () and not composed.needs_operators(a):
+        found = _counted("median", a.astype("float32") if a.dtype == _np.float16 else a, axis, keepdims=keepdims)
+        return finish(found.astype(a.dtype if a.dtype.kind == "f" else "float32", copy=False), out)
     return percentile(a, 50, axis, out, keepdims=keepdims)
 
 

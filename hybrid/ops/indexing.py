@@ -55,6 +55,7 @@ def _checked(name: str, within: Any) -> Any:
 
 
 _take_checked = _checked("take", _take_within)
+_INDEX = np.dtype(np.int64)
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -65,7 +66,11 @@ def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
         _take_checked(xp, arrays, a)
     x, i = arrays
     n = x.size if axis is None else x.shape[normal_axis(axis, x.ndim)]
-    if xp is not np or i.dtype.kind not in "iu" or i.dtype == np.uint64 or not i.size or not n:
+    if xp is not np or not i.size or not n:
+        return None
+    if i.dtype.kind == "f":
+        i = i.astype(_INDEX)
+    elif i.dtype.kind not in "iu" or i.dtype == np.uint64:
         return None
     if mode == "clip":
         return [x.take(i, axis, None, "clip")]
@@ -214,7 +219,7 @@ def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     if xp is not np or not 0 < len(indices) <= data.ndim:
         return None
     try:
-        return [data[tuple(indices.astype(np.int64, copy=False))]]
+        return [data[tuple(indices if indices.dtype == _INDEX else indices.astype(_INDEX))]]
     except IndexError:
         _gather_checked(xp, arrays, a)                       # raises an error of ours
         raise

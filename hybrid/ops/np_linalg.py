@@ -39,10 +39,17 @@ def svd_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
     u, s, v = xp.linalg.svd(arrays[0], full_matrices=False)
     # the sign of a pair is free: the largest component of a row of v is positive
     if u.shape[-1] and v.shape[-1]:
-        at = xp.abs(v).argmax(-1)[..., None]
-        sign = xp.where(xp.take_along_axis(v, at, -1) < 0, -1, 1).astype(v.dtype)
+        sign = xp.copysign(v.dtype.type(1), _largest(xp, v))
         u, v = u * sign.swapaxes(-1, -2), v * sign
     return [xp.ascontiguousarray(x) for x in (u, s, v)]
+
+
+def _largest(xp: Any, v: Any) -> Any:
+    """A number with the sign of the largest component of each row; of two as large the first one's."""
+    found = v.max(-1, keepdims=True) + v.min(-1, keepdims=True)
+    if found.all():
+        return found
+    return xp.take_along_axis(v, xp.abs(v).argmax(-1)[..., None], -1)
 
 
 def _svd_vjp(g: Sequence[Node], n: Node) -> tuple[Node]:

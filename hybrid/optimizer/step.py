@@ -1,7 +1,8 @@
 """A prepared update of some parameters: arrays collected once, then numbers filled in and one program called at each
-step."""
+step, or a few times where many parameters are alike (parts.py)."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Sequence
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..base.device import Context, array_module
 from ..autograd.dispatch import common_context
 from ..base.errors import DTypeError, HybridError
 from ..ir import Program
-from .program import row_of
+from . import parts
+from .program import Row, row_of
 
 
 def flat(state: Any) -> list[NDArray]:
@@ -66,12 +68,61 @@ def fill(numbers: NDArray, host: np.ndarray, values: Any) -> None:
         numbers._stale = True
 
 
-class Step:
-    """The update of some parameters by one program.
+class Part:
+    """Some parameters of an update, the program that updates them, and its inputs by slot."""
 
-    ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the program, which
-    writes weights and states in place. whole: indices whose rows are all updated, lazy or not. ``program`` and
-    ``inputs`` (arrays by slot) are all that is needed to run it elsewhere.
+    def __init__(self, step: "Step", members: Sequence[int], held: Sequence[Sequence[NDArray]]):
+        optimizer = step.optimizer
+        self.ctx, self.program = step.ctx, optimizer.program([step.rows[k] for k in members])
+        each, shared = len(optimizer.scalars), len(optimizer.shared)
+        self.numbers, self.host = step.numbers, step.host
+        # where its numbers are among those of all parameters; None: they are the same
+        self.places: np.ndarray | None = None
+        if len(members) < len(step.rows):
+            self.places = np.array([*range(shared), *(shared + each * k + i for k in members for i in range(each))])
+            self.host = np.zeros(len(self.places), dt.float64)
+            self.numbers = HostNumbers.make(self.host, self.ctx)
+        self.inputs: list[NDArray] = [self.numbers, *([step.key] if step.key is not None else []),
+                                      *(x for row in held for x in row)]
+        self.written = [self.inputs[slot] for slot, _ in self.program.updates]
+        self.exe: Any = None                                 # compiled when it is first needed
+        self.seen = -1
+
+    def has_shapes(self) -> bool:
+        """Whether the arrays still are what the program takes."""
+        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype
+                   for x, leaf in zip(self.inputs, self.program.inputs))
+
+    def run(self, step: "Step") -> None:
+        """Run the program on the arrays, with the numbers of the step."""
+        if self.places is not None:
+            fill(self.numbers, self.host, step.host[self.places])
+        exe = runtime.compile(self.program, self.ctx)
+        if exe is not self.exe:                              # the first call, or a compiler in the background is done
+            self.exe, self.seen = exe, -1
+        if self.seen != REBINDS[0]:
+            self._bind()
+        if runtime.OBSERVERS:
+            self.program.memo.setdefault("name", f"{type(step.optimizer).__name__}.update")
+            runtime.run(self.program, self.ctx, [x._data for x in self.inputs])
+        elif self.bound is None or self.bound() is None:
+            self.exe([x._data for x in self.inputs])
+        for x in self.written:
+            x._bump()
+
+    def _bind(self) -> None:
+        """Note where the arrays are, so that a call need not look."""
+        now, raw = REBINDS[0], [x if isinstance(x, HostNumbers) else x._data for x in self.inputs]
+        self.bound: Any = self.exe.bind(range(len(raw)), raw) if hasattr(self.exe, "bind") else None
+        self.seen = now
+
+
+class Step:
+    """The update of some parameters, by one program or one for each part.
+
+    ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the programs, which
+    write weights and states in place. whole: indices whose rows are all updated, lazy or not. ``program`` updates all
+    parameters, in another program's place; its numbers and key are ``numbers`` and ``key``.
     """
 
     def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
@@ -88,56 +139,56 @@ class Step:
         self.sparse: list[tuple[Any, NDArray]] = []
         # whether it is of dense copies, so that it cannot be run again
         self.once = any(x.stype != "default" for x in (*weights, *grads))
-        rows, held = [], []
+        self.rows: list[Row] = []
+        self._held: list[list[NDArray]] = []                 # weight, gradient and states of each
         for i, w, g, state in zip(indices, weights, grads, states):
             master = multi_precision and optimizer.low_precision(w)
             arrays = optimizer.states_of(w, state, master)
-            held.append([x if x.stype == "default" else x.tostype("default") for x in (w, g, *arrays)])
-            self.sparse += [(x, dense) for x, dense in zip((w, *arrays), (held[-1][0], *held[-1][2:]))
-                            if x is not dense]
-            rows.append(row_of(w, held[-1][1], held[-1][2:], master, optimizer.form(i),
-                               i not in whole and optimizer.is_lazy(i, w, g, multi_precision)))
-        self.program: Program = optimizer.program(rows)
-        self._collect(held)
-
-    def _collect(self, held: Sequence[Sequence[NDArray]]) -> None:
-        size = self.program.inputs[0].shape[0]
-        self.host = np.zeros(size, dt.float64)
+            held = [x if x.stype == "default" else x.tostype("default") for x in (w, g, *arrays)]
+            self._held.append(held)
+            self.sparse += [(x, dense) for x, dense in zip((w, *arrays), (held[0], *held[2:])) if x is not dense]
+            self.rows.append(row_of(w, held[1], held[2:], master, optimizer.form(i),
+                                    i not in whole and optimizer.is_lazy(i, w, g, multi_precision)))
+        self.host = np.zeros(len(optimizer.shared) + len(optimizer.scalars) * len(self.rows), dt.float64)
         self.numbers = HostNumbers.make(self.host, self.ctx)
-        self.inputs: list[NDArray] = [self.numbers]
         self.key: NDArray | None = None
-        if self.optimizer.draws:
+        if optimizer.draws:
             self.key_host = np.zeros(2, dt.uint32)
             self.key = HostNumbers.make(self.key_host, self.ctx)
-            self.inputs.append(self.key)
-        self.inputs += [x for row in held for x in row]
-        self.written = [self.inputs[slot] for slot, _ in self.program.updates]
-        self.exe: Any = None                                 # compiled when it is first needed
-        self.seen = -1
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The program that updates all parameters."""
+        return self.optimizer.program(self.rows)             # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def parts(self) -> list[Part]:
+        """The parts of the update, in the order in which they run."""
+        arrays = [x for held in self._held for x in held]
+        # draws are numbered within a program, a GPU takes a launch for each, and what shares arrays is updated at once
+        whole = self.key is not None or self.ctx.device_type != "cpu" or len(set(map(id, arrays))) < len(arrays)
+        members = [list(range(len(self.rows)))] if whole else parts.alike(self.rows)
+        return [Part(self, some, [self._held[k] for k in some]) for some in members]
 
     def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
         """Whether this is still the update of these arrays (the same objects) under the optimizer's present flags."""
         return (not self.once and self.flags == self.optimizer.flags() and _same(self.weights, weights)
                 and _same(self.grads, grads) and _same(self.states, states)
-                and (self.seen == REBINDS[0] or self._shapes()))
+                and all(p.seen == REBINDS[0] or p.has_shapes() for p in self.parts))
 
     def unchanged(self, states: dict[Any, Any]) -> bool:
         """Whether the arrays are where they were, the states those of ``states``, and the optimizer's flags the
         same."""
-        if self.seen != REBINDS[0] or self.flags != self.optimizer.flags():
+        if any(p.seen != REBINDS[0] for p in self.parts) or self.flags != self.optimizer.flags():
             return False
         for i, s in zip(self.indices, self.states):
             if states.get(i) is not s:
                 return False
         return True
 
-    def _shapes(self) -> bool:
-        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype
-                   for x, leaf in zip(self.inputs, self.program.inputs))
-
     def advance(self) -> None:
         """Count an update of every parameter and fill in the numbers it uses."""
-        pending.settle_for("parameters were updated", self.inputs)
+        pending.settle_for("parameters were updated", [self.numbers, *(x for held in self._held for x in held)])
         values = self.optimizer.advance(self.indices)
         if len(values) != self.host.shape[0]:
             raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "
@@ -148,27 +199,11 @@ class Step:
             fill(self.key, self.key_host, rng.next_key(len(self.weights)))
 
     def apply(self) -> None:
-        """Run the program on the arrays."""
-        exe = runtime.compile(self.program, self.ctx)
-        if exe is not self.exe:                              # the first call, or a compiler in the background is done
-            self.exe, self.seen = exe, -1
-        if self.seen != REBINDS[0]:
-            self._bind()
-        if runtime.OBSERVERS:
-            self.program.memo.setdefault("name", f"{type(self.optimizer).__name__}.update")
-            runtime.run(self.program, self.ctx, [x._data for x in self.inputs])
-        elif self.bound is None or self.bound() is None:
-            self.exe([x._data for x in self.inputs])
-        for x in self.written:
-            x._bump()
+        """Run the programs on the arrays."""
+        for part in self.parts:
+            part.run(self)
         for x, dense in self.sparse:
             x[:] = dense
-
-    def _bind(self) -> None:
-        """Note where the arrays are, so that a call need not look."""
-        now, raw = REBINDS[0], [x if isinstance(x, HostNumbers) else x._data for x in self.inputs]
-        self.bound: Any = self.exe.bind(range(len(raw)), raw) if hasattr(self.exe, "bind") else None
-        self.seen = now
 
     def run(self) -> None:
         """One update."""

@@ -179,7 +179,9 @@ def _compile_here(program: Program) -> Any:
 
     while cpu.has_compiler():
         try:
-            return cpu.compiled(program)
+            made = cpu.compiled(program)
+            cpu.follow_preparation(program, made)
+            return made
         except CompileError as err:
             if not cpu.set_aside(err):
                 break

@@ -9,8 +9,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Iterator
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 from ..base import config, forking, system
 from . import blas, cache
 from .switch_interval import SWITCH_INTERVAL
+from .worker_start import start as _start
 
 if TYPE_CHECKING:
     import subprocess
@@ -32,10 +33,6 @@ SILENCE, LONGEST_CALL = 0.1, 5.0
 # saves little of their time, and they have use for the core
 PARTS_SECONDS, STEPS = 2.0, 1000
 _lock = forking.lock()
-# the package without what its users need of it: half of what loading it takes
-_START = ("import gc, json, sys, types; gc.disable(); sys.path[:], own = json.loads(sys.stdin.readline()); "
-          "package = sys.modules['hybrid'] = types.ModuleType('hybrid'); package.__path__ = own; "
-          "from hybrid.runtime import worker; worker.main()")
 
 
 class Calls:
@@ -105,9 +102,10 @@ class Job:
 
     def __init__(self, name: str, key_and_text: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
         self.name, self.key_and_text = name, key_and_text
-        self.around = {"frozen": sorted(frozen), "folder": os.getcwd(),
-                       "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
-                                    "HYBRID_CACHE": str(cache.folder())}}
+        self.around: dict[str, Any] = {
+            "frozen": sorted(frozen), "folder": os.getcwd(),
+            "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
+                         "HYBRID_CACHE": str(cache.folder())}}
         # calls that did without the compiled program, what they took, and whether somebody waits for it
         self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
@@ -202,34 +200,6 @@ def _has_compiler() -> bool:
     return toolchain.found_compiler() is not None
 
 
-def _without_site() -> list[str]:
-    """``-S``: the process is sent ``sys.path`` and needs no site.py. Nothing where NumPy's folder is not on that path:
-    then a hook that site.py installs finds it."""
-    import numpy  # noqa: PLC0415  loaded already
-
-    return ["-S"] if os.path.dirname(os.path.dirname(numpy.__file__)) in sys.path else []
-
-
-def _start() -> subprocess.Popen[str]:
-    """A process that compiles, once it has begun. Interrupts of the terminal do not reach it: its parent ends it."""
-    with SWITCH_INTERVAL.shortened():
-        process = _new_process()
-    assert process.stdout is not None
-    process.stdout.readline()
-    return process
-
-
-def _new_process() -> subprocess.Popen[str]:
-    import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
-    process = subprocess.Popen([sys.executable, *_without_site(), "-c", _START], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
-                               env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
-    assert process.stdin is not None
-    process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
-    process.stdin.flush()
-    return process
-
-
 class Queue:
     """The jobs of this process and those that work on them."""
 
@@ -238,7 +208,7 @@ class Queue:
         self._jobs: dict[str, Job] = {}                      # all that have not ended, by name
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
-        self._closed = self._due = False
+        self._closed, self._due = False, math.inf            # due: when a process should start
 
     def submit(self, job: Job) -> Job:
         """Queue a job; the one of the same program that is there already stands for it."""
@@ -257,17 +227,20 @@ class Queue:
         """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
         after ``LONG_FIRST`` seconds."""
         with self._changed:
-            self._due = self._due or now
+            self._due = min(self._due, time.monotonic() + (0.0 if now else LONG_FIRST))
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
             elif now:
                 self._changed.notify_all()
 
+    def _is_due(self) -> bool:
+        return time.monotonic() >= self._due
+
     def wait_until_due(self) -> bool:
         """Wait until an expected process should start. False if the queue was closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._due or self._waiting or self._closed, LONG_FIRST)
-            self._due = False
+            self._changed.wait_for(lambda: self._is_due() or self._waiting or self._closed, LONG_FIRST)
+            self._due = math.inf
             return not self._closed
 
     def _start(self, at_once: bool) -> None:
@@ -276,11 +249,14 @@ class Queue:
         compiler.start()
 
     def wait(self, compiler: _Compiler) -> bool:
-        """Wait for a job that may begin; False after some time without one: the compiler ends."""
+        """Wait for a job that may begin, or until the compiler should start its process; False after some time without
+        a job: the compiler ends."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
-            while not self._closed and self._waiting and not self._has_ripe():
+            while not (self._closed or not self._waiting or self._has_ripe()
+                       or compiler.process is None and self._is_due()):
                 self._changed.wait(SILENCE / 4 if any(not j.of_parts for j in self._waiting) else 10 * SILENCE)
+            self._due = math.inf
             if self._waiting and not self._closed:
                 return True
             self._compilers.remove(compiler)

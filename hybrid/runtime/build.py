@@ -28,8 +28,8 @@ from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.horizontal_fusion import Joining
 from ..passes.unpack import Way, ways_back
-from . import plans, shared_objects, toolchain, tune
-from .parts import parts_of
+from . import by_primitives, plans, shared_objects, toolchain, tune
+from .parts import parts_of, recipe_of
 from .recipe import Recipe
 from .report import Report, make_report, note_blocks, note_forms, note_in_place
 
@@ -196,9 +196,9 @@ def _build(planned: Planned, timed: bool) -> Built:
     note_forms(report, planned)
     report.scratch_bytes = planned.memory.whole - planned.memory.arena
     report.thread_bytes, report.source = own, source
-    finish = shared_objects.begin(source) if planned.prepare is not None else lambda: shared_objects.build(source)
-    # compiled at the same time
-    prepare = build(prepare_plan(planned)) if planned.prepare is not None else None
+    both = planned.prepare is not None and not by_primitives.is_left_out()      # compiled at the same time
+    finish = shared_objects.begin(source) if both else lambda: shared_objects.build(source)
+    prepare = build(prepare_plan(planned)) if both else None
     if table.blocks.count > 1:
         note_blocks(report, table.blocks.count, table.parts)
     library, c = finish()
@@ -211,6 +211,8 @@ def _build(planned: Planned, timed: bool) -> Built:
     report.movable_bytes = sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
+    elif planned.prepare is not None:
+        built.recipe.prepare = recipe_of(planned.prepare)
     return built
 
 

@@ -12,7 +12,7 @@ from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from .bound import Bound
-from . import buffers, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain, warmed
+from . import buffers, by_primitives, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain, warmed
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
@@ -66,20 +66,22 @@ class CpuProgram:
         launcher.prepare()
 
     def _take(self, built: "Built", again: "Callable[[], Planned]", begin: float) -> None:
-        prepare = None
+        prepare: CpuProgram | by_primitives.Preparation | None = None
         if built.prepare is not None:
             part, whole = built.prepare, again
             prepare = CpuProgram.__new__(CpuProgram)
             prepare._take(part, lambda: _prepare_plan(whole()), begin)
+        elif built.recipe.prepare is not None:
+            prepare = by_primitives.Preparation(built.recipe.prepare)
         self._set(built.recipe, _opened(built), prepare, again, built.report)
         self.compiled_here = built.ran + (prepare.compiled_here if prepare is not None else 0)
         built.report.compile_seconds = time.perf_counter() - begin
 
-    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]",
-             report: Report | None = None) -> None:
+    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | by_primitives.Preparation | None",
+             again: "Callable[[], Planned]", report: Report | None = None) -> None:
         self.recipe, self.prepare, self._again = recipe, prepare, again
         self._make = buffers.separate
-        if prepare is not None:
+        if isinstance(prepare, CpuProgram):
             prepare._make = buffers.together                     # its values are kept and replaced as a whole
         self._lib, self._net = library, library.net
         threads.share(library)
@@ -106,7 +108,7 @@ class CpuProgram:
         if not shared_objects.intact(path):
             raise OSError(f"{path} is not there or was changed")
         program = cls.__new__(cls)
-        prepare = cls.of(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
+        prepare = prepared_by(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
         program._set(recipe, opened(path), prepare, again)
         program._seconds = time.perf_counter() - begin
         return program
@@ -233,6 +235,11 @@ class CpuProgram:
         return out
 
 
+def prepared_by(recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram | by_primitives.Preparation":
+    """The program of a recipe that prepares values."""
+    return CpuProgram.of(recipe, again) if recipe.library else by_primitives.Preparation(recipe)
+
+
 def _prepare_plan(whole: "Planned") -> "Planned":
     from .build import prepare_plan                      # noqa: PLC0415
     return prepare_plan(whole)
@@ -296,12 +303,23 @@ def built_again(program: Program) -> None:
 def _on_disk(key: str | None, again: "Callable[[], Planned]") -> CpuProgram | None:
     """The program of a key, if the disk cache holds it whole."""
     recipe = plans.read(key)
-    if recipe is not None:
+    if recipe is not None and by_primitives.will_do(recipe):
         with contextlib.suppress(OSError):
             found = CpuProgram.of(recipe, again)
             launcher.prepare()
             return found
     return None
+
+
+def follow_preparation(program: Program, made: CpuProgram) -> None:
+    """Have what prepares the values of a program compiled later, if a process that compiled it had no time to."""
+    if isinstance(made.prepare, by_primitives.Preparation):
+        frozen = warmed.frozen(program)
+
+        def compiled_one() -> Any:
+            recipe = plans.read(plans.key(program, frozen))
+            return CpuProgram.of(recipe, _planning(program)).prepare if recipe is not None else None
+        made.prepare.follow(program, frozen, compiled_one)
 
 
 def has_compiler() -> bool:

@@ -3,15 +3,32 @@ from __future__ import annotations
 
 from ..ir import Node, Program, toposort
 from ..ir import input as input_
+from ..ir.text import to_text
 from ..passes.pipeline import Planned
 from ..passes.rewrite import rebuild
 from . import cache, plans
-from .recipe import Part
+from .recipe import Part, Recipe, Spec
 
 
 def parts_of(planned: Planned) -> list[Part]:
     """The parts, in the order of their first results; none where a kernel computes values of several."""
     program = planned.source
+    groups = _groups(program)
+    apart = _apart(planned, {s: i for i, (inputs, _) in enumerate(groups) for s in inputs})
+    return _named(program, groups) if apart else []
+
+
+def recipe_of(program: Program) -> Recipe:
+    """The recipe of a program that prepares values and has no kernels (by_primitives.py)."""
+    first = len(program.inputs)
+    specs: list[Spec] = [(n.shape, n.dtype) for n in program.outputs]
+    return Recipe("", [(n.shape, n.dtype) for n in program.inputs], first, [], specs, 0,
+                  [(first + k, shape) for k, (shape, _) in enumerate(specs)], [], [],
+                  parts=_named(program, _groups(program)), program=to_text(program))
+
+
+def _groups(program: Program) -> list[tuple[set[int], list[int]]]:
+    """Inputs and results that depend on each other."""
     slots = [frozenset(n.attrs["slot"] for n in toposort([out]) if n.prim == "input") for out in program.outputs]
     groups: list[tuple[set[int], list[int]]] = []            # inputs and results
     for k, own in enumerate(slots):
@@ -19,9 +36,10 @@ def parts_of(planned: Planned) -> list[Part]:
         together: tuple[set[int], list[int]] = (set(own).union(*(g[0] for g in meet)),
                                                 sorted([k, *(i for g in meet for i in g[1])]))
         groups = [*(g for g in groups if g not in meet), together]
-    groups.sort(key=lambda g: g[1])
-    if not _apart(planned, {s: i for i, (inputs, _) in enumerate(groups) for s in inputs}):
-        return []
+    return sorted(groups, key=lambda g: g[1])
+
+
+def _named(program: Program, groups: list[tuple[set[int], list[int]]]) -> list[Part]:
     try:
         return [(_name(program, inputs, results), tuple(sorted(inputs)), tuple(results)) for inputs, results in groups]
     except TypeError:                                        # holds what is no plain data

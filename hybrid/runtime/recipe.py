@@ -27,7 +27,7 @@ Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
 class Recipe:
     """The pointer table holds inputs (the caller's, then prepared values), constants, fresh arrays and the arena, in
     this order."""
-    library: str                                   # file name of the shared object in the cache folder
+    library: str                                   # file name of the shared object in the cache folder, or none
     inputs: list[Spec]
     given: int                                     # of the inputs: those of the caller
     constants: list[np.ndarray]
@@ -42,6 +42,7 @@ class Recipe:
     # for each of slots that the program does not read itself: how it is read from prepared values
     ways: list[Way | None] = field(default_factory=list)
     work: int = 0                                  # rough additions of a call
+    program: str = ""                              # without a library: the text of the program (by_primitives.py)
 
     @property
     def arena_slot(self) -> int:
@@ -76,7 +77,7 @@ def _plain(r: Recipe) -> dict[str, Any]:
             "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
             "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results,
             "updates": r.updates, "written": r.written,
-            "work": r.work, "slots": r.slots, "ways": r.ways, "parts": r.parts,
+            "work": r.work, "program": r.program, "slots": r.slots, "ways": r.ways, "parts": r.parts,
             "prepare": _plain(r.prepare) if r.prepare is not None else None}
 
 
@@ -125,8 +126,8 @@ def _way(value: Any, prepared: int) -> Way | None:
 def _rich(d: dict[str, Any]) -> Recipe:
     inputs, constants, fresh = _specs(d["inputs"]), [_constant(c) for c in d["constants"]], _specs(d["fresh"])
     n, places = len(inputs), len(inputs) + len(constants) + len(fresh)
-    library = str(d["library"])
-    if "/" in library or "\\" in library or not library.endswith(".so"):
+    library, program = str(d["library"]), str(d["program"])
+    if "/" in library or "\\" in library or not library.endswith(".so") and (library or not program):
         raise ValueError(f"{library!r} is no file of the cache folder")
     return Recipe(library, inputs, _number(d["given"], n + 1), constants, fresh, _number(d["arena_bytes"]),
                   [(_number(i, places), _shape(shape)) for i, shape in d["results"]],
@@ -134,7 +135,8 @@ def _rich(d: dict[str, Any]) -> Recipe:
                   [_number(i, n) for i in d["written"]],
                   tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None,
                   [(str(name), _shape(slots), _shape(results)) for name, slots, results in d["parts"]],
-                  [_way(w, n - d["given"]) for w in d["ways"]], _number(d["work"]))
+                  [_way(w, n - d["given"]) for w in d["ways"]], _number(d["work"]),
+                  program)
 
 
 def from_text(text: str, known: Mapping[str, Dim] = MappingProxyType({})) -> Recipe:

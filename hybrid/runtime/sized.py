@@ -6,15 +6,15 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
-from ..ir.size import Dim, Size, ask, dims, number_of
-from . import launcher, plans, threads, toolchain, warmed
+from ..ir.size import Dim, Size, ask, dims
+from . import by_primitives, launcher, plans, threads, toolchain, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .once import once
 from .recipe import Recipe
@@ -28,6 +28,7 @@ class SizedProgram:
     """A program whose inputs have symbolic dimensions. ``at(sizes)`` is the program for their values."""
 
     compiled_behind = 0                                  # runs of the compiler in the background
+    _sizes: "Sizes | None" = None
 
     def __init__(self, program: Program):
         begin = time.perf_counter()
@@ -57,20 +58,32 @@ class SizedProgram:
         if not found._read(program, key):
             return None
         launcher.prepare()
+        if isinstance(found._prepare, by_primitives.Preparation):
+            found._prepare.follow(program, warmed.frozen(program), lambda: found._compiled_preparation(program, key))
         return found
+
+    def _compiled_preparation(self, program: Program, key: str | None) -> Any:
+        """What prepares values, compiled, where the disk cache has it now."""
+        kept = self._in_cache(program, key)
+        return CpuProgram.of(kept[0], self._planned).prepare if kept is not None else None
+
+    @staticmethod
+    def _in_cache(program: Program, key: str | None) -> "tuple[Recipe, list[Dim], list[plans.Guard]] | None":
+        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
+        found = plans.read_sized(key, known)
+        return None if found is None else (found[0], [known[n] for n in found[1]], found[2])
 
     def _read(self, program: Program, key: str | None) -> bool:
         """Take it from the disk cache, with what was asked of sizes, if it is there."""
-        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
-        found = plans.read_sized(key, known)
-        if found is None:
+        kept = self._in_cache(program, key)
+        if kept is None or not by_primitives.will_do(kept[0]):
             return False
-        recipe, names, guards = found
+        recipe, own, guards = kept
         with contextlib.suppress(OSError):
             whole = CpuProgram.of(recipe, self._planned)
             for asked in guards:
                 ask(*asked)
-            self.dims, self.recipe = [known[n] for n in names], recipe
+            self.dims, self.recipe = own, recipe
             self._library, self._prepare = whole._lib, whole.prepare
             return True
         return False
@@ -86,6 +99,8 @@ class SizedProgram:
         self.dims = built.dims
         self.recipe, self._report = built.recipe, built.report
         self._library, self._prepare = _opened(built), None
+        if built.prepare is None and built.recipe.prepare is not None:
+            self._prepare = by_primitives.Preparation(built.recipe.prepare)
         self.compiled_here = int(built.ran)
         if built.prepare is not None:
             self._prepare = CpuProgram.__new__(CpuProgram)
@@ -111,8 +126,10 @@ class SizedProgram:
     def at(self, sizes: Mapping[str, int]) -> CpuProgram:
         """The program for concrete sizes, by the names of their dimensions."""
         program = OneSize.__new__(OneSize)
-        program._set(of_sizes(self.recipe, self.dims, [sizes[d.name] for d in self.dims]), self._library, self._prepare,
-                     self._planned, self._report)
+        if self._sizes is None:
+            self._sizes = Sizes(self.recipe, self.dims)
+        program._set(self._sizes.at([sizes[d.name] for d in self.dims]), self._library, self._prepare, self._planned,
+                     self._report)
         program._arenas, program.one_of_many, program.of_all = self._arenas, True, self
         return program
 
@@ -134,20 +151,41 @@ class OneSize(CpuProgram):
         return self.of_all.report
 
 
-def of_sizes(r: Recipe, given: Sequence[Dim], values: Sequence[int]) -> Recipe:
-    """The recipe with every symbolic shape replaced by its numbers. values: of the dimensions that calls give, in their
-    order; the last constant of a program is those values, too."""
-    sizes = {d.name: int(v) for d, v in zip(given, values)}
+class Sizes:
+    """A recipe with symbolic sizes, and the places of its shapes that have some: those of a call change these alone.
 
-    def shape(of: tuple[int, ...]) -> tuple[int, ...]:
-        for d in of:
-            if type(d) is Size:
-                return tuple([number_of(d, sizes) for d in of])
-        return of
-    return replace(r, inputs=[(shape(s), d) for s, d in r.inputs], fresh=[(shape(s), d) for s, d in r.fresh],
-                   constants=[*r.constants[:-1], np.array([*sizes.values()], np.int64)],
-                   arena_bytes=number_of(r.arena_bytes, sizes), results=[(i, shape(s)) for i, s in r.results],
-                   updates=[(slot, i, shape(s)) for slot, i, s in r.updates])
+    given: the dimensions whose values calls give, in their order; the last constant of a program is those values, too.
+    """
+
+    def __init__(self, recipe: Recipe, given: Sequence[Dim]):
+        self.recipe, self.names = recipe, [d.name for d in given]
+        self._sizes: dict[str, Size] = {}                    # each size of a recipe once, by its text
+        self._inputs, self._fresh = self._open(s for s, _ in recipe.inputs), self._open(s for s, _ in recipe.fresh)
+        self._results, self._updates = (self._open(row[-1] for row in rows)
+                                        for rows in (recipe.results, recipe.updates))
+        self._arena, = self._one((recipe.arena_bytes,))
+
+    def _one(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(self._sizes.setdefault(d.c_text(), d) if type(d) is Size else d for d in shape)
+
+    def _open(self, shapes: Iterable[tuple[Any, ...]]) -> list[tuple[int, tuple[Any, ...]]]:
+        return [(i, self._one(s)) for i, s in enumerate(shapes) if any(type(d) is Size for d in s)]
+
+    def at(self, values: Sequence[int]) -> Recipe:
+        """The recipe with these numbers in the place of the dimensions."""
+        sizes = dict(zip(self.names, map(int, values)))
+        numbers = {id(size): size.value(sizes) for size in self._sizes.values()}
+
+        def filled(rows: Sequence[Any], places: list[tuple[int, tuple[Any, ...]]], at: int) -> list[Any]:
+            out = list(rows)
+            for i, shape in places:
+                out[i] = (*rows[i][:at], tuple([numbers.get(id(d), d) for d in shape]), *rows[i][at + 1:])
+            return out
+        r = self.recipe
+        return replace(r, inputs=filled(r.inputs, self._inputs, 0), fresh=filled(r.fresh, self._fresh, 0),
+                       constants=[*r.constants[:-1], np.array([*sizes.values()], np.int64)],
+                       arena_bytes=numbers.get(id(self._arena), self._arena),
+                       results=filled(r.results, self._results, 1), updates=filled(r.updates, self._updates, 2))
 
 
 def with_numbers(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ..base import forking
 from .cpu import CpuProgram
 from .report import KernelReport
-from .sized import of_sizes, with_numbers
+from .sized import Sizes, with_numbers
 
 _lock = forking.LongLock()
 
@@ -35,7 +35,7 @@ class TimedProgram(CpuProgram):
         self._take(built, lambda: planned, begin)
         if built.dims:                                   # for the sizes of the program
             sizes = program.recipe.constants[-1].tolist()
-            self._set(of_sizes(built.recipe, built.dims, sizes), self._lib, self.prepare, self._again,
+            self._set(Sizes(built.recipe, built.dims).at(sizes), self._lib, self.prepare, self._again,
                       with_numbers(built.report))
 
     def _called(self, table: list[Any]) -> None:

@@ -97,7 +97,7 @@ def read(program: Program) -> Recipe | None:
 
 
 def _libraries(recipe: Recipe) -> list[str]:
-    return [recipe.library, *(_libraries(recipe.prepare) if recipe.prepare is not None else [])]
+    return [recipe.library, *(_libraries(recipe.prepare) if recipe.prepare is not None else [])] * bool(recipe.library)
 
 
 def _fetched(where: Path, name: str) -> Path | None:

@@ -2,7 +2,7 @@
 
 Each line is a job: the program's text, which inputs are frozen, the settings. The answer to a job is the key under
 which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
-itself, and says what is wrong.
+itself, and says what is wrong. What prepares values is left out (by_primitives.py) but in "whole" jobs.
 
 Autotuning (tune.py) is deferred until no job has come for a while. Files in the disk cache hold these jobs, so that
 another process does it where this one ends before it begins.
@@ -91,17 +91,19 @@ def _program(job: dict[str, Any]) -> Any:
 
 
 def _compile(job: dict[str, Any]) -> str:
-    from . import cache, cpu, plans, sized, tune  # noqa: PLC0415
+    from . import by_primitives, cache, cpu, plans, sized, tune  # noqa: PLC0415
 
     program = _program(job)
     if program is None:
         return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        left_out = contextlib.nullcontext() if job.get("whole") else by_primitives.left_out()
         if sized.sized(program):
-            sized.SizedProgram(program)
+            with left_out:
+                sized.SizedProgram(program)
         else:
-            with tune.deferred() as choices:
+            with tune.deferred() as choices, left_out:
                 cpu.compiled(program)
             if choices:
                 cache.write(cache.folder() / PENDING_TUNE.replace("*", job["key"]), json.dumps(job).encode())

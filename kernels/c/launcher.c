@@ -10,6 +10,7 @@
 #include <Python.h>
 #include <structmember.h>
 #include <numpy/arrayobject.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #ifdef _WIN32
@@ -144,6 +145,7 @@ static int check_places(PyObject *places) {
   return 0;
 }
 
+static PyTypeObject LauncherType;
 #include "launcher_rounds.h"
 #include "launcher_track.h"
 #include "launcher_ways.h"

@@ -69,16 +69,36 @@ static PyTypeObject FrontType = {
   .tp_vectorcall_offset = offsetof(Front, call),
 };
 
-/* Several ways, the first that is not closed. */
-typedef struct { PyObject_HEAD vectorcallfunc call; PyObject *ways; } Either;
+/* Several ways, the first that is not closed. The one that a call went is tried first when one with arguments of the
+ * same shapes comes: most ways take arrays of one shape each. cls: the arrays' class. */
+enum { HINTS = 1024 };
+typedef struct {
+  PyObject_HEAD vectorcallfunc call; PyObject *ways, *cls; Py_ssize_t at_data; short hint[HINTS];
+} Either;
+
+/* Where the way of such arguments is noted. */
+static short *hint_of(Either *self, PyObject *const *args, Py_ssize_t n) {
+  Py_uhash_t h = (Py_uhash_t)n;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *data = (PyObject *)Py_TYPE(args[i]) == self->cls ? AT(args[i], self->at_data) : NULL;
+    for (int k = 0; data && PyArray_Check(data) && k < PyArray_NDIM((PyArrayObject *)data); k++)
+        h = h * 1000003 ^ (Py_uhash_t)PyArray_DIM((PyArrayObject *)data, k);
+  }
+  return &self->hint[(h ^ h >> 17) % HINTS];
+}
 
 static PyObject *either_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
-  PyObject *ways = Py_NewRef(((Either *)object)->ways), *out = Py_NewRef(Py_None);
-  for (Py_ssize_t i = 0; out == Py_None && i < PyTuple_GET_SIZE(ways); i++) {
+  Either *self = (Either *)Py_NewRef(object);
+  short *hint = hint_of(self, args, PyVectorcall_NARGS(nargsf));
+  Py_ssize_t n = PyTuple_GET_SIZE(self->ways), first = *hint;
+  PyObject *out = n ? PyObject_Vectorcall(PyTuple_GET_ITEM(self->ways, first), args, nargsf, names) : no();
+  for (Py_ssize_t i = 0; out == Py_None && i < n; i++) {
+    if (i == first) continue;
     Py_DECREF(out);
-    out = PyObject_Vectorcall(PyTuple_GET_ITEM(ways, i), args, nargsf, names);
+    out = PyObject_Vectorcall(PyTuple_GET_ITEM(self->ways, i), args, nargsf, names);
+    if (out != Py_None) *hint = (short)i;
   }
-  Py_DECREF(ways);
+  Py_DECREF(object);
   return out;
 }
 
@@ -86,8 +106,15 @@ static PyObject *either_call(PyObject *object, PyObject *const *args, size_t nar
 static PyObject *either_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   PyObject *ways;
   if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &ways)) return NULL;
+  if (PyTuple_GET_SIZE(ways) > SHRT_MAX) { PyErr_SetString(PyExc_ValueError, "too many ways"); return NULL; }
   Either *self = (Either *)type->tp_alloc(type, 0);
-  if (self) self->call = either_call, self->ways = Py_NewRef(ways);
+  if (!self) return NULL;
+  self->call = either_call, self->ways = Py_NewRef(ways);
+  for (Py_ssize_t i = 0; !self->cls && i < PyTuple_GET_SIZE(ways); i++) {
+    PyObject *way = PyTuple_GET_ITEM(ways, i);
+    if (Py_TYPE(way) == &LauncherType) self->cls = Py_NewRef((PyObject *)((Launcher *)way)->cls),
+        self->at_data = ((Launcher *)way)->at_data;
+  }
   return (PyObject *)self;
 }
 
@@ -98,6 +125,7 @@ static int either_traverse(PyObject *object, visitproc visit, void *arg) {
 static void either_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   Py_XDECREF(((Either *)object)->ways);
+  Py_XDECREF(((Either *)object)->cls);
   Py_TYPE(object)->tp_free(object);
 }
 

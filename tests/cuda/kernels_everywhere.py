@@ -12,9 +12,9 @@ import fcntl
 import json
 import os
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,8 @@ NEEDS = {"hy_wgmma": "sm_90a", "hy_bulk": "sm_90a", "hy_mbarrier": "sm_80", "cp_
          "hy_mma_bf16(": "sm_80"}
 BEGIN = 'extern "C" __global__'
 found: dict[str, dict[str, bool]] = {}                     # by text: for what it is compiled, and whether it may spill
-inside = threading.local()
+printed_for: ContextVar[Any] = ContextVar("printed_for", default=None)          # the driver of a kind of GPU
+within_program = ContextVar("within_program", default=False)
 
 
 def kinds() -> dict[str, list[str]]:
@@ -90,8 +91,11 @@ class _Module(interface.Module):
 
     def spilled(self, kernel: str) -> int:
         """The most bytes of all its architectures; where that is too much, another form is taken there."""
-        spills = {arch: nvrtc.compile(self._source, arch).resources[kernel].spill_stores for arch in self._archs}
-        note(texts(self._source)[kernel], {arch: True for arch, n in spills.items() if n > program.SPILLED})
+        text = texts(self._source)[kernel]
+        spills = {arch: nvrtc.compile(text, arch).resources["kernel"].spill_stores for arch in self._archs
+                  if key_of(text, arch, False) not in record.known}
+        note(text, {arch: True for arch, n in spills.items() if n > program.SPILLED})
+        record.note(*(key_of(text, arch, False) for arch, n in spills.items() if n <= program.SPILLED))
         return max(spills.values(), default=0)
 
 
@@ -138,30 +142,31 @@ class _Computed:
 
 def pytest_sessionstart() -> None:
     """From here on kernels are noted."""
+    record.read()
     plan, load, driver = program.planned_for, emulator.EmulatorDriver.load, program.current_driver
     few, computed = program.CudaProgram._load_few, _Computed()
 
     def planned_for(whole: Any, ctx: Any, *frozen: frozenset[int]) -> Any:
         for archs in kinds().values():
-            inside.driver = _Driver(archs)
+            token = printed_for.set(_Driver(archs))
             try:
                 with suppress(DeviceError):                # a program that GPUs do not take is the test's matter
                     program.CudaProgram(plan(whole, ctx, *frozen), ctx)
             finally:
-                inside.driver = None
+                printed_for.reset(token)
         planned = plan(whole, ctx, *frozen)
         computed.wholes[id(planned)] = planned, whole
         return planned
 
     def load_few(self: Any, *args: Any) -> Any:
-        inside.program = True
+        token = within_program.set(True)
         try:
             return few(self, *args)
         finally:
-            inside.program = False
+            within_program.reset(token)
 
     def load_and_note(self: Any, source: str, kernels: Sequence[str]) -> Any:
-        if getattr(inside, "program", False):
+        if within_program.get():
             return _Module(source, kernels, ())
         module = load(self, source, kernels)
         first = next((arch for word, arch in NEEDS.items() if word in source), "sm_75")
@@ -172,7 +177,7 @@ def pytest_sessionstart() -> None:
     cuda_program._run = lambda self, arrays: computed.run(self, arrays)
     cuda_program.bind = lambda *_: None
     program.planned_for = planned_for
-    program.current_driver = lambda i=0: getattr(inside, "driver", None) or driver(i)
+    program.current_driver = lambda i=0: printed_for.get() or driver(i)
     emulator.EmulatorDriver.load = load_and_note                       # type: ignore[method-assign]
 
 

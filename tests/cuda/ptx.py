@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.runtime.cuda.emulator import EmulatorDriver
-from hybrid.runtime.cuda.interface import Launch, Module, Plan, checked
+from hybrid.runtime.cuda.interface import Launch
 
 from .ptx_later import MBARRIER, Later, Products
-from .ptx_text import Entry, Line, PtxError, TooLong, compile_ptx, names, parse
+from .ptx_text import Entry, Line, PtxError, TooLong, names
 
 GLOBAL, CONSTANT, LOCAL, GAP = 1 << 32, 1 << 47, 1 << 48, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
@@ -56,6 +55,7 @@ class Block:
         # which barrier each thread is at, -1: none; how many threads each takes (0: all), or lanes of a warp's
         self.done, self.waiting = np.zeros(self.threads, bool), np.full(self.threads, -1)
         self.needs: dict[int, int] = {}
+        self.parted = np.zeros(self.threads, bool)         # who stands where all of a warp must be, and waits for it
         self.later, self.products = Later(self), Products(self.threads)
 
     # ---- operands
@@ -148,19 +148,25 @@ class Block:
         lines, count, told = self.entry.lines, 0, 0
         while count < most:
             ready = ~self.done & (self.waiting < 0)
-            if not ready.any():
+            if not (ready & ~self.parted).any():
                 if self.done.all():
                     return
                 if not self.release() and not self.later.come():
-                    raise PtxError("threads wait at barriers that nobody else comes to")
+                    parted = np.flatnonzero(self.parted)
+                    raise PtxError(f"{'.'.join(lines[self.at[parted[0]]].op)} by parts of a warp" if parted.size else
+                                   "threads wait at barriers that nobody else comes to")
                 count += 1
                 continue
-            pc = int(self.at[ready].min())
+            pc = int(self.at[ready & ~self.parted].min())
             here = np.flatnonzero(ready & (self.at == pc))
             others = self.at[ready & (self.at != pc)]
             end = int(others.min()) if others.size else len(lines)
             if pc >= len(lines):
                 raise PtxError("a thread ran past the end")
+            here = self.whole(here, lines[pc])
+            if not len(here):
+                count += 1
+                continue
             pc, done = self.straight(here, pc, end, min(TURN, most - count))
             if not done:                                   # one at which threads may part
                 line, self.at[here] = lines[pc], pc + 1
@@ -173,6 +179,18 @@ class Block:
                 yield count
         raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
 
+    def whole(self, here: np.ndarray, line: Line) -> np.ndarray:
+        """Those of some threads that execute an instruction now: where a whole warp executes it, or a whole warpgroup,
+        the first of its threads wait for the others, which another way leads there."""
+        if "aligned" not in line.op or line.op[0] in CONTROL:
+            return here
+        group = 128 if line.op[0] == "wgmma" else 32
+        count = np.bincount(here // group, minlength=-(-self.threads // group))
+        alive = np.bincount(np.flatnonzero(~self.done) // group, minlength=len(count))
+        complete = count[here // group] == alive[here // group]
+        self.parted[here] = ~complete
+        return here[complete]
+
     def guarded(self, line: Line, here: np.ndarray) -> np.ndarray:
         """Those of some threads that execute an instruction."""
         if not line.guard:
@@ -182,12 +200,14 @@ class Block:
 
     def straight(self, here: np.ndarray, pc: int, end: int, most: int) -> tuple[int, int]:
         """Instructions of threads that stay together, up to where others stand: where they are then, how many."""
-        lines = self.entry.lines
+        lines, first = self.entry.lines, pc
         for count in range(most):
             if pc >= end:
                 break
             line = lines[pc]
             self.home = line.home
+            if pc != first and len(self.whole(here, line)) < len(here):
+                break
             if line.op[0] in CONTROL:
                 some = self.guarded(line, here) if line.op[0] == "bra" else here[:0]
                 if line.op[0] != "bra" or 0 < len(some) < len(here):
@@ -326,64 +346,6 @@ def _raw(a: np.ndarray) -> np.ndarray:
     if a.size and not np.shares_memory(raw, a):
         raise PtxError("an array that is not in one piece")
     return raw
-
-
-class _Plan(Plan):
-    def __init__(self, driver: PtxDriver, entries: dict[str, Entry], launches: list[Launch]):
-        self.driver, self.entries, self.launches = driver, entries, launches
-
-    def run(self, pointers: Sequence[int]) -> None:
-        """See ``Plan.run``."""
-        memory = Memory(self.driver.known)
-        self.driver.known = {}
-        for launch in self.launches:
-            memory.launch(self.entries[launch.kernel], launch, [pointers[a] for a in launch.args])
-        memory.close()
-
-    def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
-        """Not for tests that look at one run."""
-        raise NotImplementedError
-
-
-class _Module(Module):
-    def __init__(self, driver: PtxDriver, source: str, kernels: Sequence[str]):
-        self.driver, self.kernels, self.source_path = driver, tuple(kernels), "kernel.cu"
-        self.entries = parse(compile_ptx(source))
-
-    def plan(self, launches: Sequence[Sequence[Any]]) -> _Plan:
-        """See ``Module.plan``."""
-        return _Plan(self.driver, self.entries, checked(launches, self.kernels))
-
-
-class PtxDriver(EmulatorDriver):
-    """gpu(0) whose kernels are compiled to PTX by NVRTC and interpreted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.known: dict[int, np.ndarray] = {}
-
-    @property
-    def processors(self) -> int:
-        """None: blocks run one after the other, so no launch has stages that wait for each other."""
-        return 0
-
-    def load(self, source: str, kernels: Sequence[str]) -> Any:
-        """See ``Driver.load``."""
-        return _Module(self, source, kernels)
-
-    def pointer(self, array: Any) -> int:
-        """Address of a NumPy array, which the next run may use."""
-        at = super().pointer(array)
-        self.known[at] = array
-        return at
-
-
-def run_ptx(source: str, launches: Sequence[Sequence[Any]], arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Run launches on copies of arrays (a launch's args are positions in them); returns the copies."""
-    driver, copies = PtxDriver(), [a.copy() for a in arrays]
-    module = driver.load(source, sorted({str(launch[0]) for launch in launches}))
-    module.plan(launches).run([driver.pointer(a) for a in copies])
-    return copies
 
 
 _STEPS: dict[str, Callable[[Block, list[str], list[str]], None]] = {}

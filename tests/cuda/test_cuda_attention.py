@@ -16,7 +16,7 @@ from hybrid.runtime.cuda import nvrtc
 from .cuda_forms import normal
 from .cuda_tools import orders, run_program
 from ..programs import softmax
-from .ptx import PtxDriver
+from .ptx_driver import PtxDriver
 
 pytestmark = pytest.mark.usefixtures("cuda_device")
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 2e-2}

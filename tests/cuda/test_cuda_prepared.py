@@ -3,6 +3,7 @@
 Over the stand-in for CuPy and NVIDIA's libraries (fake_cupy.py)."""
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Iterator
@@ -68,6 +69,21 @@ def right(net: Any, x: Any) -> np.ndarray:
         p.set_data(q.data())
     np.testing.assert_allclose(y, others(x).asnumpy(), rtol=1e-4, atol=1e-5)
     return y
+
+
+def test_what_prepares_is_compiled_beside_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the two waits for the other to begin."""
+    begun, load = {True: threading.Event(), False: threading.Event()}, program.CudaProgram._print_and_load
+
+    def waits(self: Any) -> Any:
+        first = isinstance(self, program.Preparation)
+        if first or self.planned.prepare is not None:
+            begun[first].set()
+            assert begun[not first].wait(30)
+        return load(self)
+    monkeypatch.setattr(program.CudaProgram, "_print_and_load", waits)
+    called()
+    assert begun[True].is_set()
 
 
 def test_weights_are_prepared_once(channels_last_pays: list[Any]) -> None:

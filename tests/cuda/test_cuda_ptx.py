@@ -11,12 +11,15 @@ from hybrid import runtime
 from hybrid.base.device import find_cupy, gpu
 from hybrid.runtime import cuda, reference
 from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda.interface import Launch
 
 from . import cuda_async_texts, cuda_texts
 from .cuda_forms import FORMS, program
 from .cuda_tools import run_cuda
-from .ptx import PtxDriver, PtxError, run_ptx
+from .ptx import Memory, PtxError
 from .ptx_beside import differ, largest
+from .ptx_driver import PtxDriver, run_ptx
+from .ptx_text import parse
 from .test_cuda_kernels import same
 
 pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
@@ -214,3 +217,41 @@ def test_products_of_parts_tf32_and_places_in_arrays() -> None:
     np.testing.assert_array_equal(z[32:64], upper.astype(np.uint32))
     assert z[64:67].tolist() == [0x3f802000, 0xbf800000, 0x7f800000] and (z[64:96] & 0x1fff == 0).all()
     assert (z[96:128] == x[2]).all() and (z[128:] == x.reshape(16, 2)[:, ::-1].ravel()).all()
+
+
+PARTED = """.visible .entry parted(.param .u64 x) {
+  .reg .pred %p<2>; .reg .b32 %r<6>; .reg .b64 %rd<4>;
+  .shared .align 16 .b8 rows[512];
+  ld.param.u64 %rd1, [x];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  mov.u32 %r2, rows;
+  mad.lo.s32 %r3, %r1, 16, %r2;
+  mov.u32 %r4, 5;
+  setp.lt.u32 %p1, %r1, 16;
+  @%p1 bra $LATER;
+$MEET:
+  st.shared.b32 [%r3], %r4;
+  bar.warp.sync -1;
+  ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r3];
+  st.global.b32 [%rd3], %r5;
+  ret;
+$LATER:
+  mov.u32 %r4, 7;
+  bra $MEET;
+}"""
+
+
+def test_parts_of_a_warp_meet() -> None:
+    """Behind a branch whose code stands later, as compilers put what is rare; not where a part never comes."""
+    def run(text: str) -> np.ndarray:
+        x = np.zeros(32, np.uint32)
+        memory = Memory({x.ctypes.data: x})
+        memory.launch(parse(text)["parted"], Launch("parted", (1, 1, 1), (32, 1, 1), 0, (0,)), [x.ctypes.data])
+        memory.close()
+        return x
+    for text in (PARTED, PARTED.replace("  bar.warp.sync -1;\n", "")):
+        assert (run(text)[::4] == 7).all()
+    with pytest.raises(PtxError, match="ldmatrix.* by parts of a warp"):
+        run(PARTED.replace("bar.warp.sync -1;", "").replace("bra $MEET", "ret"))

@@ -14,7 +14,7 @@ from hybrid.runtime.cuda import nvrtc
 
 from .cuda_forms import FORMS
 from .cuda_tools import run_cuda
-from .ptx import PtxDriver, run_ptx
+from .ptx_driver import PtxDriver, run_ptx
 from .ptx_text import PtxError
 from .ptx_warpgroup import places
 from .test_cuda_async import ring, values, warpgroup as of_warpgroup

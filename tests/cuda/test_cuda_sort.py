@@ -15,7 +15,7 @@ from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 from .cuda_forms import Form, normal, program
 from .cuda_tools import run_cuda
-from .ptx import run_ptx
+from .ptx_driver import run_ptx
 from .test_cuda_kernels import check
 
 pytestmark = pytest.mark.usefixtures("cuda_device")

@@ -291,3 +291,20 @@ def test_blocks_with_options() -> None:
     net.dense.weight.set_data(net.dense.weight.data() * 2)
     for call, y in zip(calls, want):
         np.testing.assert_allclose(call().asnumpy(), 2 * y, rtol=1e-6)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_many_sizes_in_any_order_have_fast_paths(several: bool) -> None:
+    """Each of more sizes than are tried one after the other is found by the shapes of the arguments."""
+    f = mx.hybridize((lambda x, y: (x + y, x - y)) if several else lambda x, y: x + y)
+    sizes, rng = range(2, 90), np.random.default_rng(0)
+    given = {n: (nd.array(np.arange(n)), nd.ones((n,))) for n in sizes}
+    for _ in range(3):
+        for n in rng.permutation(sizes):
+            f(*given[n])
+    for n in (*rng.permutation(sizes), *rng.permutation(sizes)):
+        found = f._engine.fast_path[0](*given[n])
+        assert found is not None, n
+        assert (found[0] if several else found).asnumpy().tolist() == list(range(1, n + 1))
+    assert f._engine.fast_path[0](nd.ones((3,)), nd.ones((4,))) is None
+    assert f._engine.fast_path[0](given[5][0], given[5][1], given[5][0]) is None

@@ -218,6 +218,39 @@ def test_compilers_begin_with_the_second_call(in_background: None, monkeypatch: 
     assert len(jobs) == 1 and jobs[0].is_ripe()
 
 
+def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: None,  # noqa: F811
+                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later process that traces its first call leaves compilers to other programs, if no process made two of its
+    kind."""
+    jobs = hold(monkeypatch)
+    monkeypatch.setattr(background.Job, "is_silent", lambda self: False)
+    monkeypatch.setattr(background.Queue, "expect", lambda self, now=True: None)         # no process starts
+
+    def new_process(layers: int) -> Any:
+        jobs.clear()
+        background.CALLS.again = -background.LONGEST_CALL
+        net = nn.HybridSequential()
+        net.add(*[nn.Dense(3, in_units=3) for _ in range(layers)])
+        net.initialize()
+        net.hybridize()
+        return net
+    x = nd.ones((3, 3))
+    for _ in range(2):                                   # the second time it is traced, and recorded calls follow
+        f = new_process(1)
+        f(x)
+        assert not any(job.is_ripe() for job in jobs)
+        with autograd.record():
+            f(x)
+    f = new_process(1)
+    f(x)
+    assert len(jobs) == 1 and not jobs[0].is_ripe()
+    f = new_process(2)
+    f(x)
+    f(x)
+    new_process(2)(x)
+    assert len(jobs) == 1 and jobs[0].is_ripe()
+
+
 def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -> None:  # noqa: F811
     """As plain Python it would see a frame of the library."""
     @mx.hybridize

@@ -8,6 +8,7 @@ import pytest
 
 from hybrid import ir, nd, optimizer, random, runtime
 from hybrid.base.device import cpu
+from hybrid.optimizer import parts
 from hybrid.runtime import reference
 
 from ..cuda.cuda_tools import orders
@@ -129,3 +130,63 @@ def test_numbers_that_parameters_share_are_computed_once(mults: dict[int, float]
         found = o.advance([0, 1, 2])[len(o.common()):]
         assert found == [x for i in range(3) for x in (plain(0.1 * mults.get(i, 1.0), t), 0.0)]
     assert times == [1] * calls + [2] * calls
+
+
+def test_parts_are_alike_and_together_all() -> None:
+    """Layers that repeat are one part, as often as they do; what is few, or differs, is one program."""
+    kinds = ["table", *(["w", "b"] * 30), "head"]
+    found = parts.alike(kinds)
+    assert sorted(i for part in found for i in part) == list(range(62))
+    assert {tuple(kinds[i] for i in part) for part in found[:-1]} == {("w",) * 5 + ("b",) * 5}
+    assert [kinds[i] for i in found[-1]] == ["table", "head"]
+    assert parts.alike(kinds[:40]) == [list(range(40))] and parts.alike(list(range(99))) == [list(range(99))]
+    assert [len(part) for part in parts.alike(["w"] * 80)] == [8] * 10
+
+
+def _many(count: int, shared: bool = False) -> tuple[Any, list[Any], list[Any]]:
+    rng = np.random.RandomState(0)
+    shapes = [(3, 4) if i % 2 else (5,) for i in range(count)] + [(2, 2)]
+    weights, grads = ([nd.array(rng.randn(*s).astype("float32")) for s in shapes] for _ in range(2))
+    if shared:
+        weights[2] = weights[0]
+    chosen = optimizer.create("adam", learning_rate=0.1, wd=0.01)
+    chosen.set_lr_mult({3: 0.5, 7: 2.0})
+    chosen.set_wd_mult({4: 0.0})
+    return optimizer.get_updater(chosen), weights, grads
+
+
+@pytest.mark.parametrize("mode", ["now", "never"])
+def test_many_alike_parameters_have_the_bits_of_one_program(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has its own numbers, which change from step to step, and arrays that were replaced are found again."""
+    monkeypatch.setenv("HYBRID_COMPILE", mode)
+
+    def train(few: int) -> tuple[list[np.ndarray], Any]:
+        monkeypatch.setattr(parts, "FEW", few)
+        updater, weights, grads = _many(60)
+        for lr in (0.1, 0.2, 0.3):
+            updater.optimizer.set_learning_rate(lr)
+            updater(list(range(61)), grads, weights)
+            weights[5]._data = weights[5]._data.copy()
+        step, = updater._steps.values()
+        return [w.asnumpy() for w in weights], step
+    (together, one), (apart, step) = train(61), train(48)
+    assert len(one.parts) == 1 and len(step.parts) > 2 and len({id(p.program) for p in step.parts}) == 2
+    assert sum(len(p.written) for p in step.parts) == 3 * 61
+    for a, b in zip(together, apart):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_parameters_that_share_an_array_are_updated_together() -> None:
+    updater, weights, grads = _many(60, shared=True)
+    updater(list(range(61)), grads, weights)
+    step, = updater._steps.values()
+    assert len(step.parts) == 1
+
+
+def test_optimizers_that_draw_update_all_at_once() -> None:
+    """The draws of a parameter are numbered within the program."""
+    _, weights, grads = _many(60)
+    updater = optimizer.get_updater(optimizer.create("sgld", learning_rate=0.1))
+    updater(list(range(61)), grads, weights)
+    step, = updater._steps.values()
+    assert len(step.parts) == 1

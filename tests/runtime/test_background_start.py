@@ -14,7 +14,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.base import config
-from hybrid.runtime import background, worker
+from hybrid.runtime import background, worker, worker_start
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -62,7 +62,24 @@ def test_its_session_has_a_low_priority() -> None:
 
 def test_the_process_loads_only_what_compiles() -> None:
     """It is there sooner without the operators' namespaces, Gluon and all that users need."""
-    text = background._START.replace("worker.main()", "print(sorted(m for m in sys.modules if m.startswith('hybrid')))")
+    text = worker_start.CODE.replace("worker.main()", "print(sorted(m for m in sys.modules if m.startswith('hybrid')))")
     given = json.dumps([sys.path, [*sys.modules["hybrid"].__path__]])
     ran = subprocess.run([sys.executable, "-c", text], input=given + "\n", capture_output=True, text=True, check=True)
     assert "'hybrid.runtime'" in ran.stdout and "hybrid.gluon" not in ran.stdout and "hybrid.nd'" not in ran.stdout
+
+
+def test_a_process_starts_beside_jobs_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first call that is long has it started, also where the queue holds what may not begin yet."""
+    started: list[float] = []
+    monkeypatch.setattr(background, "_start", lambda: started.append(time.monotonic()))
+    monkeypatch.setattr(background.Job, "is_ripe", lambda self: False)
+    q = background.Queue()
+    q.submit(background.Job("a", lambda: (None, ""), frozenset()))
+    time.sleep(0.1)
+    assert not started
+    q.expect(now=False)
+    end = time.monotonic() + 20
+    while not started and time.monotonic() < end:
+        time.sleep(0.01)
+    q.close()
+    assert started

@@ -112,12 +112,17 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
     if any(kind != "output" for kind, _ in entry.picks) or not entry.recorded:
         return "a call hands an argument through"
     for place in entry.guard.places:
-        if not isinstance(place, LibraryClass) and not isinstance(place.get(), _STEADY):
+        if not isinstance(place, LibraryClass) and not isinstance(place.get(), _STEADY) and not _of_block(place):
             what = getattr(place, "name", None)
             return f"{engine.name} reads {what!r}, a variable or the like, which may change before the step"
     node.entry, node.draws = entry, bool(entry.draws)
     why = unfit(entry)
     return f"{engine.name}: {why}" if why else ""
+
+
+def _of_block(place: Any) -> bool:
+    """Whether a place is an array in an attribute of a block, which does what is put off before it holds another."""
+    return isinstance(place.get(), NDArray) and hasattr(type(place.where), "_signature_version")
 
 
 def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,

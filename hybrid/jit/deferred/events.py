@@ -13,6 +13,7 @@ from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
 
 MOST_KINDS = 16                 # of events that come after the same events
+MOST_STATES = 16                # of a block, that are known again
 # structures of so many arrays by position
 PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 
@@ -233,18 +234,22 @@ class Root(Node):
         self.laid = self.lay_again = 0
         self.missed = 0                                  # counts where a way ends, as for a compiled signature
         self._counts = -1
-        self._version: Any = None
-        self._number = 0
+        self._numbers: dict[Any, int] = {}               # of the states that the block's traces were made for
+        self._number = self._last = 0
 
     def number(self, engine: Any) -> int:
-        """A number for the state of all that the block's traces depend on: another one whenever it may differ from the
-        last one's."""
+        """A number for the state of all that the block's traces depend on: another one for each, as far as they are
+        remembered."""
         counters = engine.counters
         counts = -1 if counters is None or engine.used.blocks else sum([c[0] for c in counters]) + CASTS_VERSION[0]
         if counts < 0 or counts != self._counts:
             version = engine.version()
-            if version != self._version:
-                self._version, self._number = version, self._number + 1
+            if version not in self._numbers:
+                if len(self._numbers) >= MOST_STATES:
+                    self._numbers.clear()
+                self._last += 1
+                self._numbers[version] = self._last
+            self._number = self._numbers[version]
             self._counts = counts
         return self._number
 

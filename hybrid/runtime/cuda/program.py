@@ -4,8 +4,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -69,10 +71,7 @@ class CudaProgram:
         for node in (*planned.fused.program.inputs, *planned.fused.program.outputs):
             check_dtype(node.dtype, ctx)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
-        self.given, self.slots, self.prepare = len(planned.source.inputs), planned.slots, None
-        if planned.prepare is not None:                        # computes inputs behind those of the caller
-            self.prepare = Preparation(planned_for(planned.prepare, ctx), ctx)
-            self.report.source_bytes = sum(planned.source.inputs[s].nbytes for s in self.slots)
+        self.given, self.slots = len(planned.source.inputs), planned.slots
         self._layout()
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
@@ -80,7 +79,11 @@ class CudaProgram:
         self._plan: Any = None
         self._counts = False                                   # whether launches have blocks that wait for each other
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
-        text, launches = self._print_and_load()
+        with self._prepared() as prepare:
+            text, launches = self._print_and_load()
+            self.prepare = prepare()                           # computes inputs behind those of the caller
+        if self.prepare is not None:
+            self.report.source_bytes = sum(planned.source.inputs[s].nbytes for s in self.slots)
         note_forms(self.report, planned)
         if launches:
             self._launches = [Launch(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
@@ -91,6 +94,16 @@ class CudaProgram:
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
         launcher.prepare()                                     # the first result does not wait for it
+
+    @contextlib.contextmanager
+    def _prepared(self) -> Iterator[Callable[[], Preparation | None]]:
+        """Scope beside which the program that prepares values is compiled; gives a function that waits for it."""
+        whole = self.planned.prepare
+        if whole is None:
+            yield lambda: None
+            return
+        with ThreadPoolExecutor(1) as beside:
+            yield beside.submit(copy_context().run, lambda: Preparation(planned_for(whole, self.ctx), self.ctx)).result
 
     def _print_and_load(self) -> tuple[printer.CudaText, list[printer.Launch]]:
         """Prints the program and loads its kernels; returns the text and the launches. If the module does not compile,

@@ -45,10 +45,31 @@ def share_kernels(code: Iterable[Stmt], launches: Iterable[Launch]) -> tuple[lis
     return out, [replace(launch, name=name) for launch, name in zip(given, names)]
 
 
+def _length(s: Function, functions: dict[str, Function]) -> int:
+    """The length of a kernel's text and of the functions of its module that it calls."""
+    called: dict[str, Function] = {s.name: s}
+    new = [s]
+    while new:
+        named = {w for line in flat(new) for w in line}
+        new = [f for name, f in functions.items() if name in named and name not in called]
+        called.update((f.name, f) for f in new)
+    return sum(len(str(f)) for f in called.values())
+
+
 def split(code: Sequence[Stmt], parts: int) -> list[list[Stmt]]:
-    """Modules of about equally long kernels, each with all that stands around them: they can be compiled side by
-    side."""
-    kernels = sorted(((len(str(s)), s) for s in code if is_kernel(s)), key=lambda k: k[0], reverse=True)
+    """Modules of about equally long kernels, those with what they call, each with all that stands around them: they can
+    be compiled side by side.
+
+    >>> from hybrid.ir.parse import parse
+    >>> k = 'extern "C" __global__ void %s(float *x) {\\n  %s;\\n}\\n'
+    >>> f = "static void f(float *x) {\\n  x[0] = x[1] + x[2];\\n}\\n"
+    >>> code = parse(f + k % ("k0", "f(x)") + k % ("k1", "x[0] = 2") + k % ("k2", "x[0] = 3"))
+    >>> [[s.name for s in part if is_kernel(s)] for part in split(code, 2)]
+    [['k0'], ['k1', 'k2']]
+    """
+    functions = {s.name: s for s in code if isinstance(s, Function) and not is_kernel(s)}
+    kernels = sorted(((_length(s, functions), s) for s in code if isinstance(s, Function) and is_kernel(s)),
+                     key=lambda k: k[0], reverse=True)
     sizes = [0] * max(1, min(parts, len(kernels)))
     own: list[list[Stmt]] = [[] for _ in sizes]
     for size, s in kernels:

@@ -1,0 +1,125 @@
+"""What an assignment to an attribute of a block means for its programs: nothing, where they cannot tell the new value
+from the old one; else another state of the block, or one that it was in before, whose programs are used again.
+"""
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from typing import Any
+
+import numpy as np
+
+from ..base.names import module_of
+from ..buffers.array import NDArray
+from ..jit.fingerprint import codes_of, named_in_methods
+from ..jit.free_variables import GONE, guard_value
+from ..jit.watches import UNDER_WAY
+
+_MOST = 64                                               # states of a block that are known again
+_NUMBERS = itertools.count(1)
+_LOCK = threading.RLock()
+UNREAD = [0]                                             # assignments that no traced code could see
+_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
+
+
+def another() -> int:
+    """The number of a state in which no block was before."""
+    return next(_NUMBERS)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is told by what it is, and cannot change inside."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype)) and not isinstance(value, np.void)
+
+
+def _told(block: Any, value: Any) -> Any:
+    """What tells programs apart that were made with a value: a number or text itself; the kind of an array in a user's
+    block, which programs look up at each call. None where that cannot be said."""
+    if _is_plain(value):
+        return guard_value(value)
+    if (isinstance(value, NDArray) and value.stype == "default" and value._ag is None
+            and module_of(type(block)).split(".")[0] != "hybrid"):
+        return type(value), value.shape, value.dtype, value._ctx
+    return None
+
+
+@functools.cache
+def _names_of(cls: type) -> frozenset[str]:
+    """Names and texts in the methods of a class and of those it comes from, this library's too."""
+    return frozenset(name for base in cls.__mro__ for key, member in vars(base).items() if key != "__init__"
+                     for code in codes_of(member)
+                     for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str))))
+
+
+def _unread(block: Any, name: str) -> bool:
+    """Whether no code that was traced, and no method of its class, can have read an attribute of this name."""
+    cls, read = type(block), states_of(block).read
+    return (not UNDER_WAY and named_in_methods(cls) is not None and name not in _names_of(cls)
+            and not any(names is None or name in names for names in list(read)))
+
+
+class States:
+    """The states that a block's numbers and texts were in since anything else of it changed."""
+    __slots__ = ("_names", "_numbers", "read")
+
+    def __init__(self) -> None:
+        # by which names traced code may have read attributes of the block, one set for each trace; None: by any
+        self.read: set[frozenset[str] | None] = set()
+        self._names: tuple[str, ...] = ()
+        self._numbers: dict[Any, int] = {}
+
+    def assign(self, block: Any, name: str, value: Any) -> int:
+        """Give an attribute another value; the number of the state in which the block is then."""
+        own = vars(block)
+        with _LOCK:
+            if UNDER_WAY or _told(block, own.get(name, GONE)) is None or _told(block, value) is None:
+                own[name] = value                        # what is being traced may have read either value
+                self.forget()
+                return another()
+            if name not in self._names:
+                self._names += (name,)
+                self._numbers = {self._now(block): own["_version"]}
+            own["_version"] = another()                  # while this goes on
+            own[name] = value
+            if len(self._numbers) >= _MOST:
+                self._numbers.clear()
+            return self._numbers.setdefault(self._now(block), own["_version"])
+
+    def _now(self, block: Any) -> Any:
+        return tuple(_told(block, vars(block).get(name, GONE)) for name in self._names)
+
+    def forget(self) -> None:
+        """Something else changed: none of the states comes again."""
+        self._names, self._numbers = (), {}
+
+
+def hold(block: Any, name: str, value: Any) -> int | None:
+    """Give an attribute of a block a value; the number of the state in which the block is then, None where no program
+    can tell this value from the one before."""
+    own = vars(block)
+    existing = own.get(name, GONE)
+    if existing is not GONE and not hasattr(type(value), "_signature_version") and _alike(block, name, existing, value):
+        own[name] = value
+        return None
+    return states_of(block).assign(block, name, value)
+
+
+def _alike(block: Any, name: str, old: Any, new: Any) -> bool:
+    if new is old:
+        return True
+    told = _told(block, new)
+    if told is not None and told == _told(block, old) and (name not in block._loose or _is_plain(new)):
+        return True                                      # what is in _loose is compared by its contents
+    if _unread(block, name):
+        UNREAD[0] += 1
+        return True
+    return False
+
+
+def states_of(block: Any) -> States:
+    """Those of a block, which one from an old file has not."""
+    states: States = vars(block).setdefault("_states", States())
+    return states
