@@ -27,6 +27,8 @@ def _weights(program: Program, frozen: Frozen) -> dict[Node, str]:
                 w = beneath(a, ("reshape", "expand"))
                 if w.prim in MOVED and frozen(w):
                     found[w] = f"weights {list(beneath(w, MOVED).shape)} put in order as {list(w.shape)}"
+        elif n.prim == "dot":
+            found |= {a: f"weights transformed to {list(a.shape)}" for a in n.args if a.prim == "concat" and frozen(a)}
     return found
 
 

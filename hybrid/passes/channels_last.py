@@ -20,6 +20,7 @@ from ..ir.size import fixed
 from .axis_orders import BACK, DEEP, FIRST, below_pad, last
 from .layout import Blocking, Conversion
 from .rewrite import rebuild, relaid
+from .winograd import over_squares
 
 LEAST_PRODUCTS = 1 << 25        # of a convolution; below, another order costs more than it saves
 BETWEEN = 32                    # times fewer, where the data is in that order already
@@ -111,7 +112,7 @@ class ChannelsLast(Conversion):
 
     def _over_taps(self, win: Node, w: Node, taps: Sequence[int], channel: int, rank: int) -> Node | None:
         """The sum over channels and taps (N, *out, filters). taps, channel: the axes of w."""
-        return _over_taps(win, w, taps, channel, rank)
+        return over_squares(win, w, taps, channel) or _over_taps(win, w, taps, channel, rank)
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The sum over pixels, the gradient of filters. pixels: the axes of w; side: of the windows."""

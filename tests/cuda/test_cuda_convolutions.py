@@ -10,9 +10,9 @@ import pytest
 
 from hybrid import gpu as gpu_context, ir, runtime
 from hybrid.codegen import cuda
-from hybrid.codegen.printers.cuda import warpgroup
+from hybrid.codegen.printers.cuda import flat, warpgroup
 from hybrid.ops.conv import convolve
-from hybrid.passes import channels_last
+from hybrid.passes import channels_last, winograd
 from hybrid.passes.differentiate import cotangents
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import planned_for
@@ -75,6 +75,63 @@ def test_kinds_of_windows() -> None:
         (lambda x, w: convolve(x, w, 3, (2, 1), (1, 1), (1, 1)), [normal(2, 6, 6, 7), normal(9, 2, 3, 3)]),
         (lambda x, w: convolve(x, w, 12, (2, 2), (1, 1), (1, 1)), [normal(2, 12, 6, 7), normal(12, 1, 3, 3)])]
     check([Form(fn, arrays) for fn, arrays in forms])
+
+
+def three_layers(x: ir.Node, w: ir.Node, b: ir.Node, w2: ir.Node, w3: ir.Node, b3: ir.Node) -> ir.Node:
+    """Behind one that puts pictures in order: two whose squares are transformed, a sum between them that is used
+    twice, a scale, and another number of channels."""
+    y = ir.map("relu", conv(x, w, b))
+    y = ir.map("relu", conv(y, w2, b, 1, 1) + y)
+    return conv(y, w3, b3, 1, 1) * 0.5
+
+
+@pytest.fixture
+def squares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transformed wherever they can be."""
+    monkeypatch.setattr(winograd, "pays", lambda *sizes: True)
+
+
+@pytest.mark.parametrize("least", [1, 1 << 30])
+def test_transformed_squares(least: int, squares: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Odd sizes, filters in another number than channels; a thread transforms a square, or one place of it."""
+    monkeypatch.setattr(flat, "LEAST_BESIDE", least)
+    shapes = (2, 8, 7, 6), (8, 8, 1, 1), (8,), (8, 8, 3, 3), (16, 8, 3, 3), (16,)
+    form = Form(three_layers, [normal(*s) for s in shapes])
+    kernels = planned_for(program([form])[0], gpu_context(0)).fused.kernels
+    assert [k.root.shape for k in kernels if k.root.prim == "concat"] == [
+        (16, 24, 8), (16, 8, 8), (4, 24, 8), (16, 24, 8), (16, 16, 8), (4, 24, 16)]
+    assert [k.root.shape for k in kernels if k.dot is not None and k.root.ndim == 3] == [(16, 24, 8), (16, 24, 16)]
+    check([form])
+
+
+def test_gradients_of_transformed_squares(squares: None) -> None:
+    """The data's gradient is a convolution too, with filters and channels exchanged."""
+    shapes = (2, 8, 6, 5), (8, 8, 1, 1), (8,), (8, 8, 3, 3), (16, 8, 3, 3), (16,)
+    form = gradients(three_layers, [normal(*s) for s in shapes], (0, 1, 3, 4))
+    kernels = planned_for(program([form])[0], gpu_context(0)).fused.kernels
+    assert sum(k.root.prim == "concat" and k.root.shape[0] == 16 for k in kernels) >= 6
+    check([form])
+
+
+def test_squares_are_transformed_where_it_pays(squares: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not halves, other windows, channels that fill no 16 bytes, pictures that are put in order for it; by the
+    counts, not few channels or pictures."""
+    def transformed(fn: Callable[..., ir.Node], *shapes: tuple[int, ...], dtype: str = "float32") -> bool:
+        form = Form(fn, [normal(*s, dtype=dtype) for s in shapes])
+        return any(k.root.prim == "concat" for k in planned_for(program([form])[0], gpu_context(0)).fused.kernels)
+    one = (2, 8, 8, 8), (8, 8, 1, 1), (8,), (8, 8, 3, 3)
+
+    def behind(pad: int, stride: int, *dilate: int) -> Callable[..., ir.Node]:
+        return lambda x, w, b, w2: conv(ir.map("relu", conv(x, w, b)), w2, b, pad, stride, *dilate)
+    assert transformed(behind(1, 1), *one)
+    assert not transformed(behind(1, 1), *one, dtype="float16")
+    assert not transformed(behind(1, 2), *one) and not transformed(behind(2, 1, 2), *one)
+    assert not transformed(lambda x, w, b, w2: conv(x, w2, b, 1, 1), *one)
+    assert not transformed(behind(1, 1), (2, 6, 8, 8), (6, 6, 1, 1), (6,), (6, 6, 3, 3))
+    monkeypatch.undo()
+    assert [winograd.pays(batch * side ** 2, batch * (-(-side // 2)) ** 2, n, n) for batch, side, n in (
+        (32, 56, 64), (32, 28, 128), (32, 14, 256), (32, 7, 512), (1, 14, 256), (1, 7, 512))] == [
+            False, False, True, True, False, False]
 
 
 def test_groups_between_other_convolutions() -> None:

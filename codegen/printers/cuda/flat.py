@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Var, unlinear
+from hybrid.ir.index import Ix, Var, unlinear, var
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.stmt import lines as text_of
 from hybrid.passes.changes import changes
@@ -18,6 +18,7 @@ from hybrid.codegen.printers.rows.changes import changed
 
 MOST_NODES = 512                # nodes times elements a thread takes: registers
 MOVES = 100                     # copies in one launch
+LEAST_BESIDE = 1 << 16          # elements of a part from which threads compute one of each part
 
 
 def thread_number(kind: str, count: int, block: str = "blockIdx.x") -> list[str]:
@@ -75,8 +76,33 @@ def print_flat(k: Kernel, name: str, reducer: Reducer | None = None, scratch: st
     return launched(name, args, len(k.stores), body, -(-count // THREADS), scratch=scratch)
 
 
+def _beside(k: Kernel) -> bool:
+    """Whether a thread computes its element of all parts of a concatenation: where they are alike in shape, and several
+    read the same values. Then there are threads enough, and each loads what it needs once."""
+    parts = k.root.args
+    return (len({p.shape for p in parts}) == 1 and len(k.reads) < len(parts) and len(k.members) <= MOST_NODES
+            and parts[0].size >= LEAST_BESIDE)
+
+
+def _print_beside(k: Kernel, name: str) -> PrintedCuda:
+    """A thread for each element of a part: it loads all that it needs, then it stores."""
+    args, names = names_of(k)
+    axis, part = k.root.attrs["axis"], k.root.args[0]
+    t = Var("t", part.size)
+    e, block = emitter(k, names), Block(None, frozenset([t]))
+    idx = tuple(unlinear(var(t), part.shape))
+    values = [e.value(p, idx, block) for p in k.root.args]
+    for n, value in enumerate(values):
+        place = tuple(i + n * part.shape[axis] if a == axis else i for a, i in enumerate(idx))
+        block.body.append(e.store(names[k.root], k.root, place, value))
+    body = [*thread_number(index_type(k), t.extent), *block.lines]
+    return launched(name, args, 1, body, -(-t.extent // THREADS))
+
+
 def print_concat(k: Kernel, name: str) -> PrintedCuda:
-    """A range of blocks for each part."""
+    """A range of blocks for each part, or a thread for one element of each."""
+    if _beside(k):
+        return _print_beside(k, name)
     args, names = names_of(k)
     kind, axis, at = index_type(k), k.root.attrs["axis"], 0
     body, blocks = ["unsigned b = blockIdx.x;"], 0
