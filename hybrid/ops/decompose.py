@@ -315,7 +315,7 @@ def _eigenvalues_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
-                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 16), (8, 12), (32, 9)),
+                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 17), (8, 12), (32, 9)),
                            (lambda s: (s[0][0], s[0][0] + 1), _eigenvalues_eager)))
 
 
