@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
@@ -15,7 +14,7 @@ from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from ..jit.fingerprint import Watched, can_change_inside, fingerprint, named_in_methods
 from ..jit.debug import LAST_CHANGE
-from ..base.errors import AttributeValueError, FileFormatError, shortened
+from ..base.errors import AttributeValueError, FileFormatError, shortened, warn_user
 from ..jit.api import check_options
 from ..jit.watches import unread
 from ..base.scope import SCOPE
@@ -185,10 +184,10 @@ class Block(Returning[Result]):
                     Block) and id(value) not in children
         for name in self._loose | {k for k, v in self.__dict__.items() if isinstance(v, tuple)}:
             if stray(self.__dict__.get(name, ())):
-                warnings.warn(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are "
-                              f"not registered: their parameters are not "
-                              "initialized, saved or trained with the network. Use nn.Sequential or "
-                              "nn.HybridSequential, or register_child() on each.", stacklevel=3)
+                warn_user(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are "
+                          f"not registered: their parameters are not "
+                          "initialized, saved or trained with the network. Use nn.Sequential or "
+                          "nn.HybridSequential, or register_child() on each.")
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         if prefix:
