@@ -27,7 +27,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "attrgetter": lambda net: GETTER(NAME)(net), "partial": lambda net: functools.partial(READ, net)(NAME),
     "state": lambda net: net.__getstate__()[NAME], "static": lambda net: inspect.getattr_static(net, NAME),
     "methodcaller": lambda net: operator.methodcaller("__getattribute__", NAME)(net),
-    "text": lambda net: float("{0.factor}".format(net)), "texts": lambda net: float(("{0." + NAME + "}").format(net))}
+    "text": lambda net: float(("{." + NAME + "}").format(net))}
 
 
 class Roundabout(gluon.HybridBlock):
