@@ -1,7 +1,7 @@
 """Requests a second and latencies of ``python -m hybrid.serve``: LeNet of the digits, one image a request.
 
 ``python benchmarks/serve.py [--connections 16] [--seconds 5] [--json]`` starts a server and a client on this machine,
-which share its cores. Needs ``pip install hybridize[serve]``.
+which share its cores. Needs ``pip install '.[serve]'``.
 """
 from __future__ import annotations
 

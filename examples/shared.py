@@ -1,5 +1,5 @@
 """What the training examples share: the digits, a progress bar, tables, images, timing. tqdm and matplotlib are
-optional (``pip install 'hybridize[examples]'``); without them an example prints its numbers and says that it drew
+optional (``pip install matplotlib Pillow tqdm``); without them an example prints its numbers and says that it drew
 nothing.
 """
 from __future__ import annotations
@@ -120,7 +120,7 @@ def save(figure: Any, path: Path) -> None:
     """Write the figure and say where it is."""
     if figure is None:
         print("  picture                           none: matplotlib is not installed (pip install "
-              "'hybridize[examples]')")
+              "matplotlib)")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

@@ -1,6 +1,17 @@
-"""``python -m hybrid`` says what is installed here and whether it works: to read, and to put into a bug report."""
+"""``python -m hybrid`` says what is installed here and whether it works: to read, and to put into a bug report.
+
+    python -m hybrid                               this report
+    python -m hybrid.as_mxnet train.py             runs a program written for MXNet
+    python -m hybrid.export NETWORK PARAMS         writes a network as C
+    python -m hybrid.serve FOLDER                  serves models over HTTP
+    python -m hybrid.launch -n 2 python train.py   starts a program on several processes
+    python -m hybrid.warm FOLDER SCRIPT            compiles beforehand what a script calls
+
+Each takes --help.
+"""
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import importlib.util
 import os
@@ -97,7 +108,9 @@ def self_test() -> str:
 
 
 def main() -> int:
-    """Print the report; 1 where the self-test fails."""
+    """Print the report; 1 where the self-test fails. ``--help`` tells about the other commands."""
+    argparse.ArgumentParser("python -m hybrid", description=__doc__,
+                            formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     for name, value in lines():
         print(f"{name + ':':16}{value}")
     begin = time.perf_counter()

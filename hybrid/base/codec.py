@@ -19,8 +19,7 @@ def pillow() -> Any:
     try:
         from PIL import Image  # noqa: PLC0415 - optional
     except ImportError:
-        raise HybridError("reading and writing pictures needs Pillow: pip install 'hybridize[image]' or pip install "
-                          "pillow") from None
+        raise HybridError("reading and writing pictures needs Pillow: pip install Pillow") from None
     return Image
 
 

@@ -11,7 +11,7 @@
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first, else the one of
-``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
+``pip install ziglang``; ``none`` for no compiler) |
 | HYBRID_COMPILE | ``background`` (default): a program that is not in the cache runs without a compiler until processes
 beside this one have compiled it, and large eager operators that come again and again are compiled too; ``now``: the
 first call waits for the compiler; ``never``: nothing is compiled |

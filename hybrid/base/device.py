@@ -155,7 +155,7 @@ def check_dtype(dtype: np.dtype, ctx: Context) -> None:
     release = str(getattr(find_cupy(), "__version__", "14"))
     if int(release.split(".")[0]) < 14:
         raise DTypeError(f"{user_location()}: bfloat16 arrays on {ctx} need CuPy 14, this is CuPy {release}: "
-                         f"pip install -U 'hybridize[cuda12]' (or [cuda13]), or use float16")
+                         f"pip install -U 'cupy-cuda12x[ctk]>=14' (or cuda13x), or use float16")
 
 
 def num_gpus() -> int:
@@ -278,8 +278,8 @@ def array_module(ctx: Context) -> Any:
         return np
     cupy = find_cupy()
     if cupy is None:
-        raise DeviceError(f"{ctx} was asked for, but no GPU was found: install the extra for your CUDA "
-                          "(pip install 'hybridize[cuda12]' or 'hybridize[cuda13]') on a machine with an NVIDIA "
+        raise DeviceError(f"{ctx} was asked for, but no GPU was found: install CuPy for your CUDA (pip "
+                          "install 'cupy-cuda12x[ctk]>=14' or 'cupy-cuda13x[ctk]>=14') on a machine with an NVIDIA "
                           "GPU, or use hybrid.cpu()")
     count = num_gpus()
     if ctx.device_id >= count:

@@ -3,9 +3,10 @@ notes on nodes."""
 from __future__ import annotations
 
 import copy
+import difflib
 import threading
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any, Mapping, TypeVar
+from typing import Any, Iterable, Mapping, TypeVar
 
 F = TypeVar("F")
 
@@ -26,6 +27,21 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
     if doc is not None:
         made.__doc__ = doc
     return function
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`` (nearest: x)`` where a known name is like this one or has it as its initials (lr: learning_rate), else empty.
+    """
+    known = list(known)
+    near = (difflib.get_close_matches(name.lower(), known, 1)
+            or [k for k in known if "".join(word[:1] for word in k.split("_")) == name.lower()])
+    return f" (nearest: {near[0]})" if near else ""
+
+
+def among(name: Any, known: Iterable[str]) -> str:
+    """A name that is none of those known, for an error: with the nearest, and all of them."""
+    known = sorted(known)
+    return f"{name!r}{nearest(str(name), known)}; known: {', '.join(known)}"
 
 
 class ClassProperty:

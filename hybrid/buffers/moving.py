@@ -75,5 +75,5 @@ def from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     except OverflowError:                                    # -1 in uint8: around, as in C
         raw = np.array(nested).astype(wanted)
     except (ValueError, TypeError) as err:
-        raise AttributeValueError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
+        raise AttributeValueError(f"an array takes real numbers, and lists of them of equal lengths: {err}") from None
     return raw, wanted

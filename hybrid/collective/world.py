@@ -31,7 +31,7 @@ LOOK_EVERY = 1.0                         # seconds between looks at the other ra
 STRAGGLER_AFTER = 10.0                   # seconds of waiting after which the missing ranks are named
 LIMIT = 1800.0                           # seconds of waiting after which the job ends, unless HYBRID_COLLECTIVE_TIMEOUT
 LEAVING = "the end of the program"
-_INSTALL = ("pip install 'hybridize[mpi]', which needs an MPI library: pip install mpich, or a system's package such "
+_INSTALL = ("pip install mpi4py, which needs an MPI library: pip install mpich, or a system's package such "
             "as openmpi-bin; then start the program with mpirun -n 2 python train.py, or python -m hybrid.launch")
 
 

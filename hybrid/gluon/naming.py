@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 from ..base import names
+from ..base.errors import AttributeValueError
 from .parameter import ParameterDict
 
 
@@ -27,6 +28,9 @@ class BlockScope:
     @staticmethod
     def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
         """Prefix and parameter dictionary of a new block."""
+        if prefix is not None and not isinstance(prefix, str):
+            raise AttributeValueError(f"the prefix of a block ({hint}) must be a string or None, got "
+                                      f"{type(prefix).__name__}; layers are given to a network's add(...)")
         current = _state.value
         if current is None:
             if prefix is None:

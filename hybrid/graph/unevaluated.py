@@ -53,7 +53,9 @@ class Unevaluated(SymbolMethods):
         way = ways.get(kind,
                        f"Use {space}.where(condition, a, b), which takes elements of a or of b, or "
                        f"{loops}.cond(condition, f, g), which calls f or g")
-        return self._refuse(f"this `{kind}`" if kind else "if, while, and, or, not",
+        if not kind:
+            way += f"; instead of Python's max(), min() and sorted(), {space}.maximum, {space}.minimum and {space}.sort"
+        return self._refuse(f"this `{kind}`" if kind else "a test, as and, or, not, max() and sorted() make it,",
                             f"{way}; or run this code without hybridize. A test of sizes (x.shape) needs none of this.")
 
     def __float__(self) -> float:

@@ -211,12 +211,14 @@ def with_grad(value: Node, inputs: Sequence[Node], name: str, attrs: Any = ()) -
 # ---- movement
 def reshape(x: Node, shape: Sequence[int]) -> Node:
     """x with its elements in the same order and another shape (one -1 allowed)."""
-    shape = ints(shape)
+    shape = asked = ints(shape)
     if -1 in shape:
         rest = math.prod(d for d in shape if d != -1)
         shape = tuple((x.size // rest if rest else 0) if d == -1 else d for d in shape)
     if math.prod(shape) != x.size:
-        raise ShapeError(f"cannot reshape {x.shape} ({x.size} elements) to {shape} ({math.prod(shape)} elements)")
+        raise ShapeError(f"cannot reshape {x.shape} ({x.size} elements) to {asked}"
+                         + (f" ({math.prod(shape)} elements)" if asked == shape
+                            else f": {rest} does not divide {x.size}"))
     if shape == x.shape:
         return x
     return reshape(x.args[0], shape) if x.prim == "reshape" else make("reshape", (x,), shape=shape)

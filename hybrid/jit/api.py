@@ -28,7 +28,7 @@ HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon sa
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
     if set(options) - OPTIONS:
-        warnings.warn(_unknown(options), stacklevel=3)
+        warnings.warn(f"{_unknown(options)}: ignored", stacklevel=3)
     if "dynamic" in options:
         options = {**options, "dynamic": checked(options["dynamic"])}
     return {k: _precision(v) if k == "precision" else v for k, v in options.items() if k in OPTIONS}

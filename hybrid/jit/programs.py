@@ -71,9 +71,9 @@ def _guards(signature: Any, entry: Entry) -> Iterator[str]:
             yield f"argument {label} {value}"
     if entry.family is not None:
         yield from entry.family.asked.lines()
-    for place in entry.guard.places:
-        name = "contents" if isinstance(place, Contents) else place.name
-        yield f"{name if isinstance(name, str) else getattr(name, '__name__', 'an attribute')} as it was"
+    names = ("contents" if isinstance(place, Contents) else place.name for place in entry.guard.places)
+    yield from dict.fromkeys(f"{name if isinstance(name, str) else getattr(name, '__name__', 'an attribute')} as it was"
+                             for name in names)
 
 
 class Programs:

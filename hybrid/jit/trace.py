@@ -264,7 +264,7 @@ class Hybridized:
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
         entry.settle_captured(arguments)                     # before their buffers are looked at
-        if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
+        if (entry.whole or entry.demanding or entry.is_step) and not OBSERVERS and entry.is_compiled():
             if entry.missed % RENEW == 0 and not self._ways.again(entry):
                 self._ways.add(entry, None)
                 self._ways.add(entry, way_into(entry, arguments, form, self.used, self.counters))

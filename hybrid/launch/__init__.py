@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     starter = mpirun()
     if starter is None:
         _parser().parse_args(list(argv))
-        print("python -m hybrid.launch needs mpirun: pip install 'hybridize[mpi]' mpich, or a system's package such as "
+        print("python -m hybrid.launch needs mpirun: pip install mpi4py mpich, or a system's package such as "
               "openmpi-bin", file=sys.stderr)
         return 2
     version = subprocess.run([starter, "--version"], capture_output=True, text=True, check=False).stdout

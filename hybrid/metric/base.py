@@ -1,7 +1,6 @@
 """EvalMetric, the registry of metrics, several metrics as one, and metrics made of a function."""
 from __future__ import annotations
 
-import difflib
 import json
 import warnings
 from collections import OrderedDict
@@ -10,6 +9,7 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 import numpy
 
 from ..base.errors import AttributeValueError, ShapeError
+from ..base.names import among
 
 _registry: dict[str, type["EvalMetric"]] = {}
 
@@ -208,10 +208,7 @@ def _by_name(name: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return create(given) if isinstance(given, dict) else create(given[0], **given[1])
     found = _registry.get(name.lower())
     if found is None:
-        near = difflib.get_close_matches(name.lower(), _registry, 1)
-        raise AttributeValueError(f"unknown metric {name!r}"
-                                  + (f" (nearest: {near[0]})" if near
-                                     else "") + f"; known: {', '.join(sorted(_registry))}")
+        raise AttributeValueError(f"unknown metric {among(name, _registry)}")
     return found(*args, **kwargs)
 
 

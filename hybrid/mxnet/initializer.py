@@ -12,6 +12,7 @@ import numpy as np
 from ..nd.draws import normal, raw_normal, raw_uniform, to_device, uniform
 from ..buffers.array import NDArray, wrap
 from ..base.errors import AttributeValueError
+from ..base.names import among
 from ..ops.rnn import GATES, GATE_SUFFIXES, packed_pieces
 
 _registry: dict[str, type["Initializer"]] = {}
@@ -61,7 +62,7 @@ def create(given: Any, **kwargs: Any) -> Any:
     else:
         name = text
     if str(name).lower() not in _registry:
-        raise AttributeValueError(f"unknown initializer {name!r}; known: {', '.join(sorted(_registry))}")
+        raise AttributeValueError(f"unknown initializer {among(name, _registry)}")
     return _registry[str(name).lower()](**kwargs)
 
 

@@ -131,7 +131,7 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf", 
 
     title: the file's name. save_format: pdf, svg, png … shape, dtype: of the inputs, by name; then the arrows are
     labelled with those of the values. node_attrs: graphviz attributes of all nodes. hide_weights: leave parameters out.
-    Needs the packages graphviz (``pip install hybridize[viz]``) and, to render, the program dot.
+    Needs the packages graphviz (``pip install graphviz``) and, to render, the program dot.
     """
     try:
         from graphviz import Digraph  # noqa: PLC0415  optional

@@ -16,10 +16,10 @@ from ..base import pending, rng as generator
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
-from ..base.names import named
+from ..base.names import named, nearest
 from ..ir.direct import alone
 from ..base.errors import HybridError, TraceError, user_location
-from ..nd import made_here
+from ..nd import functions, made_here
 from ..base.scope import SCOPE
 
 GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hypergeometric laplace logistic lognormal "
@@ -28,16 +28,24 @@ GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hyperg
              "standard_t triangular vonmises wald weibull zipf").split()
 
 
+def elsewhere(name: str) -> str:
+    """What to write for something of NumPy's that is not here."""
+    return (f"write numpy.{name}, outside of hybridized code; x.asnumpy() gives NumPy an array, and np.array(a) "
+            "takes one back")
+
+
 @lru_cache(None)
 def numpy_function(name: str, cls: type) -> Any:
     """numpy.<name> for our arrays (a dtype or a number as it is); AttributeError where NumPy has none."""
     found = OLD[name] if name in OLD else OURS.get(name) or getattr(np, name, None)
     if found is None or name.startswith("_"):
-        raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}")
+        ours = [f"hybrid.{space}.{name}" for space in ("npx", "nd") if functions.has(space, name)]
+        raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}"
+                             + (f"; {' and '.join(ours)} are there" if ours else nearest(name, dir(np))))
     if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
         return found
     if not callable(found) or isinstance(found, type):
-        raise AttributeError(f"hybrid.np has no {name!r}")
+        raise AttributeError(f"hybrid.np has no {name!r}: {elsewhere(name)}")
     return wrapped(f"np.{name}", found, cls)
 
 

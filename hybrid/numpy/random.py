@@ -15,7 +15,7 @@ from ..nd import functions
 from ..base import rng as _generator
 from ..buffers.array import NDArray
 from ..base.device import Context
-from ..base.names import named
+from ..base.names import named, nearest
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError
@@ -332,7 +332,9 @@ def __getattr__(name: str) -> Any:
     """NumPy's other samplers."""
     if name in fallback.GENERATOR:
         return fallback.generator_function(name, ndarray)
-    raise AttributeError(f"hybrid.np.random has no {name!r}")
+    if hasattr(_np.random, name):
+        raise AttributeError(f"hybrid.np.random has no {name!r}: {fallback.elsewhere(f'random.{name}')}")
+    raise AttributeError(f"hybrid.np.random has no {name!r}{nearest(name, [*globals(), *fallback.GENERATOR])}")
 
 
 __all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial "

@@ -10,6 +10,7 @@ from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError
+from ..base.names import among, nearest
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
 from .program import Row, Scalars, build, ignores_index, numbers_of_all
@@ -82,8 +83,10 @@ class Optimizer:
                  begin_num_update: int = 0,
                  multi_precision: bool = False, param_dict: dict[Any, Any] | None = None, **unknown: Any):
         if unknown:
-            raise AttributeValueError(f"{type(self).__name__} has no argument {', '.join(map(repr, unknown))}; it "
-                                      f"takes {', '.join(_arguments(type(self)))}")
+            takes = _arguments(type(self))
+            raise AttributeValueError(f"{type(self).__name__} has no argument "
+                                      f"{', '.join(repr(name) + nearest(name, takes) for name in unknown)}; it takes "
+                                      f"{', '.join(takes)}")
         for name, value in (("learning_rate", learning_rate), ("wd", wd), ("rescale_grad", rescale_grad),
                             ("clip_gradient", clip_gradient)):
             _check_number(type(self).__name__, name, value)
@@ -95,8 +98,9 @@ class Optimizer:
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
         if lr_scheduler is not None and learning_rate is not None and lr_scheduler.base_lr != learning_rate:
-            warnings.warn(f"learning_rate {learning_rate} replaces the base_lr {lr_scheduler.base_lr} of the "
-                          f"lr_scheduler", UserWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}'s learning_rate {learning_rate} (given, or its default) replaces the "
+                          f"base_lr {lr_scheduler.base_lr} of the lr_scheduler: give the optimizer that learning_rate "
+                          f"to keep it", UserWarning, stacklevel=3)
             lr_scheduler.base_lr = learning_rate
         self.begin_num_update = self.num_update = begin_num_update
         self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
@@ -140,7 +144,7 @@ class Optimizer:
             return name
         found = Optimizer.opt_registry.get(str(name).lower())
         if found is None:
-            raise AttributeValueError(f"unknown optimizer {name!r}; known: {', '.join(sorted(Optimizer.opt_registry))}")
+            raise AttributeValueError(f"unknown optimizer {among(name, Optimizer.opt_registry)}")
         return found(**kwargs)
 
     # ---- what a subclass says

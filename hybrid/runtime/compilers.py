@@ -1,5 +1,5 @@
 """Which C compiler there is, and how it is started: ``HYBRID_CC``, else gcc, clang or cc on the path, else the one that
-``pip install 'hybridize[compiler]'`` brings (the package ``ziglang``, whose ``zig cc`` is a clang)."""
+``pip install ziglang`` brings (its ``zig cc`` is a clang)."""
 from __future__ import annotations
 
 import importlib.util
@@ -12,7 +12,7 @@ from ..base import forking
 from . import cache
 
 NAMES = ("gcc", "clang", "cc")
-GET_ONE = ("pip install 'hybridize[compiler]' brings one; or install it for the system (Debian, Ubuntu: apt install "
+GET_ONE = ("pip install ziglang brings one; or install it for the system (Debian, Ubuntu: apt install "
            "gcc; macOS: xcode-select --install)")
 # without -O zig links a checker of undefined behaviour into what it makes
 ZIG = ("cc", "-fno-sanitize=undefined")

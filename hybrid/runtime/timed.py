@@ -9,6 +9,7 @@ import numpy as np
 
 from ..base import forking
 from .cpu import CpuProgram
+from .pending import PendingProgram
 from .report import KernelReport
 from .sized import Sizes, with_numbers
 
@@ -54,7 +55,10 @@ class TimedProgram(CpuProgram):
 
 
 def timed(program: Any) -> "TimedProgram | None":
-    """A program's form that times its kernels, made once; None of what is not compiled C."""
+    """A program's form that times its kernels, made once, after waiting for the compiler; None of what is not compiled
+    C."""
+    if isinstance(program, PendingProgram):
+        program = program.settled(wait=True)
     if not isinstance(program, CpuProgram):
         return None
     found = program.__dict__.get("timed_form")

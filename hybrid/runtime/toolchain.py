@@ -27,7 +27,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 # constants in registers and let them stay there over calls of the program's own functions (-fipa-ra: Adam's
 # step of a perceptron took 3 % longer); the last two leave out slow passes of -O1
 QUICK = ("-O1", "-finline-functions", "-finline-small-functions", "-fstrict-aliasing", "-fexpensive-optimizations",
-         "-ftree-loop-vectorize", "-fvect-cost-model=very-cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
+         "-ftree-loop-vectorize", "-fvect-cost-model=cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
          "-fcse-follow-jumps", "-frerun-cse-after-loop", "-fipa-ra", "-fno-tree-ccp", "-fno-tree-dominator-opts")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 X86 = ("x86_64", "amd64", "AMD64", "i686")

@@ -60,7 +60,7 @@ def main(given: Sequence[str]) -> int:
 
         from .connection import patient_for  # noqa: PLC0415  needs uvicorn and httptools
     except ImportError as err:
-        LOG.error("%s: the server needs more packages: pip install hybridize[serve]", err)
+        LOG.error("%s: the server needs more packages: pip install httptools uvicorn uvloop", err)
         return 1
     from .application import Application  # noqa: PLC0415
     try:

@@ -275,7 +275,7 @@ class CSRNDArray(BaseSparseNDArray):
         try:
             from scipy import sparse  # noqa: PLC0415  an optional package
         except ImportError:
-            raise ImportError("asscipy needs SciPy: pip install 'hybridize[sparse]' or pip install scipy") from None
+            raise ImportError("asscipy needs SciPy: pip install scipy") from None
         return sparse.csr_matrix((self._values.copy(), self._aux[1].copy(), self._aux[0].copy()), shape=self._shape,
                                  dtype=self._values.dtype)
 

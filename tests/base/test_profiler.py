@@ -12,6 +12,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, nd, profiler
 from hybrid.gluon import nn
+from hybrid.runtime import background
 from hybrid.runtime.observers import OBSERVERS
 
 
@@ -98,6 +99,21 @@ def test_what_has_no_kernels_is_shown_as_a_program(tmp_path: Path, monkeypatch: 
     x = nd.ones((2, 2))
     events, _ = profiled(lambda: f(x), tmp_path)
     assert [e["cat"] for e in events if e["ph"] == "X"] == ["program"]
+
+
+def test_a_program_that_waits_for_the_compiler_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HYBRID_COMPILE", "background")
+    monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
+    f = mx.hybridize(lambda x: nd.tanh(x) * 7.5)
+    x = nd.ones((2, 2))
+    try:
+        for _ in range(2):
+            f(x)
+        events, _ = profiled(lambda: f(x), tmp_path)
+    finally:
+        background.shut_down()
+    assert [e["cat"] for e in events if e["ph"] == "X"] == ["program", "kernel"]
 
 
 def test_threads_are_told_apart_by_numbers_that_perfetto_reads(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def test_frames(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     (lambda: wrong()(X), "this `if` needs the value", "Use F.where(condition, a, b)"),
     (lambda: loops(X), "this `while` needs the value", "Use nd.contrib.while_loop(cond, func, loop_vars"),
     (lambda: in_numpy(np.ones((2,))), "this `if` needs the value", "Use np.where(condition, a, b)"),
+    (lambda: mx.hybridize(lambda x: max(x))(X[0]), "a test, as and, or, not, max()",
+     "nd.maximum, nd.minimum and nd.sort"),
     (lambda: asserts(X), "this `assert` needs the value", "hybrid.debug.print"),
     (lambda: mx.hybridize(lambda x: [1, 2][x.sum()])(X), "use as an index", "Use nd.take(array, index)"),
 ])

@@ -30,7 +30,7 @@ class Target:
     def missing(self) -> str:
         """Why it cannot be tried here, or nothing."""
         if self.compiler[0] == sys.executable and importlib.util.find_spec("ziglang") is None:
-            return "needs ziglang (pip install 'hybridize[compiler]')"
+            return "needs ziglang (pip install ziglang)"
         missing = [c for c in (self.compiler[0], *self.runner[:1]) if shutil.which(c) is None]
         return f"needs {' and '.join(missing)}" if missing else ""
 

@@ -157,3 +157,9 @@ def test_notes_of_a_variable_do_not_count_in_a_symbol_block() -> None:
         (p,) = gluon.SymbolBlock(symbol, [mx.sym.var("x")]).collect_params().values()
         assert (p.name, p.lr_mult, p.wd_mult, p.init) == ("w", 1.0, 1.0, None)
         assert symbol.attr_dict()["w"]["__lr_mult__"] == value
+
+
+def test_layers_are_not_given_to_a_constructor() -> None:
+    with pytest.raises(ValueError, match=r"prefix of a block \(hybridsequential\) must be a string or None, got Dense; "
+                                         r"layers are given to a network's add"):
+        nn.HybridSequential(nn.Dense(3))

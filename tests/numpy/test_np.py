@@ -60,6 +60,13 @@ def test_functions_as_numpy(call):
 def test_numpys_own_functions_give_arrays_here():
     found = np.unique(np.array([3, 1, 3]))
     assert type(found) is np.ndarray and type(np.nonzero(X)[0]) is np.ndarray and found.context == mx.current_context()
+    for space, name, told in ((np, "softmax", "nor has NumPy .*; hybrid.npx.softmax and hybrid.nd.softmax are there"),
+                              (np, "zeross", r"nor has NumPy .* \(nearest: zeros\)"),
+                              (np, "r_", "write numpy.r_, outside"),
+                              (np.random, "default_rng", "write numpy.random.default_rng, outside"),
+                              (np.random, "nrmal", r"\(nearest: normal\)")):
+        with pytest.raises(AttributeError, match=f"has no '{name}'.*{told}"):
+            getattr(space, name)
     with pytest.raises(AttributeError, match="hybrid.np has no 'nosuch', nor has NumPy"):
         np.nosuch                                            # noqa: B018
     for name in ("testing", "ndenumerate", "_core"):

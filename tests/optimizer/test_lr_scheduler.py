@@ -68,6 +68,6 @@ def test_a_custom_scheduler_decides_the_rate() -> None:
 def test_learning_rate_replaces_the_base() -> None:
     from hybrid import optimizer
     schedule = lr_scheduler.PolyScheduler(max_update=10, base_lr=0.5)
-    with pytest.warns(UserWarning, match="replaces the base_lr 0.5"):
+    with pytest.warns(UserWarning, match="SGD's learning_rate 0.1 .* replaces the base_lr 0.5 .*: give the optimizer"):
         optimizer.SGD(learning_rate=0.1, lr_scheduler=schedule)
     assert schedule.base_lr == 0.1

@@ -307,9 +307,10 @@ def update_with(weight: Any, grad: Any, state: Any = None, name: str = "sgd", **
 
 
 ERRORS = {
-    "unknown-name": (lambda: optimizer.create("sgdd"), "unknown optimizer 'sgdd'; known: .*adam"),
+    "unknown-name": (lambda: optimizer.create("sgdd"), r"unknown optimizer 'sgdd' \(nearest: sgd\); known: .*adam"),
     "unknown-argument": (lambda: optimizer.create("sgd", momentun=0.9),
-                         "SGD has no argument 'momentun'; it takes .*momentum.*learning_rate"),
+                         r"SGD has no argument 'momentun' \(nearest: momentum\); it takes .*momentum.*learning_rate"),
+    "initials": (lambda: optimizer.create("sgd", lr=0.1), r"SGD has no argument 'lr' \(nearest: learning_rate\)"),
     "text-for-a-number": (lambda: optimizer.create("sgd", learning_rate="fast"),
                           "learning_rate must be a number, got 'fast'"),
     "text-set-later": (lambda: optimizer.create("adam").set_learning_rate("x"), "learning_rate must be a number"),

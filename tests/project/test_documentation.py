@@ -59,6 +59,14 @@ def test_drawings_of_the_pages_are_made() -> None:
         assert ElementTree.fromstring(drawings[name]().svg()).tag.endswith("svg")
 
 
+def test_nothing_is_installed_by_a_name_that_no_index_has() -> None:
+    """hybrid is installed from a checkout; what it needs beside itself is named by its own packages."""
+    texts = [p for folder in ("hybrid", "docs", "examples", "benchmarks") for p in (ROOT / folder).rglob("*.*")
+             if p.suffix in (".py", ".md", ".ipynb")]
+    wrong = re.compile(r"pip install[^`\n]*\bhybrid(ize)?\b(?!/)")
+    assert not [str(p) for p in (*texts, ROOT / "README.md") if wrong.search(p.read_text(encoding="utf-8"))]
+
+
 def test_files_that_pages_name_are_there() -> None:
     """A path that a page names lies in the repository, or in the package."""
     named = re.compile(r"`((?:[a-z_]+/)+[A-Za-z0-9_.-]+\.(?:py|c|h|cuh|txt|md|json))`")

@@ -22,6 +22,16 @@ def report(cache: Path, **env: str) -> "tuple[int, dict[str, str]]":
     return done.returncode, {k: v.strip() for k, _, v in (line.partition(":") for line in done.stdout.splitlines())}
 
 
+def test_help_names_every_command() -> None:
+    """Those that users start: each folder of the package with a ``__main__``; stubs are this repository's own."""
+    done = subprocess.run([sys.executable, "-m", "hybrid", "--help"], capture_output=True, text=True, check=True)
+    commands = {p.parent.name for p in Path(hybrid.__file__).parent.glob("*/__main__.py")} - {"stubs"}
+    assert commands >= {"as_mxnet", "export"}
+    assert not [name for name in commands if f"    python -m hybrid.{name} " not in done.stdout]
+    wrong = subprocess.run([sys.executable, "-m", "hybrid", "--selftest"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "unrecognized arguments: --selftest" in wrong.stderr
+
+
 @ON_CPU
 @pytest.mark.skipif(toolchain.compiler() is None, reason="needs a compiler")
 def test_the_report_says_what_is_here(tmp_path: Path) -> None:
@@ -36,7 +46,7 @@ def test_the_report_says_what_is_here(tmp_path: Path) -> None:
 @ON_CPU
 def test_without_a_compiler_the_report_says_how_to_get_one(tmp_path: Path) -> None:
     status, rows = report(tmp_path / "cache", HYBRID_CC="none")
-    assert status == 0 and "pip install 'hybridize[compiler]'" in rows["compiler"]
+    assert status == 0 and "pip install ziglang" in rows["compiler"]
 
 
 @ON_CPU

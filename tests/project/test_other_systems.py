@@ -157,7 +157,7 @@ WINDOWS_PYTHON = """
 #define HAVE_WCHAR_H 1
 """
 WITH_ZIG = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None,
-                              reason="needs ziglang (pip install 'hybridize[compiler]')")
+                              reason="needs ziglang (pip install ziglang)")
 
 
 @ON_CPU

@@ -1,4 +1,4 @@
-"""The compiler of ``pip install 'hybridize[compiler]'`` (the package ziglang) is found by itself where there is no
+"""The compiler of ``pip install ziglang`` (the package ziglang) is found by itself where there is no
 other one, and programs that it compiles compute what eager code computes."""
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_without_any_the_warning_says_how_to_get_one(tmp_path: Path) -> None:
     done = ran(hidden, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("None|1|no C compiler was found, so hybridized programs run on NumPy without fusion. "
-                                  "pip install 'hybridize[compiler]' brings one;"), done.stdout
+                                  "pip install ziglang brings one;"), done.stdout
 
 
 def test_zig_is_started_as_a_c_compiler() -> None:

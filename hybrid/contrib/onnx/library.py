@@ -14,7 +14,7 @@ def onnx() -> Any:
         import onnx as found  # noqa: PLC0415
     except ImportError as err:
         raise HybridError("ONNX files are written and read with the package onnx, which is not installed: pip install "
-                          "hybridize[onnx]") from err
+                          "onnx") from err
     return found
 
 

@@ -35,8 +35,8 @@ def driver(device_id: int = 0) -> Driver:
             return _drivers[key]
         cupy = device.find_cupy()
         if cupy is None:
-            raise DeviceError("no GPU was found: install CuPy (pip install 'hybridize[cuda12]' or "
-                              "'hybridize[cuda13]') on a "
+            raise DeviceError("no GPU was found: install CuPy (pip install 'cupy-cuda12x[ctk]>=14' "
+                              "or 'cupy-cuda13x[ctk]>=14') on a "
                               "machine with an NVIDIA GPU, or set HYBRID_CUDA=emulator to run CUDA kernels on the CPU")
         key = ("cupy", device_id)
         if key not in _drivers:
