@@ -359,7 +359,7 @@ class Hybridized:
                     raise
                 continue
             break
-        self.used.note(trace.blocks)
+        self.used.note([*trace.blocks, *reader.blocks()])
         finish_parameters(trace)
         reader.library([type(self.owner), *(c for b in trace.blocks for c in classes_of(b))])
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}
