@@ -148,7 +148,7 @@ def _solve_triangular(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p),
-                           _solve_triangular, _trsm_vjp, ((1, 160), (8, 96))))
+                           _solve_triangular, _trsm_vjp, ((1, 512),)))
 
 
 def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node:

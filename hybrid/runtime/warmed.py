@@ -11,13 +11,13 @@ import json
 import os
 import sys
 import tempfile
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
 import numpy as np
 
+from ..base.errors import warn_user
 from ..base import config
 from ..ir import Program
 from ..ir.size import Dim
@@ -57,9 +57,8 @@ def _usable(path: str, asked: bool) -> Path | None:
     except (OSError, ValueError, AttributeError) as err:
         why = str(err)
     if asked:
-        warnings.warn(f"HYBRID_WARM={path}: the folder is not used: {why}. Programs are compiled as without it; fill "
-                      f"it again here with python -m hybrid.warm, or leave HYBRID_WARM out", RuntimeWarning,
-                      stacklevel=3)
+        warn_user(f"HYBRID_WARM={path}: the folder is not used: {why}. Programs are compiled as without it; fill "
+                  f"it again here with python -m hybrid.warm, or leave HYBRID_WARM out", RuntimeWarning)
     return None
 
 

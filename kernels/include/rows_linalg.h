@@ -31,8 +31,16 @@ HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
     for (int i = HY_LANE; i < n * n; i += HY_LANES) if (i % n > i / n) out[i] = 0;
 }
 
-// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns.
+// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns, in C row after row.
 HY_FN void hy_trsm_HY_T(HY_T *x, const HY_T *a, const HY_T *b, int n, int m, int lower, int transpose) {
+    for (int step = 0; HY_LANES == 1 && step < n; step++) {
+        int up = lower != transpose, i = up ? step : n - 1 - step;
+        for (int c = 0; c < m; c++) x[i * m + c] = b[i * m + c];
+        for (int k = up ? 0 : i + 1; k < (up ? i : n); k++)
+            hy_less_HY_T(x + i * m, x + k * m, transpose ? a[k * n + i] : a[i * n + k], m, 0, 1);
+        for (int c = 0; c < m; c++) x[i * m + c] /= a[i * n + i];
+    }
+    if (HY_LANES == 1) return;
     for (int c = HY_LANE; c < m; c += HY_LANES)
         for (int step = 0; step < n; step++) {
             int up = lower != transpose, i = up ? step : n - 1 - step;

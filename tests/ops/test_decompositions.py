@@ -54,3 +54,14 @@ def test_what_has_none_is_an_error() -> None:
     with pytest.raises(onp.linalg.LinAlgError, match="singular"):
         hybridize(np.linalg.inv)(np.array(a))
     assert hybridize(np.linalg.det)(np.array(a)).asnumpy() == 0
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("columns", [1, 37])
+def test_triangular_systems(transpose: bool, lower: bool, columns: int) -> None:
+    a = (onp.tril if lower else onp.triu)(matrices(21, (), True))
+    b = onp.random.default_rng(2).normal(size=(21, columns))
+    found = hybridize(lambda x, y: nd.linalg.trsm(x, y, transpose=transpose, lower=lower))(
+        nd.array(a, dtype="float64"), nd.array(b, dtype="float64"))
+    onp.testing.assert_allclose(found.asnumpy(), onp.linalg.solve(a.T if transpose else a, b), rtol=1e-9, atol=1e-10)
