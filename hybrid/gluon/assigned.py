@@ -19,7 +19,8 @@ from ..jit.watches import UNDER_WAY
 _MOST = 64                                               # states of a block that are known again
 _NUMBERS = itertools.count(1)
 _LOCK = threading.RLock()
-UNREAD = [0]                                             # assignments that no traced code could see
+# assignments after which a block's programs are the same: no traced code could see them, or another array was given
+UNREAD = [0]
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 
 
@@ -111,6 +112,7 @@ def _alike(block: Any, name: str, old: Any, new: Any) -> bool:
         return True
     told = _told(block, new)
     if told is not None and told == _told(block, old) and (name not in block._loose or _is_plain(new)):
+        UNREAD[0] += not _is_plain(new)
         return True                                      # what is in _loose is compared by its contents
     if _unread(block, name):
         UNREAD[0] += 1

@@ -8,6 +8,7 @@ import functools
 import inspect
 import operator
 import pickle
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
@@ -114,3 +115,25 @@ def test_a_network_of_another_process_is_in_a_state_of_its_own() -> None:
     for value in range(40):
         _same_as_eager(net)
         net.scale = float(value)
+
+
+class Counted(gluon.HybridBlock):
+    """Multiplies by a number that it looks up in an array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nd.ones((2,))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return x * float(self.table.asnumpy()[0])
+
+
+def test_a_network_with_another_array_is_exported_anew(tmp_path: Path) -> None:
+    net = Counted()
+    net.hybridize()
+    for value in (1.0, 2.0, 3.0):
+        net.table = nd.ones((2,)) * value
+        want = net(X).asnumpy()
+        net.export(str(tmp_path / "net"))
+        again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+        np.testing.assert_array_equal(again(X).asnumpy(), want)
