@@ -6,6 +6,7 @@ that was called most is next. When this process ends, however it ends, they end 
 """
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import json
@@ -141,13 +142,16 @@ class Job:
         self.ended.set()
 
 
-class _Compiler(threading.Thread):
+class _Compiler:
     """A process that compiles one job after the other, and the thread that waits for it."""
 
     def __init__(self, queue: "Queue", at_once: bool):
-        super().__init__(name="hybrid-compiler", daemon=True)
         self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the thread. A ``threading.Thread`` would have this one wait until it runs: 0.1 ms of a first answer."""
+        _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
