@@ -111,6 +111,7 @@ class Job:
         self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
+        self.last = False                                        # nobody waits for it: it comes after all others
         self.made = time.monotonic()
         self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
         self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
@@ -127,10 +128,10 @@ class Job:
         """Wait for the programs whose work it does in one, and some time more."""
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
-    def wanted(self) -> tuple[bool, bool, bool, float]:
+    def wanted(self) -> tuple[bool, bool, bool, bool, float]:
         """What is compiled first: what somebody waits for, of the rest what may begin, programs before those that only
         join them, then what took most time; of what took none, the one that was called most."""
-        return self.hurry, self.is_ripe(), not self.of_parts, self.seconds + 1e-4 * self.calls
+        return self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.seconds + 1e-4 * self.calls
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -268,7 +269,7 @@ class Queue:
 
     def _has_ripe(self) -> bool:
         """Whether a job may begin. Where there are programs still that another one joins, its time is not counted."""
-        if any(not j.of_parts for j in self._jobs.values() if not j.ended.is_set()):
+        if any(not j.of_parts and not j.last for j in self._jobs.values() if not j.ended.is_set()):
             for j in self._waiting:
                 j.before = j.seconds
         return any(j.is_ripe() for j in self._waiting)
