@@ -59,13 +59,13 @@ class FirstCall:
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
-        self._note = _name_of(engine, plain) if waits else None
-        known = False
-        if self._note is not None and (known := _is_noted(self._note)):
+        note, known = _name_of(engine, plain) if waits else None, False
+        if note is not None and (known := _is_noted(note)):
             self._traced_now = True
-            if os.path.exists(cache.folder() / _twice(self._note)):      # jobs that are made from now on begin at once
-                background.CALLS.again, self._note = time.monotonic(), None
-        self._over, self._like = known or not waits, _kind_of(plain)
+            if os.path.exists(cache.folder() / _twice(note)):            # jobs that are made from now on begin at once
+                background.CALLS.again, note = time.monotonic(), None
+        self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
+        self._over = known or not waits
         return not self._over
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
@@ -74,8 +74,8 @@ class FirstCall:
         with eagerly(), background.CALLS.any():
             out = call()
         self._over = self._was_plain = True
-        if self._note is not None:
-            _note_later(self._note)
+        if (note := self._note) is not None:
+            _note_later(note)
         self._kind = (structure, [(weakref.ref(x), x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays],
                       SCOPE.training, SCOPE.recording, SCOPE.np_array)
         return out
@@ -83,10 +83,11 @@ class FirstCall:
     @contextlib.contextmanager
     def later(self, plain: Any) -> Iterator[None]:
         """Scope of a later call: compilers may begin, for the first answer was given. plain: its signature."""
-        if self._note is not None and not self._traced_now and _kind_of(plain) == self._like:
-            _write_notes()
-            cache.mark(cache.folder() / _twice(self._note))
+        note = self._note                                # another thread may be here
+        if note is not None and not self._traced_now and _kind_of(plain) == self._like:
             self._note = None
+            _write_notes()
+            cache.mark(cache.folder() / _twice(note))
         self._traced_now = False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
         if self._kind is not None:                       # the second one: it is traced now, and compiled
