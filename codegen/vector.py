@@ -51,6 +51,7 @@ class VectorEmitter(Emitter):
     type: np.dtype = F32                   # of a vector's elements; those of float64 are named by lanes.in_doubles
     # whether arrays of half types may be read and written; not by printers that count on elements of four bytes
     allow_halves: bool = False
+    past: frozenset[Node] = frozenset()    # results that are written past the caches
     lanes: set[Var] = field(default_factory=set)
     rows: frozenset[Var] = frozenset()
     keep: dict[Node, str] = field(default_factory=dict)
@@ -387,4 +388,5 @@ class VectorEmitter(Emitter):
             raise Refused("a store of other elements than neighbours")
         self.stores.append((n, at))
         exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
-        return Store(Name(pointer), at, exact or self.floats(value), f"STORE{half(n.dtype)}")
+        vector = "PAST" if n in self.past else f"STORE{half(n.dtype)}"
+        return Store(Name(pointer), at, exact or self.floats(value), vector)

@@ -47,7 +47,7 @@ class Likeness:
         self.single: list[Node] = []
         self._number: dict[Node, int] = {}
         self._loops: dict[Any, int] = {}
-        self._parts: list[Any] = [team, k.kind, k.once, k.first]
+        self._parts: list[Any] = [team, k.kind, k.once, k.first, tuple(n in k.unread for n in k.stores)]
         self._parts.append(list(k.reads).index(k.over) if k.over is not None and changes(k) is not None else None)
         self._add([*k.stores, *k.members, *k.reads])
         for nodes in (k.stores, k.reads, k.members, k.hoisted):

@@ -27,8 +27,11 @@ class Changes(NamedTuple):
 
 
 def note_updates(fused: Fused, placed: dict[Node, int]) -> None:
-    """Tells kernels which of their results take the place of inputs. placed: of ``in_place_updates``."""
+    """Tells kernels which of their results take the place of inputs, and which none of them reads. placed: of
+    ``in_place_updates``."""
+    read = {n for k in fused.kernels for n in k.reads}
     for k in fused.kernels:
+        k.unread = frozenset(n for n in k.stores if n not in read)
         k.once = any(n in placed for n in k.stores)
         k.over = fused.program.inputs[placed[k.root]] if k.root in placed else None
 

@@ -7,7 +7,6 @@ import platform
 import re
 import sys
 import threading
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Callable, Iterator
 from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
 
+from ..base.errors import warn_user
 from ..base import system
 from . import cache, compiler_process, compilers, scratch, tiles
 from .net_ffi import ffi
@@ -27,7 +27,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 # constants in registers and let them stay there over calls of the program's own functions (-fipa-ra: Adam's
 # step of a perceptron took 3 % longer); the last two leave out slow passes of -O1
 QUICK = ("-O1", "-finline-functions", "-finline-small-functions", "-fstrict-aliasing", "-fexpensive-optimizations",
-         "-ftree-loop-vectorize", "-fvect-cost-model=very-cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
+         "-ftree-loop-vectorize", "-fvect-cost-model=cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",
          "-fcse-follow-jumps", "-frerun-cse-after-loop", "-fipa-ra", "-fno-tree-ccp", "-fno-tree-dominator-opts")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 X86 = ("x86_64", "amd64", "AMD64", "i686")
@@ -50,8 +50,8 @@ def compiler() -> str | None:
     found = found_compiler()
     if found is None and not warned:
         warned.append(True)
-        warnings.warn(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
-                      f"fusion. {compilers.GET_ONE}, or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
+        warn_user(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
+                  f"fusion. {compilers.GET_ONE}, or set HYBRID_CC.", RuntimeWarning)
     return found
 
 

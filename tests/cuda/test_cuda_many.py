@@ -65,7 +65,7 @@ def test_one_launch_updates_all_parameters(name: str, cuda_device: Any) -> None:
         for a, b in zip(got, want):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     if name != "lamb":                                   # whose lengths are reductions
-        assert step.exe.report.source.count("__global__") == 1
+        assert step.parts[0].exe.report.source.count("__global__") == 1
 
 
 def test_many_arrays_are_a_few_launches(cuda_device: Any) -> None:

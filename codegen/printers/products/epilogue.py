@@ -32,6 +32,7 @@ class Epilogue(Anchored):
     T: str
     V: str
     vectors: bool
+    past: frozenset[Node] = frozenset()     # results that are written past the caches
 
     def _span(self, v: Var, spans: Spans, last: bool = False) -> Level:
         """The loop over a part of an axis. last: the innermost one."""
@@ -83,7 +84,7 @@ class Epilogue(Anchored):
 
     def emitter(self, lane: Var) -> VectorEmitter:
         """As of Anchored; vectors of half types are read and stored, too."""
-        return replace(super().emitter(lane), allow_halves=self.lanes >= HALF_LANES)
+        return replace(super().emitter(lane), allow_halves=self.lanes >= HALF_LANES, past=self.past)
 
     def _summed(self, at: str) -> str:
         """C that loads a vector of float32 sums, rounded to the product's type if that is a half type."""

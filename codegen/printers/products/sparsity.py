@@ -17,11 +17,12 @@ from hybrid.base.dtype import is_half
 from hybrid.base.config import skip_zeros
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, beneath
-from hybrid.ir.index import Ix, coefficient, substitute, text
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, product, quotient, same, size, smaller
+from hybrid.ir.rewriting import change, walk
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.pattern import constant
-from hybrid.ir.stmt import Name, Prefetch, Stmt
+from hybrid.ir.stmt import Name, Prefetch, Stmt, Store
 
 from hybrid.codegen.program import local
 from hybrid.codegen.program.size_parameters import literal, more_passed
@@ -36,6 +37,10 @@ from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
+# bytes of a gradient that an update uses and that is written for whoever reads it later: past the caches
+STREAM = 1 << 19
+LINE_LENGTH = 16                # numbers of a cache line
+ALONG = ("x0", "q_")            # variables of an index along a panel's columns (Epilogue._of_columns)
 ROWS_AHEAD = 4                  # rows from the one whose results are stored to the one that is prefetched
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
 VALUES, SUMS = 64 << 10, 32 << 10      # bytes of transposed factors, and of sums, that a thread has on its stack
@@ -86,6 +91,12 @@ class Skipping:
     part: float
     after: list[Stmt]                  # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[Stmt]                # what of it no loop changes
+    past: str                          # the pointer of a result that ``after`` writes past the caches, if any
+
+
+def _near(s: Stmt) -> Stmt:
+    """A statement that stores to the caches what ``s`` stores past them."""
+    return replace(s, vector="STORE") if isinstance(s, Store) and s.vector == "PAST" else s
 
 
 def likely(n: Int) -> int:
@@ -224,7 +235,8 @@ class Zeros(Panels):
         self.lay(m, Tile(1, nv, 1, nv * self.lanes), STEPS)
         if not (after := self._after()):
             return None
-        return Skipping(m, nv, factors, packs(nv), part, after, self.outside or [])
+        kept = next((x.pointer for x in walk(after) if isinstance(x, Store) and x.vector == "PAST"), "")
+        return Skipping(m, nv, factors, packs(nv), part, after, self.outside or [], kept)
 
     def _in_panels(self, m: Matmul, nv: int) -> bool:
         """Whether panels of so many vectors have a whole one at least."""
@@ -246,7 +258,8 @@ class Zeros(Panels):
         start = text(substitute(m.a.place, {m.rows[0]: Ix(), m.depth[0]: Ix()}))
         body = [f"const {C.storage(of)} *A = ({self.reads[m.a.memory]} + ({start}));",
                 f"if (!({when})) {{", f"  {name}_dense({self.passed}, scratch{more_passed()});", "  return;", "}",
-                *s.outside, *self._blocks(s)]
+                *([f"const int past = !((unsigned long){s.past} % 64);"] if s.past else []), *s.outside,
+                *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
         row = sums(name, self.lanes, at, at, self._line(s) if fixed(self._line(s)) else "ldb", self.blocked, longs,
@@ -261,16 +274,34 @@ class Zeros(Panels):
         """What follows the sums of rows from m_first on, which are in acc: of one row, while the sums of the next one
         begin, or of m_rows where the depth goes by in blocks. Nothing where it cannot be vectors along the columns."""
         tile = replace(self.tile, mr=_own() if self.blocked else 1)
-        return self._vector_epilogue(self.m, tile, self.x, None, self.width, self._fetches(tile))
-
-    def _fetches(self, tile: Tile) -> list[Stmt]:
-        """Returns the prefetches before a vector of a row's results: the same vector ``ROWS_AHEAD`` rows further, of
-        all large arrays that are read or written, into L2, since lines of the panel fill L1."""
+        touched = self._large(tile)
+        self.past = frozenset(n for n, at, step in touched if self._goes_past(n, at))
         try:
-            return [Prefetch(Name(self.names[n]), at, step, ROWS_AHEAD, ", 0, 2")
-                    for n, at, step, _ in self._touched(self.m, tile, self.x) if fixed(n.size) and n.nbytes >= FAR]
+            return self._vector_epilogue(self.m, tile, self.x, None, self.width, self._fetches(touched))
+        finally:
+            self.past = frozenset()
+
+    def _goes_past(self, n: Node, at: Ix) -> bool:
+        """Whether a large array is the product itself, for which no kernel waits, and no vector of it crosses a cache
+        line."""
+        if n is self.k.root or n not in self.k.unread or beneath(n, MOVEMENT) is not self.dot:
+            return False
+        lines = [at.const, self.x.extent, *(c for v, c in at.terms if not (isinstance(v, Var) and v.name in ALONG))]
+        return n.dtype == F32 and n.nbytes >= STREAM and all(fixed(c) and c % LINE_LENGTH == 0 for c in lines)
+
+    def _large(self, tile: Tile) -> list[tuple[Node, Ix, int]]:
+        """The large arrays that are read or written after the sums: where, and elements from row to row."""
+        try:
+            return [(n, at, step) for n, at, step, _ in self._touched(self.m, tile, self.x)
+                    if fixed(n.size) and n.nbytes >= FAR]
         except Refused:
             return []
+
+    def _fetches(self, touched: Sequence[tuple[Node, Ix, int]]) -> list[Stmt]:
+        """Returns the prefetches before a vector of a row's results: the same vector ``ROWS_AHEAD`` rows further, of
+        all large arrays that are read or written, into L2, since lines of the panel fill L1."""
+        return [Prefetch(Name(self.names[n]), at, step, ROWS_AHEAD, ", 0, 2") for n, at, step in touched
+                if n not in self.past]
 
     def _blocks(self, s: Skipping) -> list[Stmt]:
         """Threads take blocks of rows: their bits, then one panel after another."""
@@ -295,24 +326,26 @@ class Zeros(Panels):
         if s.packs:
             body.append(local.array("float", "Bp", self.block * self.width))
         body += [f"for (long xt = 0; xt < {self.pieces}; xt++) {{",
-                 "long u = xt;", *self._place(), *self._panel(s, apart, words), "}"]
+                 "long u = xt;", *self._place(), *self._panel(s, apart, words), "}", *["HYV_STREAMED;"] * bool(s.past)]
         shared = threads(product(product(rows, columns), depth))
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
                 "for (long part = 0; part < parts; part++) {", *body, "}"]
 
     def _panel(self, s: Skipping, apart: Int, words: int) -> list[Stmt]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
-        n = self.steps_at_once
+        n, after = self.steps_at_once, s.after
+        if s.past:
+            after = ["if (past) {", *after, "} else {", *(change(x, lambda e: e, _near) for x in after), "}"]
         more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked]
         lines = [*self._columns(not s.packs), every_step(f"B, {n}, {self.columns}, ldb", n)]
         if self.blocked:
             call = ", ".join([f"values + i * {literal(apart)} + kb", f"some[i * {words} + kb / {STEPS}] | all", "B",
                               f"sums + i * {self.width}", *more])
             return [*self._depth_blocks([*lines, f"for (long i = 0; i < rows; i++) {self.name}_sums({call});"]),
-                    f"const long m_first = rb, {_own()} = rows;", "const float *acc = sums;", *s.after]
+                    f"const long m_first = rb, {_own()} = rows;", "const float *acc = sums;", *after]
         call = ", ".join([f"values + i * {literal(apart)}", "some[i] | all", "B", "acc", *more])
         return [*lines, "for (long i = 0; i < rows; i++) {", "const long m_first = rb + i;",
-                f"float acc[{self.width}] __attribute__((aligned(64)));", f"{self.name}_sums({call});", *s.after, "}"]
+                f"float acc[{self.width}] __attribute__((aligned(64)));", f"{self.name}_sums({call});", *after, "}"]
 
     def _copied(self, s: Skipping, padded: int) -> list[str]:
         """Copies factors so that they are neighbours from step to step, and float32. Blocks at the ends overlap those
