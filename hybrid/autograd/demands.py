@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Sequence
 
-import numpy as np
-
 from ..base import scope
 from ..base.errors import RangeError, user_location
 from ..buffers.array import NDArray
@@ -85,10 +83,10 @@ def outcome(demands: Sequence[Demand]) -> Symbol:
 
 def check(demands: Sequence[Demand], found: NDArray) -> None:
     """Raise the error of the first demand that a call did not meet. found: its ``outcome``."""
-    numbers = np.asarray(found.asnumpy())
+    numbers = found.asnumpy().tolist()
     for k, d in enumerate(demands):
         if numbers[2 * k]:
-            d.raise_for(float(numbers[2 * k + 1]))
+            d.raise_for(numbers[2 * k + 1])
 
 
 def of_operator(d: Any, inputs: Sequence[Any], attrs: Any) -> None:

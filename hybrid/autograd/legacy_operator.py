@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
 
+from ..base.errors import warn_user
 from .custom import CustomOp, CustomOpProp, register, symbolic_custom
 
 _numbers = itertools.count()
@@ -21,7 +21,7 @@ class PythonOp:
     def __init__(self, need_top_grad: bool = True):
         self.need_top_grad_ = need_top_grad
         self._op_type: str | None = None
-        warnings.warn(f"{type(self).__name__} is deprecated: derive CustomOp and CustomOpProp", stacklevel=2)
+        warn_user(f"{type(self).__name__} is deprecated: derive CustomOp and CustomOpProp")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.get_symbol(*args, **kwargs)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from opcode import opmap
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -133,6 +134,14 @@ def user_location() -> str:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Give a warning at the user's line, as ``user_location`` finds it; where there is none, at the caller's."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _OWNERS[frame.f_code.co_filename] != "user":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level if _OWNERS[frame.f_code.co_filename] == "user" else 2)
 
 
 def line_of(function: Any) -> str:

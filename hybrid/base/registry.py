@@ -2,10 +2,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any, Callable
 
-from .errors import AttributeValueError
+from .errors import AttributeValueError, warn_user
 
 _tables: dict[type, dict[str, type]] = {}
 
@@ -32,8 +31,7 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
             raise TypeError(f"only subclasses of {base_class.__name__} can be registered, got {klass!r}")
         key = (name or klass.__name__).lower()
         if table.get(key, klass) is not klass:
-            warnings.warn(f"{nickname} {key!r} was {table[key].__qualname__}, now it is {klass.__qualname__}",
-                          UserWarning, stacklevel=2)
+            warn_user(f"{nickname} {key!r} was {table[key].__qualname__}, now it is {klass.__qualname__}")
         table[key] = klass
         return klass
     register.__doc__ = f"Register a {nickname}."

@@ -16,7 +16,6 @@ import socket
 import sys
 import time
 import traceback
-import warnings
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from ..base import config, forking, system
 from ..base.device import Context
-from ..base.errors import HybridError
+from ..base.errors import HybridError, warn_user
 
 SPINS = 200                              # tests of a request before the processor is given to others
 LOOK_EVERY = 1.0                         # seconds between looks at the other ranks
@@ -153,8 +152,8 @@ class World:
                                f"{', '.join(map(str, missing))}; the limit is {limit:g} s (HYBRID_COLLECTIVE_TIMEOUT)")
             if missing and self._reported != self._calls:
                 self._reported = self._calls
-                warnings.warn(f"rank {self.rank} has waited {waited:.0f} s in {what}; no word from rank "
-                              f"{', '.join(map(str, missing))}", RuntimeWarning, stacklevel=2)
+                warn_user(f"rank {self.rank} has waited {waited:.0f} s in {what}; no word from rank "
+                          f"{', '.join(map(str, missing))}", RuntimeWarning)
 
     _reported = -1
     _told = -1

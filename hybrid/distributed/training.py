@@ -1,10 +1,9 @@
 """A Trainer and an optimizer that average gradients over the ranks, under Horovod's names."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from ..base.errors import AttributeValueError
+from ..base.errors import AttributeValueError, warn_user
 from ..gluon.trainer import Trainer
 from ..mxnet.dist_kvstore import DistributedStore
 from ..optimizer import Optimizer
@@ -24,8 +23,8 @@ class DistributedTrainer(Trainer):
                  compression: Any = Compression.none, gradient_predivide_factor: float = 1.0,
                  prefix: str | None = None, num_groups: int = 0, shard_states: bool = False):
         if isinstance(optimizer, DistributedOptimizer):
-            warnings.warn("DistributedTrainer does not take DistributedOptimizer as its optimizer. We have unwrapped "
-                          "it for you.", stacklevel=2)
+            warn_user("DistributedTrainer does not take DistributedOptimizer as its optimizer. We have unwrapped "
+                      "it for you.")
             optimizer = optimizer._optimizer
         if isinstance(params, (list, tuple)):
             params = sorted(params, key=lambda p: p.name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.names import module_of
 from ..buffers.array import NDArray
-from ..jit.fingerprint import codes_of, named_in_methods
+from ..jit.fingerprint import codes_of, named_in_methods, words_of
 from ..jit.free_variables import GONE, guard_value
 from ..jit.watches import UNDER_WAY
 
@@ -48,10 +48,9 @@ def _told(block: Any, value: Any) -> Any:
 
 @functools.cache
 def _names_of(cls: type) -> frozenset[str]:
-    """Names and texts in the methods of a class and of those it comes from, this library's too."""
+    """Names and words in the methods of a class and of those it comes from, this library's too."""
     return frozenset(name for base in cls.__mro__ for key, member in vars(base).items() if key != "__init__"
-                     for code in codes_of(member)
-                     for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str))))
+                     for code in codes_of(member) for name in words_of(code))
 
 
 def _unread(block: Any, name: str) -> bool:

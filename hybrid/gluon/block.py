@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import OrderedDict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
@@ -15,7 +14,7 @@ from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from ..jit.fingerprint import Watched, can_change_inside, fingerprint, named_in_methods
 from ..jit.debug import LAST_CHANGE
-from ..base.errors import AttributeValueError, FileFormatError, shortened
+from ..base.errors import AttributeValueError, FileFormatError, shortened, warn_user
 from ..jit.api import check_options
 from ..jit.watches import unread
 from ..base.scope import SCOPE
@@ -53,8 +52,7 @@ class Block(Returning[Result]):
         d["_name"] = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
         d["_scope"] = BlockScope(self)
         d["_children"], d["_reg_params"] = Children(), {}
-        d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
-        d["_backward_hooks"] = OrderedDict()
+        d["_forward_hooks"], d["_forward_pre_hooks"], d["_backward_hooks"] = OrderedDict(), OrderedDict(), OrderedDict()
         d["_version"], d["_states"] = 0, States()
         d["_loose"] = {k for k, v in d.items() if k not in _OWN and can_change_inside(v)}
 
@@ -77,9 +75,8 @@ class Block(Returning[Result]):
         if pending.PUT_OFF[0]:
             pending.settle_for(f"attribute {name!r} of {type(self).__name__} was assigned", block=self)
         existing = self.__dict__.get(name)
-        if isinstance(existing, (Parameter, Block)) and not isinstance(value,
-                                                                       type(existing)) and not (isinstance(existing,
-                Block) and isinstance(value, Block)):
+        kinds = (type(existing), Block) if isinstance(existing, Block) else type(existing)
+        if isinstance(existing, (Parameter, Block)) and not isinstance(value, kinds):
             raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot "
                             f"become {type(value).__name__}")
         # before super().__init__(): plain values may be set already
@@ -122,6 +119,10 @@ class Block(Returning[Result]):
         self._children.pop(name, None)
         self._reg_params.pop(name, None)
         self._touched()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy, or one from a file: in a state of its own, as numbers of states are those of one process."""
+        self.__dict__.update(state, _version=another(), _states=States())
 
     def _may_read(self, names: frozenset[str] | None) -> None:
         """Code that was traced may have read attributes of these names; None: of any name."""
@@ -185,10 +186,10 @@ class Block(Returning[Result]):
                     Block) and id(value) not in children
         for name in self._loose | {k for k, v in self.__dict__.items() if isinstance(v, tuple)}:
             if stray(self.__dict__.get(name, ())):
-                warnings.warn(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are "
-                              f"not registered: their parameters are not "
-                              "initialized, saved or trained with the network. Use nn.Sequential or "
-                              "nn.HybridSequential, or register_child() on each.", stacklevel=3)
+                warn_user(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are "
+                          f"not registered: their parameters are not "
+                          "initialized, saved or trained with the network. Use nn.Sequential or "
+                          "nn.HybridSequential, or register_child() on each.")
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         if prefix:
@@ -319,8 +320,7 @@ class Block(Returning[Result]):
         serialize.save(filename, {k: p._reduce() for k, p in params.items()})
 
     def load_parameters(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False,
-                        cast_dtype: bool = False,
-                        dtype_source: str = "current") -> None:
+                        cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Load parameters: files of ``save_parameters``, of ``collect_params().save`` and of ``export``."""
         loaded = serialize.load(filename)
         params = self._collect_params_with_prefix()

@@ -1,9 +1,9 @@
 """A parameter that is never trained. Users find it in ``gluon.parameter``."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..base.errors import warn_user
 from ..mxnet import initializer
 from ..buffers.array import NDArray, array
 from ..base.device import cpu
@@ -27,5 +27,5 @@ class Constant(Parameter):
     @grad_req.setter
     def grad_req(self, req: str) -> None:
         if req != "null":
-            warnings.warn(f"Constant {self.name!r} has no gradient: grad_req={req!r} is ignored.", stacklevel=2)
+            warn_user(f"Constant {self.name!r} has no gradient: grad_req={req!r} is ignored.")
         self._grad_req = "null"

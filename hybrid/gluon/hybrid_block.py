@@ -232,7 +232,7 @@ class HybridBlock(Block[Result]):
                 "_contents": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        super().__setstate__(state)
         if state["_active"]:
             self._new_engine()
             self._set_fast_path()

@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from .. import nd
 from ..base import numeric_types, pending
-from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, ShapeError, warn_user
 from ..base.scope import SCOPE
 from ..graph.symbol import known
 from .hybrid_block import HybridBlock
@@ -47,7 +46,7 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=2)
+    warn_user(message)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

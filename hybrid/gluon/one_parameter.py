@@ -1,7 +1,6 @@
 """A parameter: a named array of a block that is initialized, trained, saved. Users find it in ``gluon.parameter``."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ..mxnet import initializer
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context, cpu, current_context
-from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError, warn_user
 from ..numpy import ndarray
 from ..base.profiling import unheard
 from ..base.scope import SCOPE, tracing
@@ -123,8 +122,8 @@ class Parameter(Parts, SparseAccess):
         init: for this parameter; default_init: when neither init nor the parameter's own says anything.
         """
         if self._data is not None and not force_reinit:
-            warnings.warn(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to "
-                          f"initialize it again.", stacklevel=2)
+            warn_user(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to "
+                      f"initialize it again.")
             return
         contexts = devices_of(ctx)
         default = initializer.create(default_init) or initializer.Uniform()

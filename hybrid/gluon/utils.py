@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-import warnings
 from typing import Any, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from .. import nd
 from ..buffers.array import NDArray, NP_CLASS, array, wrap
 from ..base.device import Context, array_module
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..numpy.extension import is_np_array, is_np_shape
 from ..base.scope import tracing
 from ..base.atomic import replacing
@@ -81,7 +80,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         total = square if total is None else total + square
     norm = xp.sqrt(total)
     if check_isfinite and not np.isfinite(float(norm[0])):
-        warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
+        warn_user("nan or inf is detected. Clipping results will be undefined.")
     with np.errstate(all="ignore"):
         scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
         for a in arrays:
@@ -146,8 +145,7 @@ def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bo
     if not overwrite and os.path.exists(target) and (sha1_hash is None or check_sha1(target, sha1_hash)):
         return target
     if not verify_ssl:
-        warnings.warn("verify_ssl=False: the server's certificate is not checked, so the file could be anyone's",
-                      stacklevel=2)
+        warn_user("verify_ssl=False: the server's certificate is not checked, so the file could be anyone's")
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     for attempt in range(retries + 1):
         try:

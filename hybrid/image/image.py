@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import warnings
 from typing import Any, Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from ..base import codec
 from ..buffers.array import NDArray, NP_CLASS, wrap
 from ..base.device import array_module, cpu
 from ..base.dtype import is_int
-from ..base.errors import DTypeError, HybridError, ShapeError
+from ..base.errors import DTypeError, HybridError, ShapeError, warn_user
 from ..numpy.extension import is_np_array
 from ..ops import resampling
 from ..ops.resize import resize_array
@@ -178,7 +177,7 @@ def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[f
     After ten draws that do not fit, the middle of the image.
     """
     if "min_area" in kwargs:
-        warnings.warn("min_area is deprecated, use area", DeprecationWarning, stacklevel=2)
+        warn_user("min_area is deprecated, use area", DeprecationWarning)
         area = kwargs.pop("min_area")
     if kwargs:
         raise TypeError(f"random_size_crop has no argument {', '.join(map(repr, kwargs))}")

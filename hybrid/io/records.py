@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Sequence
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..base import codec
 from ..serialize import recordio
-from ..base.errors import AttributeValueError, FileFormatError, ShapeError
+from ..base.errors import AttributeValueError, FileFormatError, ShapeError, warn_user
 from ..image import CreateAugmenter, warp
 from ..image import image as pictures
 from ..image.colours import shifted
@@ -255,7 +254,7 @@ def checked(kind: str, given: dict[str, Any], defaults: dict[str, Any], refused:
     MXNet takes in silence, are warned of."""
     unknown = sorted(set(given) - set(defaults) - PLAIN - set(refused))
     if unknown:
-        warnings.warn(f"{kind} has no option {', '.join(unknown)}: ignored", stacklevel=3)
+        warn_user(f"{kind} has no option {', '.join(unknown)}: ignored")
     wrong = sorted(k for k, usual in refused.items() if given.get(k, usual) not in (usual, None, "", [], 0))
     if wrong:
         raise AttributeValueError(f"{kind}: {', '.join(wrong)} is not supported: use mx.image.ImageIter with "

@@ -5,7 +5,6 @@ import gzip
 import math
 import os
 import struct
-import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -14,7 +13,7 @@ import numpy as np
 from ..mxnet.data_iter import DataBatch, DataDesc, DataIter
 from ..base.device import cpu
 from ..base.dtype import as_dtype
-from ..base.errors import AttributeValueError, FileFormatError, MissingFileError, ShapeError
+from ..base.errors import AttributeValueError, FileFormatError, MissingFileError, ShapeError, warn_user
 from ..nd.functions import resolve
 from ..nd import array
 
@@ -170,7 +169,7 @@ def _check_ignored(kind: type, kwargs: Any) -> None:
     """Warn of arguments that are not known, which MXNet's iterators take in silence."""
     unknown = sorted(set(kwargs) - _IGNORED)
     if unknown:
-        warnings.warn(f"{kind.__name__} has no argument {', '.join(unknown)}: ignored", stacklevel=3)
+        warn_user(f"{kind.__name__} has no argument {', '.join(unknown)}: ignored")
 
 
 def _csv(path: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-import warnings
 from collections import OrderedDict
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
@@ -13,7 +12,7 @@ import numpy as np
 
 from ..buffers.array import NDArray
 from ..base.dtype import as_dtype
-from ..base.errors import TraceError, shortened
+from ..base.errors import TraceError, shortened, warn_user
 from ..base.pickles import name_of, taken_by_value
 from .dims import checked
 from .fast_path import NO_FAST_PATH
@@ -28,7 +27,7 @@ HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon sa
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
     """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
     if set(options) - OPTIONS:
-        warnings.warn(f"{_unknown(options)}: ignored", stacklevel=3)
+        warn_user(f"{_unknown(options)}: ignored")
     if "dynamic" in options:
         options = {**options, "dynamic": checked(options["dynamic"])}
     return {k: _precision(v) if k == "precision" else v for k, v in options.items() if k in OPTIONS}

@@ -95,7 +95,7 @@ def _reads_any(code: CodeType) -> bool:
     for i in dis.get_instructions(code):
         if i.opname == "MATCH_CLASS":
             return True
-        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME") and i.argval in ("getattr", "hasattr"):
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD") and i.argval in ("getattr", "hasattr"):
             asking, named = True, False
         elif asking and i.opname in ("FORMAT_VALUE", "FORMAT_SIMPLE", "BUILD_STRING", "BINARY_OP", "BINARY_ADD"):
             return True

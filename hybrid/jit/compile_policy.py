@@ -6,12 +6,11 @@ once; from then on what is new runs eagerly once and is compiled when it comes a
 """
 from __future__ import annotations
 
-import warnings
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator
 
 from ..base import config
-from ..base.errors import user_location
+from ..base.errors import user_location, warn_user
 from ..base.scope import SCOPE
 
 REMEMBERED = 4096               # signatures seen once that are kept
@@ -47,11 +46,11 @@ class Sightings:
         """Say so, when it begins."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"{user_location()}: {name} was compiled for {len(self._unproved)} calls that did not come "
-                          f"again, and another one came ({difference()}). "
-                          "From here on what is new runs eagerly once and is compiled when it comes again; "
-                          "HYBRID_SIGNATURES sets the number (8), 0 compiles "
-                          "everything at once.", stacklevel=2)
+            warn_user(f"{user_location()}: {name} was compiled for {len(self._unproved)} calls that did not come "
+                      f"again, and another one came ({difference()}). "
+                      "From here on what is new runs eagerly once and is compiled when it comes again; "
+                      "HYBRID_SIGNATURES sets the number (8), 0 compiles "
+                      "everything at once.")
 
 
 @contextmanager

@@ -76,18 +76,18 @@ class Entry:
     def _note_ways(self, program: Program) -> None:
         """Which fast paths there may be."""
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
-        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
-        # drawn nor anything done afterwards;
+        # whether results are the program's outputs in their order, with memory of their own, and that is nearly all;
         own = (bool(self.picks) and self.picks == [("output", k) for k in range(len(self.picks))]
                and set(program.outputs).isdisjoint(program.inputs)
-               and not self.draws and not self.after and not self.assigned and not self.demands
-               and not self.watches)
-        self.whole = own and not program.updates and not self.before          # that is all;
+               and not self.draws and not self.after and not self.assigned and not self.watches)
+        alone = own and not program.updates and not self.before
+        self.whole = alone and not self.demands                               # that is all;
+        self.demanding = alone and bool(self.demands)                         # or it tells if demands were met;
         # or a launcher may do all of a training step, whose updates are of captured arrays
         # of the program's results, those that are views: ("input" or "output", its number, steps)
         self.views: dict[int, tuple[str, int, list[Any]]] = {}
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
-                        and self.frozen)
+                        and self.frozen and not self.demands)
         self.single = self.whole and self.structure == LEAF
 
     def _nothing_seen(self) -> None:
@@ -107,7 +107,7 @@ class Entry:
         """Give views of inputs or of other results back in the place of some results, as plain Python does."""
         self.views = views
         if views:
-            self.whole = self.single = self.is_step = False
+            self.whole = self.demanding = self.single = self.is_step = False
 
     @property
     def exe(self) -> Any:

@@ -7,8 +7,9 @@ arguments' class, device, shape, dtype or layout.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
+from ..autograd.demands import Demand, check
 from ..base.pending import PUT_OFF
 from ..buffers.array import REBINDS
 from ..base.scope import SCOPE
@@ -25,15 +26,19 @@ MOST_IN_PYTHON = 32                          # ways that are tried one after the
 
 
 def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
-                   guard: Guard, form: Any = None, step: Any = None) -> Callable[..., Any] | None:
+                   guard: Guard, form: Any = None, step: Any = None,
+                   demands: Sequence[Demand] = ()) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
     structure: of its results (pytree.py). guard: of places that must hold what they held. form: of the arguments, as
     ``form_of`` gives it, None for arrays by position. step: what else a call of a training step does (fast_step.py).
+    demands: which the program's last output tells of, behind the results.
     """
-    flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
-    kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
+    flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF} and not demands
+    kind = 0 if structure == LEAF and not demands else KINDS[structure[0] if flat else "tuple"]
     launcher.soon()                                          # it knows the numbers of classes that the guard pins
     launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, PUT_OFF, *counters), kind, guard.pinned(), form, step)
+    if demands:
+        return _checked(launched, structure, demands) if launched is not None else None
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
     if launched is not None or step is not None or form is not None or structure != LEAF or not bound.plain:
@@ -130,10 +135,23 @@ def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:
     return fast
 
 
+def _checked(launched: Callable[..., Any], structure: Any, demands: Sequence[Demand]) -> Callable[..., Any]:
+    """A way to a program that has demands on its data: the error of one that is not met."""
+    def fast(*args: Any, **kwargs: Any) -> Any:
+        out = launched(*args, **kwargs)
+        if out is None:
+            return None
+        check(demands, out[-1])
+        return out[0] if structure == LEAF else unflatten(structure, iter(out[:-1]))
+    fast.launched = launched                             # type: ignore[attr-defined]  # which knows the arguments' class
+    return fast
+
+
 def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     def fast(*args: Any, **kwargs: Any) -> Any:
         out = launched(*args, **kwargs)
         return unflatten(structure, iter(out)) if out is not None else None
+    fast.launched = launched                             # type: ignore[attr-defined]
     return fast
 
 

@@ -78,5 +78,5 @@ def way_into(entry: Entry, arguments: Sequence[NDArray], form: Any, used: UsedBl
     if step is None and (entry.is_step or holds) or entry.cls is None:
         return None
     fast = make_fast_path(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
-                          form, step)
+                          form, step, entry.demands if entry.demanding else ())
     return fast if entry.numbers is None or fast is None else entry.numbers.computing(fast)

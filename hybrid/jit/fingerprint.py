@@ -7,6 +7,7 @@ hybridized block. Only those count that a method of the class names; blocks with
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import weakref
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -22,6 +23,7 @@ from ..buffers.writes import CLOCK, since
 
 # elements; what comes after them counts by identity and length, or a call would cost milliseconds
 LIMIT = 10_000
+_WORDS = re.compile(r"\w+")
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _FIXED = (*_SIMPLE, type, Context, NDArray, Symbol, FunctionType, BuiltinFunctionType, MethodType, ModuleType,
@@ -70,6 +72,19 @@ def codes_of(member: Any) -> list[CodeType]:
             found.append(code)
             todo += code.co_consts
     return found
+
+
+@functools.lru_cache(4096)
+def words_of(code: CodeType) -> frozenset[str]:
+    """Names in some code, and words in its texts, which it may make names of."""
+    found, todo = set(code.co_names), list(code.co_consts)
+    while todo:
+        const = todo.pop()
+        if isinstance(const, str):
+            found.update(_WORDS.findall(const))
+        elif isinstance(const, (tuple, frozenset)):
+            todo += const
+    return frozenset(found)
 
 
 def fingerprint(value: Any, names: frozenset[str] | None = None) -> Any:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-import warnings
 from typing import Any
 
 import numpy as np
 
-from ..base.errors import user_location
+from ..base.errors import user_location, warn_user
 
 
 _FRESH = struct.pack("i", 623)               # the place in a state that was just seeded
@@ -40,6 +39,6 @@ def moved(before: dict[str, Any]) -> list[str]:
 
 def warn(kinds: list[str], name: str) -> None:
     """Say that something called ``name`` drew from generators, and what follows."""
-    warnings.warn(f"{user_location()}: {name or 'this function'} drew random numbers from {' and '.join(kinds)}, which "
-                  f"a compiled program cannot do: such calls run as plain Python. Draw them by hybrid.nd.random, "
-                  f"or outside of it and give them as arguments.", stacklevel=2)
+    warn_user(f"{user_location()}: {name or 'this function'} drew random numbers from {' and '.join(kinds)}, which "
+              f"a compiled program cannot do: such calls run as plain Python. Draw them by hybrid.nd.random, "
+              f"or outside of it and give them as arguments.")

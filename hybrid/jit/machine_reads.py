@@ -8,10 +8,10 @@ from __future__ import annotations
 import _io  # type: ignore[import-not-found]  # the base of the files that are no ABC
 import datetime
 import io
-import warnings
 from types import FrameType
 from typing import Any, Callable
 
+from ..base.errors import warn_user
 from ..base.profiling import LOADERS
 from .answers import MEMO
 
@@ -77,6 +77,5 @@ def line_of(frame: FrameType | None, kind: str, is_library: Callable[[str], bool
 def warn(read: dict[str, str], name: str) -> None:
     """Say that something called ``name`` read of the machine, and what follows."""
     where = next(iter(read.values()))
-    warnings.warn(f"{where}: {name or 'this function'} reads {' and '.join(read)}, which a compiled program cannot do "
-                  f"again: such calls run as plain Python. Read outside of it and give what was read as an argument.",
-                  stacklevel=2)
+    warn_user(f"{where}: {name or 'this function'} reads {' and '.join(read)}, which a compiled program cannot do "
+              f"again: such calls run as plain Python. Read outside of it and give what was read as an argument.")

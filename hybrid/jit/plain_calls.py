@@ -1,10 +1,9 @@
 """Calls that run as plain Python though they are hybridized, and why: what traced code did, no program can do again."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from ..base.errors import TraceError
+from ..base.errors import TraceError, warn_user
 from .compile_policy import REMEMBERED
 
 # calls after which a function that assigns other than arrays at each of them runs as plain Python
@@ -44,10 +43,9 @@ class PlainCalls:
             self._changing.clear()
         self._changing[kind] = self._changing.get(kind, 0) + 1
         if self._changing[kind] == TRIES:
-            warnings.warn(f"{what} at every call, and no program can do that. Such calls run as plain Python from "
-                          f"here on. Keep what changes in an array of one size "
-                          "(self.count = nd.zeros(1); self.count += 1), or change it outside of the compiled code.",
-                          stacklevel=3)
+            warn_user(f"{what} at every call, and no program can do that. Such calls run as plain Python from "
+                      f"here on. Keep what changes in an array of one size "
+                      "(self.count = nd.zeros(1); self.count += 1), or change it outside of the compiled code.")
 
     def forget(self) -> None:
         """Forget kinds of calls."""

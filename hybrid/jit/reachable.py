@@ -25,6 +25,7 @@ from ..base.names import module_of
 from .free_variables import GONE, OF_BLOCKS, Contents, OfThread, Place, attributes, on_class, guard_value
 from ..buffers.array import NDArray
 from . import answers
+from .fingerprint import words_of
 from .found_places import FoundPlaces
 from .in_c import places_of, told
 from .settings import setting
@@ -35,6 +36,9 @@ _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffe
 _STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
 _RANDOM = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 _OF_ERRORS = frozenset({"__cause__", "__context__", "__suppress_context__", "__traceback__"})
+# values by which code reads attributes of any name, whatever it calls them
+_READERS = (getattr, hasattr, vars, dir, operator.attrgetter, object.__getattribute__)
+_MAKE_NAMES = frozenset({"format", "format_map", "methodcaller"})        # what reads attributes by parts of texts
 _KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
 _KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
@@ -107,6 +111,7 @@ class Reachable(FoundPlaces):
         if _is_plain(value) or value is GONE or id(value) in self._done or id(value) in self._fresh:
             return
         self._done[id(value)] = value
+        self.every = self.every or any(value is reads for reads in _READERS)
         if isinstance(value, ModuleType):
             self._module(value)
         elif isinstance(value, type):
@@ -312,10 +317,15 @@ class Reachable(FoundPlaces):
         for child in list(getattr(block, "_children", {}).values()):
             self._arrays_in(child)
 
+    def blocks(self) -> list[Any]:
+        """The networks that were reached: code may read attributes of those that it does not call, too."""
+        return [b for b in self._blocks.values() if hasattr(b, "forward")]
+
     def tell(self, called: Sequence[Any]) -> None:
         """Tell the blocks that were reached or called by which names the code may have read their attributes."""
-        names = None if self.every else frozenset(self.names)
-        todo, told = [*self._blocks.values(), *called], set()
+        anyhow = self.every or self.names & _MAKE_NAMES
+        names = None if anyhow else frozenset(self.names).union(*map(words_of, self._codes.values()))
+        todo, told = [*self.blocks(), *called], set()
         while todo:
             block = todo.pop()
             if hasattr(block, "_may_read") and id(block) not in told:

@@ -35,7 +35,8 @@ from .settings import KEEPERS, handled, setting, sets
 from .replaced import SHOWN, LibraryClass, foreign
 
 _CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
-_ALL = frozenset({"vars", "dir", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
+_ALL = frozenset("""vars dir __dict__ asdict astuple attrgetter __getattribute__ fields getmembers getattr_static
+__getstate__ __reduce__ __reduce_ex__""".split())
 _ASKS = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
 _NAMED_BY_TEXT = frozenset({"globals", "vars", "modules", "import_module", "__dict__"})     # code that names globals so
 _GIVEN_OUT = 256                        # results of libraries' functions that are looked at

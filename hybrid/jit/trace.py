@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import gc
-import warnings
 from contextlib import nullcontext
 from typing import Any, Callable, Sequence
 
 
+from ..base.errors import warn_user
 from ..base import config, forking, pending
 from . import debug, foreign_rng, machine_reads
 from ..buffers.array import NDArray, wrap
@@ -175,7 +175,7 @@ class Hybridized:
         except PlainOnce:
             return None, numbers, False
         except PlainOnly as err:
-            warnings.warn(str(err), stacklevel=3)
+            warn_user(str(err))
             if isinstance(err, PlainAlways):
                 self._plain_calls.always = True
             else:
@@ -264,7 +264,7 @@ class Hybridized:
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
         entry.settle_captured(arguments)                     # before their buffers are looked at
-        if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
+        if (entry.whole or entry.demanding or entry.is_step) and not OBSERVERS and entry.is_compiled():
             if entry.missed % RENEW == 0 and not self._ways.again(entry):
                 self._ways.add(entry, None)
                 self._ways.add(entry, way_into(entry, arguments, form, self.used, self.counters))
@@ -359,7 +359,7 @@ class Hybridized:
                     raise
                 continue
             break
-        self.used.note(trace.blocks)
+        self.used.note([*trace.blocks, *reader.blocks()])
         finish_parameters(trace)
         reader.library([type(self.owner), *(c for b in trace.blocks for c in classes_of(b))])
         fixed = {*map(id, trace.holders), *map(id, trace.numbers)}

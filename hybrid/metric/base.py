@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import OrderedDict
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy
 
-from ..base.errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError, warn_user
 from ..base.names import among
 
 _registry: dict[str, type["EvalMetric"]] = {}
@@ -159,8 +158,8 @@ def register(klass: Kind, name: str | None = None) -> Kind:
     key = (name or klass.__name__).lower()
     old = _registry.get(key)
     if old is not None and old is not klass:
-        warnings.warn(f"metric {key!r} was {old.__module__}.{old.__name__} and is {klass.__module__}.{klass.__name__} "
-                      f"now", UserWarning, stacklevel=2)
+        warn_user(f"metric {key!r} was {old.__module__}.{old.__name__} and is {klass.__module__}.{klass.__name__} "
+                  f"now")
     _registry[key] = klass
     return klass
 

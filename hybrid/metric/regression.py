@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Sequence
 
 import numpy
 
+from ..base.errors import warn_user
 from .base import EvalMetric, alias, check_label_shapes, mismatch, pairs, register, to_numpy
 
 Names = Sequence[str] | None
@@ -30,7 +30,7 @@ class _Error(EvalMetric):
             except ValueError:
                 raise error from None
             if a.shape != b.shape:
-                warnings.warn(f"{error}; they broadcast to {difference.shape}", stacklevel=2)
+                warn_user(f"{error}; they broadcast to {difference.shape}")
             self._add(self._of(difference), 1)
 
     def _of(self, error: numpy.ndarray) -> float:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from typing import Any, Mapping, Sequence
 
 from ..mxnet import checkpoint, kvstore as kvstores
@@ -11,7 +10,7 @@ from .. import serialize
 from .. import optimizer as opt
 from ..buffers.array import NDArray
 from ..base.device import Context, cpu, current_context
-from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError
+from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError, warn_user
 from ..nd.functions import resolve
 from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataDesc
@@ -61,7 +60,7 @@ class Module(BaseModule):
             check_names(names, arguments, what)
         absent = [n for n in self._label_names if n not in arguments]
         if absent and self._label_names != ["softmax_label"]:
-            warnings.warn(f"Module: label_names {absent} are not among the symbol's arguments", stacklevel=2)
+            warn_user(f"Module: label_names {absent} are not among the symbol's arguments")
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [n for n in arguments if n not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
@@ -236,8 +235,7 @@ class Module(BaseModule):
         """
         if self.params_initialized and not force_init:
             if self._loaded is None:
-                warnings.warn("Parameters already initialized and force_init=False. init_params call ignored.",
-                              stacklevel=2)
+                warn_user("Parameters already initialized and force_init=False. init_params call ignored.")
             return
         self.needs("init_params", binded=self.binded)
         notes = self._symbol.attr_dict()
@@ -257,7 +255,7 @@ class Module(BaseModule):
         if sparse_row_id_fn is None:
             return
         if not self.optimizer_initialized:
-            warnings.warn("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", stacklevel=2)
+            warn_user("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.")
             return
         check_wanted_rows(sparse_row_id_fn(data_batch), self._replicas[0].params, self._param_names)
 

@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from typing import Any, Collection, Mapping, Sequence
 
 from .. import optimizer as opt
 from ..base.device import Context
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..buffers.array import NDArray, zeros_like
 from ..mxnet.initializer import InitDesc
 from .batches import fill
@@ -60,7 +59,7 @@ def set_values(arrays: Mapping[str, NDArray], names: Sequence[str], given: Mappi
                 f"values")
         if initializer is None and allow_missing:
             raise AttributeValueError(text)
-        warnings.warn(text, stacklevel=3)
+        warn_user(text)
     for name in names:
         if given is not None and name in given:
             fill(name, arrays[name], given[name])
@@ -99,7 +98,7 @@ def check_wanted_rows(found: Any, params: Mapping[str, NDArray], names: Sequence
             raise AttributeValueError(f"sparse_row_id_fn: the symbol has no parameter {name!r}; it has "
                                       f"{', '.join(names)}")
         if params[name].stype != "row_sparse":
-            warnings.warn(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.", stacklevel=3)
+            warn_user(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.")
 
 
 def optimizer_for(optimizer: Any, settings: Any, symbol: Any, names: dict[int, str], rescale: float) -> Any:
@@ -109,8 +108,8 @@ def optimizer_for(optimizer: Any, settings: Any, symbol: Any, names: dict[int, s
         given = {"rescale_grad": rescale, **dict(settings)}
         optimizer = opt.create(optimizer, sym=symbol, param_idx2name=names, **given)
     elif optimizer.rescale_grad != rescale:
-        warnings.warn(f"the optimizer's rescale_grad is {optimizer.rescale_grad}, not 1 / batch size = {rescale}. "
-                      f"Is this intended?", stacklevel=3)
+        warn_user(f"the optimizer's rescale_grad is {optimizer.rescale_grad}, not 1 / batch size = {rescale}. "
+                  f"Is this intended?")
     if not optimizer.idx2name:
         optimizer.idx2name = names
     return optimizer

@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..base.errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError, warn_user
 from ..graph.symbol import Symbol
 
 _WEIGHTS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var", "_running_mean")
@@ -142,8 +141,8 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf", 
     names = [n["name"] for n in graph.nodes]
     if len(names) != len(set(names)):
         repeated = sorted({n for n in names if names.count(n) > 1})
-        warnings.warn(f"several nodes have the same name, which are one in the drawing: {', '.join(repeated)}",
-                      RuntimeWarning, stacklevel=2)
+        warn_user(f"several nodes have the same name, which are one in the drawing: {', '.join(repeated)}",
+                  RuntimeWarning)
     dot = Digraph(name=title, format=save_format)
     style = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled",
              **(node_attrs or {})}

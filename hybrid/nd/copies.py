@@ -2,13 +2,12 @@
 them at every call."""
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ..buffers.array import NDArray
 from ..base.device import Context
 from ..autograd.dispatch import invoke
-from ..base.errors import ShapeError
+from ..base.errors import ShapeError, warn_user
 from ..ops.registry import OPS
 from ..base.scope import SCOPE
 from ..graph.symbol import Symbol
@@ -55,7 +54,7 @@ def copyto(self: NDArray, other: Any) -> Any:
     if SCOPE.traces:
         return captured(self).copyto(other)
     if other is self:
-        warnings.warn("copyto: an array was given itself to copy into; nothing is done", stacklevel=2)
+        warn_user("copyto: an array was given itself to copy into; nothing is done")
         return False
     if SCOPE.recording and isinstance(other, Context) and self._ag is not None:
         return copy(self) if other == self._ctx else _moved(self, other)

@@ -105,7 +105,7 @@ def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky,
-                           _potrf_vjp, ((1, 112), (8, 56))))
+                           _potrf_vjp, ((1, 192),)))
 
 
 @op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",),
@@ -148,7 +148,7 @@ def _solve_triangular(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p),
-                           _solve_triangular, _trsm_vjp, ((1, 160), (8, 96))))
+                           _solve_triangular, _trsm_vjp, ((1, 512),)))
 
 
 def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node:
@@ -185,7 +185,7 @@ def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]),
-                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp, ((1, 64), (8, 40))))
+                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp, ((1, 192),)))
 
 
 def inverse_of(a: Node) -> Node:
@@ -209,7 +209,7 @@ def _gesv_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
 
 
 ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0], s[0][1] + s[1][1]),
-                           lambda s, p: s[1], _gesv_eager, _gesv_vjp, ((1, 64), (8, 36))))
+                           lambda s, p: s[1], _gesv_eager, _gesv_vjp, ((1, 128),)))
 
 
 def solution(a: Node, b: Node) -> Node:
@@ -239,7 +239,7 @@ def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],),
-                           _slogdet_eager, _slogdet_vjp, ((1, 80), (8, 44))))
+                           _slogdet_eager, _slogdet_vjp, ((1, 160),)))
 
 
 def _sign_and_log(a: Node) -> tuple[Node, Node]:
@@ -315,7 +315,7 @@ def _eigenvalues_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
-                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 24), (8, 12), (32, 9)),
+                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 17), (8, 12), (32, 9)),
                            (lambda s: (s[0][0], s[0][0] + 1), _eigenvalues_eager)))
 
 

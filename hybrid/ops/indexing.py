@@ -69,7 +69,8 @@ def _take_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     if xp is not np or not i.size or not n:
         return None
     if i.dtype.kind == "f":
-        i = i.astype(_INDEX)
+        with np.errstate(invalid="ignore"):                  # of nan and what is too large
+            i = i.astype(_INDEX)
     elif i.dtype.kind not in "iu" or i.dtype == np.uint64:
         return None
     if mode == "clip":

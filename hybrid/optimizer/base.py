@@ -1,7 +1,6 @@
 """The base of all optimizers: hyperparameters, multipliers, update counts, and the way from a rule to an update."""
 from __future__ import annotations
 
-import warnings
 from typing import Any, Callable, Hashable, Sequence, TypeVar
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import zeros
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..base.names import among, nearest
 from ..graph.traced_number import of_this_call, set_at_each_call
 from ..ir import Node, Program
@@ -98,9 +97,9 @@ class Optimizer:
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
         if lr_scheduler is not None and learning_rate is not None and lr_scheduler.base_lr != learning_rate:
-            warnings.warn(f"{type(self).__name__}'s learning_rate {learning_rate} (given, or its default) replaces the "
-                          f"base_lr {lr_scheduler.base_lr} of the lr_scheduler: give the optimizer that learning_rate "
-                          f"to keep it", UserWarning, stacklevel=3)
+            warn_user(f"{type(self).__name__}'s learning_rate {learning_rate} (given, or its default) replaces the "
+                      f"base_lr {lr_scheduler.base_lr} of the lr_scheduler: give the optimizer that learning_rate "
+                      f"to keep it")
             lr_scheduler.base_lr = learning_rate
         self.begin_num_update = self.num_update = begin_num_update
         self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
@@ -128,8 +127,7 @@ class Optimizer:
         name = klass.__name__.lower()
         old = Optimizer.opt_registry.get(name)
         if old is not None:
-            warnings.warn(f"optimizer {klass.__module__}.{klass.__name__} replaces {old.__module__}.{old.__name__}",
-                          stacklevel=2)
+            warn_user(f"optimizer {klass.__module__}.{klass.__name__} replaces {old.__module__}.{old.__name__}")
         Optimizer.opt_registry[name] = klass
         return klass
 
@@ -201,8 +199,8 @@ class Optimizer:
             state = self.create_state(index, copy)
             return (state, copy) if self.master_last else (copy, state)
         if np.dtype(weight.dtype).name in LOW:
-            warnings.warn(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider "
-                          f"multi_precision=True", stacklevel=3)
+            warn_user(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider "
+                      f"multi_precision=True")
         return self.create_state(index, weight)
 
     def states_of(self, weight: NDArray, state: Any, master: bool) -> list[NDArray]:

@@ -1,5 +1,5 @@
 """Decompositions of large or many matrices, which LAPACK does faster than the library's own kernels: between compiled
-parts of the program NumPy is called for them."""
+parts of the program NumPy is called for them. Of calls with several results those alone are computed that are read."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -25,10 +25,33 @@ def _called(n: Node, readers: Sequence[Node]) -> Node | None:
     return host(HostCall(n.attrs["name"], run, ((n.shape, n.dtype),)), n.args)[0]
 
 
+def _read_alone(order: Sequence[Node]) -> dict[HostCall, int]:
+    """Calls of which one result alone is read, and for which there is a function that gives it: the result's number."""
+    read: dict[HostCall, set[int]] = {}
+    for n in order:
+        if n.prim == "host_item":
+            read.setdefault(n.args[0].attrs["call"], set()).add(n.attrs["index"])
+    return {call: index for call, (index, *others) in read.items() if not others and index in call.alone}
+
+
+def _result_alone(n: Node, alone: dict[HostCall, int]) -> Node | None:
+    """One result of a call, as the result of a call that does less."""
+    made, call = n.args[0], n.args[0].attrs["call"]
+    if call not in alone:
+        return None
+    run = call.alone[n.attrs["index"]]
+    return host(HostCall(call.name, lambda xp, arrays: [run(xp, arrays)], (call.outputs[n.attrs["index"]],),
+                         lends=call.lends, shows=call.shows), made.args)[0]
+
+
 def on_host(program: Program) -> Program:
-    """A program for the CPU whose large decompositions are calls of NumPy; those in loops stay as they are."""
-    if not any(faster_eagerly(n) for n in program.order()):
+    """A program for the CPU whose large decompositions are calls of NumPy, which compute what is read alone; those in
+    loops stay as they are."""
+    order, kept = program.order(), set(program.roots)
+    alone = _read_alone(order)
+    if not alone and not any(faster_eagerly(n) for n in order):
         return program
-    kept, readers = set(program.roots), users(program.order())
+    readers = users(order)
     return program.with_roots(rewrite(program.roots, {
-        "rows": [lambda n: _called(n, () if n in kept else readers.get(n, ()))]}))
+        "rows": [lambda n: _called(n, () if n in kept else readers.get(n, ()))],
+        "host_item": [lambda n: _result_alone(n, alone)]}))

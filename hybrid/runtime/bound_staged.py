@@ -25,7 +25,7 @@ class BoundStaged:
         inputs = program.program.inputs
         self._free = [(i, n.shape, n.dtype) for i, n in enumerate(inputs) if i not in fixed]
         self._launchers = launcher.Made()
-        self._plan = program.bound_plan({i: x._data for i, x in fixed.items()}) if program.program.updates else None
+        self._plan = program.bound_plan({i: x._data for i, x in fixed.items()} if program.program.updates else {})
 
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
                  places: tuple[Any, ...] = (), form: Any = None, step: Any = None) -> Any:
@@ -65,9 +65,8 @@ class BoundStaged:
         return self._call(arrays)
 
     def _call(self, arrays: Sequence[Any]) -> list[Any]:
-        if not self._fixed:
-            return self.program(arrays)
-        given = iter(arrays)
-        every = [self._fixed[i]._data if i in self._fixed else next(given)
-                 for i in range(len(self.program.program.inputs))]
-        return self.program(every) if self._plan is None or OBSERVERS else self.program.run(every, self._plan)
+        if self._fixed:
+            given = iter(arrays)
+            arrays = [self._fixed[i]._data if i in self._fixed else next(given)
+                      for i in range(len(self.program.program.inputs))]
+        return self.program(arrays) if OBSERVERS else self.program.run(arrays, self._plan)

@@ -12,9 +12,9 @@ import os
 import re
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
+from ..base.errors import warn_user
 from ..base import config, forking, system
 from . import scratch, trust
 
@@ -93,8 +93,8 @@ def _temporary(wanted: str, reason: OSError) -> Path:
             _fallback.append(wanted)
     if new:
         why, then = _why(reason)
-        warnings.warn(f"the cache folder {wanted} {why}; compiled programs are kept for this process only. {then}.",
-                      RuntimeWarning, stacklevel=4)
+        warn_user(f"the cache folder {wanted} {why}; compiled programs are kept for this process only. {then}.",
+                  RuntimeWarning)
     return path
 
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import warnings
 
 from ..base import config, forking
-from ..base.errors import CompileError
+from ..base.errors import CompileError, warn_user
 from . import compilers, toolchain
 
 EXTENSIONS = """typedef float v __attribute__((vector_size(16))); typedef int w __attribute__((vector_size(16)));
@@ -58,9 +57,9 @@ def set_aside(err: CompileError) -> bool:
             raise err
         if not _refused:
             _refused.append(cc)
-            warnings.warn(f"a program runs on NumPy without fusion, because it did not compile. Please report "
-                          f"this:\n{err}",
-                          RuntimeWarning, stacklevel=3)
+            warn_user(f"a program runs on NumPy without fusion, because it did not compile. Please report "
+                      f"this:\n{err}",
+                      RuntimeWarning)
         return False
     if asked and "does not work" in fault:
         raise CompileError(f"the C compiler {cc} (HYBRID_CC={asked!r}) {fault}. Set HYBRID_CC to one that does, or to "
@@ -81,5 +80,5 @@ def _say(cc: str, fault: str, asked: str | None) -> None:
     if not toolchain.warned:
         toolchain.warned.append(True)
         then = f"{other} is used instead" if other else "hybridized programs run on NumPy without fusion"
-        warnings.warn(f"the C compiler {cc} {fault}, so {then}. {compilers.GET_ONE}, or set HYBRID_CC.",
-                      RuntimeWarning, stacklevel=4)
+        warn_user(f"the C compiler {cc} {fault}, so {then}. {compilers.GET_ONE}, or set HYBRID_CC.",
+                  RuntimeWarning)

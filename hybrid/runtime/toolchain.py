@@ -7,7 +7,6 @@ import platform
 import re
 import sys
 import threading
-import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import Callable, Iterator
 from hybrid.codegen import targets
 from hybrid.kernels import text as kernel_text
 
+from ..base.errors import warn_user
 from ..base import system
 from . import cache, compiler_process, compilers, scratch, tiles
 from .net_ffi import ffi
@@ -50,8 +50,8 @@ def compiler() -> str | None:
     found = found_compiler()
     if found is None and not warned:
         warned.append(True)
-        warnings.warn(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
-                      f"fusion. {compilers.GET_ONE}, or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
+        warn_user(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
+                  f"fusion. {compilers.GET_ONE}, or set HYBRID_CC.", RuntimeWarning)
     return found
 
 

@@ -111,9 +111,12 @@ static PyObject *either_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (!self) return NULL;
   self->call = either_call, self->ways = Py_NewRef(ways);
   for (Py_ssize_t i = 0; !self->cls && i < PyTuple_GET_SIZE(ways); i++) {
-    PyObject *way = PyTuple_GET_ITEM(ways, i);
-    if (Py_TYPE(way) == &LauncherType) self->cls = Py_NewRef((PyObject *)((Launcher *)way)->cls),
-        self->at_data = ((Launcher *)way)->at_data;
+    PyObject *way = PyTuple_GET_ITEM(ways, i), *launcher = Py_TYPE(way) == &LauncherType ? Py_NewRef(way)
+        : PyObject_GetAttrString(way, "launched");      /* of a function in Python around one */
+    if (!launcher) PyErr_Clear();
+    else if (Py_TYPE(launcher) == &LauncherType) self->cls = Py_NewRef((PyObject *)((Launcher *)launcher)->cls),
+        self->at_data = ((Launcher *)launcher)->at_data;
+    Py_XDECREF(launcher);
   }
   return (PyObject *)self;
 }

@@ -1,26 +1,46 @@
 // Row kernels of linear algebra. HY_T is the element type; the HY_LANES threads of a block share a row (in C there is
 // one).
 
-// Cholesky factor of the lower triangle of a (n x n): a = out outT, row by row of columns; nan where a is not positive.
+// y -= f x, of n numbers that lie apart, those from one on at steps of lanes: in C sixteen at a time, in vectors.
+HY_FN void hy_less_HY_T(HY_T *y, const HY_T *x, HY_T f, int n, int from, int step) {
+    int c = from;
+    if (HY_LANES == 1) for (; c + 16 <= n; c += 16) {
+        HY_T t[16];
+        for (int k = 0; k < 16; k++) t[k] = y[c + k] - f * x[c + k];
+        for (int k = 0; k < 16; k++) y[c + k] = t[k];
+    }
+    for (; c < n; c += step) y[c] -= f * x[c];
+}
+
+// Cholesky factor of the lower triangle of a (n x n): a = out outT, column by column; nan where a is not positive.
+// Row j holds column j, behind the diagonal, until all is done.
 HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
-    for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = i % n <= i / n ? a[i] : 0;
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = a[i];
     HY_SYNC;
     for (int j = 0; j < n; j++) {
         HY_T d = out[j * n + j];
-        for (int k = 0; k < j; k++) d -= out[j * n + k] * out[j * n + k];
         d = d > 0 ? HY_SQRT(d) : HY_NAN;
         HY_SYNC;
-        for (int i = j + HY_LANE; i < n; i += HY_LANES) {
-            HY_T s = out[i * n + j];
-            for (int k = 0; k < j; k++) s -= out[i * n + k] * out[j * n + k];
-            out[i * n + j] = i == j ? d : s / d;
-        }
+        for (int i = j + HY_LANE; i < n; i += HY_LANES)
+            out[j * n + i] = out[i * n + j] = i == j ? d : out[i * n + j] / d;
+        HY_SYNC;
+        for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES)
+            hy_less_HY_T(out + i * n + j + 1, out + j * n + j + 1, out[i * n + j], i - j, 0, 1);
         HY_SYNC;
     }
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) if (i % n > i / n) out[i] = 0;
 }
 
-// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns.
+// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns, in C row after row.
 HY_FN void hy_trsm_HY_T(HY_T *x, const HY_T *a, const HY_T *b, int n, int m, int lower, int transpose) {
+    for (int step = 0; HY_LANES == 1 && step < n; step++) {
+        int up = lower != transpose, i = up ? step : n - 1 - step;
+        for (int c = 0; c < m; c++) x[i * m + c] = b[i * m + c];
+        for (int k = up ? 0 : i + 1; k < (up ? i : n); k++)
+            hy_less_HY_T(x + i * m, x + k * m, transpose ? a[k * n + i] : a[i * n + k], m, 0, 1);
+        for (int c = 0; c < m; c++) x[i * m + c] /= a[i * n + i];
+    }
+    if (HY_LANES == 1) return;
     for (int c = HY_LANE; c < m; c += HY_LANES)
         for (int step = 0; step < n; step++) {
             int up = lower != transpose, i = up ? step : n - 1 - step;
@@ -50,7 +70,7 @@ HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
         HY_SYNC;
         for (int i = 0; i < n; i++) {                               // left of column j the row is zero
             HY_T f = out[i * w + j];
-            if (i != j) for (int c = j + 1 + HY_LANE; c < w; c += HY_LANES) out[i * w + c] -= f * out[j * w + c];
+            if (i != j) hy_less_HY_T(out + i * w + j + 1, out + j * w + j + 1, f, w - j - 1, HY_LANE, HY_LANES);
         }
         HY_SYNC;
         for (int i = HY_LANE; i < n; i += HY_LANES) out[i * w + j] = i == j;
@@ -77,13 +97,13 @@ HY_FN void hy_gesv_HY_T(HY_T *out, const HY_T *a, const HY_T *b, int n, int m) {
         HY_SYNC;
         for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES) {
             HY_T f = out[i * w + j] / out[j * w + j];
-            for (int c = j + 1; c < w; c++) out[i * w + c] -= f * out[j * w + c];
+            hy_less_HY_T(out + i * w + j + 1, out + j * w + j + 1, f, w - j - 1, 0, 1);
         }
         HY_SYNC;
     }
     for (int j = n - 1; j >= 0; j--) {                              // a lane owns columns
         for (int k = j + 1; k < n; k++)
-            for (int c = n + HY_LANE; c < w; c += HY_LANES) out[j * w + c] -= out[j * w + k] * out[k * w + c];
+            hy_less_HY_T(out + j * w + n, out + k * w + n, out[j * w + k], m, HY_LANE, HY_LANES);
         for (int c = n + HY_LANE; c < w; c += HY_LANES) out[j * w + c] /= out[j * w + j];
     }
 }
@@ -109,7 +129,7 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
         HY_SYNC;
         for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES) {
             HY_T f = d == 0 ? 0 : u[i * n + j] / d;
-            for (int c = j + 1; c < n; c++) u[i * n + c] -= f * u[j * n + c];
+            hy_less_HY_T(u + i * n + j + 1, u + j * n + j + 1, f, n - j - 1, 0, 1);
         }
         HY_SYNC;
     }

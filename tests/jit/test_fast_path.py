@@ -308,3 +308,24 @@ def test_many_sizes_in_any_order_have_fast_paths(several: bool) -> None:
         assert (found[0] if several else found).asnumpy().tolist() == list(range(1, n + 1))
     assert f._engine.fast_path[0](nd.ones((3,)), nd.ones((4,))) is None
     assert f._engine.fast_path[0](given[5][0], given[5][1], given[5][0]) is None
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_calls_with_demands_on_their_data_have_fast_paths(several: bool) -> None:
+    """What is not met raises the demand's error there, and the next call is as before."""
+    def inverse(a: Any) -> Any:
+        found = mx.np.linalg.inv(a)
+        return [found, {"twice": found * 2}] if several else found
+    f, a = mx.hybridize(inverse), mx.np.array([[2.0, 1.0], [1.0, 3.0]])
+    for _ in range(3):
+        f(a)
+    way = f._engine.fast_path[0]
+    assert way(a) is not None
+    for call in (f, way, f):
+        found = call(a)
+        first = found[0] if several else found
+        np.testing.assert_allclose(first.asnumpy(), np.linalg.inv(a.asnumpy()), rtol=1e-5)
+        assert not several or found[1]["twice"].shape == (2, 2)
+        with pytest.raises(np.linalg.LinAlgError, match="singular"):
+            call(mx.np.ones((2, 2)))
+    assert way(mx.np.ones((3, 3))) is None

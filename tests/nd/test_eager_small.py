@@ -1,6 +1,8 @@
 """What eager calls of small arrays do in fewer of NumPy's calls."""
 from __future__ import annotations
 
+import warnings
+
 import numpy as onp
 import pytest
 
@@ -87,3 +89,11 @@ def test_the_first_of_two_largest_components_decides_the_sign_of_singular_vector
         largest = onp.take_along_axis(v, onp.abs(v).argmax(-1)[:, None], -1)
         assert (largest > 0).all()
         onp.testing.assert_allclose((u * s) @ v, raw, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap"])
+def test_places_that_are_no_numbers_do_not_warn(mode: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = nd.take(nd.arange(10), nd.array([onp.nan, onp.inf, 1e30, 3.7]), mode=mode)
+    assert found.asnumpy()[3] == 3.0

@@ -281,3 +281,28 @@ def test_one_matrix_without_an_answer_leaves_those_beside_it() -> None:
     found = ROW_KERNELS["gesv"].eager(onp, [three, three], ())[..., 2:]
     onp.testing.assert_allclose(found[[0, 2]], onp.stack([onp.eye(2)] * 2), atol=1e-6)
     assert onp.isinf(found[1]).all()
+
+
+@pytest.mark.parametrize("order", [2, -2, "nuc"])
+def test_singular_values_alone_are_computed_without_vectors(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = onp.random.default_rng(0).normal(size=(5, 7)).astype("float32")
+    x, whole, real = np.array(m), list[bool](), onp.linalg.svd
+    x.attach_grad()
+
+    def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+        whole.append(compute_uv)
+        return real(a, full_matrices, compute_uv)
+    norm = mx.hybridize(lambda a: np.linalg.norm(a, order))
+    monkeypatch.setattr(onp.linalg, "svd", svd)
+    for _ in range(2):
+        onp.testing.assert_allclose(norm(x).asnumpy(), onp.linalg.norm(m.astype("float64"), order), rtol=1e-5)
+    assert whole and not any(whole)
+    both = mx.hybridize(lambda a: [np.linalg.norm(a, order), np.linalg.svd(a)[0]])
+    assert both(x)[1].shape == (5, 5) and any(whole)
+    gradients = []
+    for call in (norm, lambda a: np.linalg.norm(a, order)):
+        with mx.autograd.record():
+            y = call(x)
+        y.backward()
+        gradients.append(x.grad.asnumpy().copy())
+    onp.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import warnings
 from typing import Any, Iterable, Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...base import dtype as dt
 from ... import ir
 from ...buffers.array import NDArray, array
 from ...base.device import Context, array_module
-from ...base.errors import AttributeValueError, FileFormatError, HybridError
+from ...base.errors import AttributeValueError, FileFormatError, HybridError, warn_user
 from ...graph.symbol import Symbol
 from ...base.scope import untraced
 from ...autograd.traced_grad import inline
@@ -179,9 +178,9 @@ class LossScaler:
         logging.info("AMP: decreasing loss scale to %f", self._loss_scale)
         if self._loss_scale < 1 and not self._warned:
             self._warned = True
-            warnings.warn(f"gradients overflow even with a loss scale of {self._loss_scale * self._scale_factor:g}: "
-                          f"every step is left out, nothing is learned. "
-                          "Look at the gradients (Parameter.grad()) and the learning rate", stacklevel=4)
+            warn_user(f"gradients overflow even with a loss scale of {self._loss_scale * self._scale_factor:g}: "
+                      f"every step is left out, nothing is learned. "
+                      "Look at the gradients (Parameter.grad()) and the learning rate")
         return True
 
 

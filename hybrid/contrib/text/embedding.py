@@ -1,7 +1,6 @@
 """Vectors of tokens, from text files: a token and its numbers a line."""
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
@@ -10,7 +9,7 @@ import numpy as np
 from ... import nd
 from ...buffers.array import NDArray
 from ...base import data_dir
-from ...base.errors import AttributeValueError, FileFormatError
+from ...base.errors import AttributeValueError, FileFormatError, warn_user
 from . import published, vocab
 from .vocab import UNKNOWN_IDX
 
@@ -142,8 +141,7 @@ def _read(path: Path, delimiter: str, encoding: str, unknown_token: Any) -> tupl
             if token == unknown_token and unknown is None:
                 unknown = values
             elif token in rows:
-                warnings.warn(f"{path}:{number}: the token {token!r} stands there twice; its first vector is kept",
-                              stacklevel=4)
+                warn_user(f"{path}:{number}: the token {token!r} stands there twice; its first vector is kept")
             else:
                 rows[token] = values
     if not length:

@@ -1,12 +1,11 @@
 """Containers and basic layers."""
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ...nd import functions
 from ... import autograd
-from ...base.errors import HybridError
+from ...base.errors import HybridError, warn_user
 from ...base.scope import SCOPE
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -63,9 +62,8 @@ class Sequential(_Container, Block):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children; a warning when all could be one program."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
-            warnings.warn(f"all children of this {type(self).__name__} layer {self.prefix!r} are HybridBlocks; "
-                          f"HybridSequential compiles them as one program",
-                          stacklevel=2)
+            warn_user(f"all children of this {type(self).__name__} layer {self.prefix!r} are HybridBlocks; "
+                      f"HybridSequential compiles them as one program")
         super().hybridize(active, **kwargs)
 
 

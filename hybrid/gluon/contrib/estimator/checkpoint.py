@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from pathlib import Path
 from typing import Any
 
-from ....base.errors import AttributeValueError
+from ....base.errors import AttributeValueError, warn_user
 from ....metric import EvalMetric
 from ...hybrid_block import HybridBlock
 from .event_handler import BatchEnd, EpochEnd, Improvement, TrainBegin
@@ -90,9 +89,9 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         assert self._improvement is not None
         name, value = self.monitor.get()
         if math.isnan(value):
-            warnings.warn(f"CheckpointHandler: {name} is not updated; pass one of the metric objects in "
-                          f"estimator.train_metrics and estimator.val_metrics "
-                          "as monitor", stacklevel=2)
+            warn_user(f"CheckpointHandler: {name} is not updated; pass one of the metric objects in "
+                      f"estimator.train_metrics and estimator.val_metrics "
+                      "as monitor")
         elif self._improvement.better(value):
             self._say(estimator,
                       f"{name} improved from {self.best:.5f} to {value:.5f}, updating best model at {self.model_dir} "

@@ -4,12 +4,11 @@ from __future__ import annotations
 import copy
 import logging
 import sys
-import warnings
 from typing import Any, Sequence
 
 from ....mxnet import initializer as init
 from ....base.device import Context, cpu, gpu, num_gpus
-from ....base.errors import AttributeValueError
+from ....base.errors import AttributeValueError, warn_user
 from ....metric import Accuracy
 from ....metric import Loss as LossMetric
 from ...data import DataLoader
@@ -79,14 +78,14 @@ class Estimator:
         if not all(p._data is not None or p._deferred is not None for p in params):
             self.net.initialize(init=initializer if initializer is not None else init.Uniform(), ctx=self.context)
         elif initializer is not None:
-            warnings.warn("the network is initialized already: the initializer is not used. For other values call "
-                          "net.initialize(init, force_reinit=True)", stacklevel=3)
+            warn_user("the network is initialized already: the initializer is not used. For other values call "
+                      "net.initialize(init, force_reinit=True)")
         elif any(set(p.list_ctx()) != set(self.context) for p in params):
             self.net.collect_params().reset_ctx(self.context)
 
     def _check_trainer(self, trainer: Any) -> Trainer:
         if trainer is None:
-            warnings.warn("no trainer given: SGD with learning rate 0.001 is used", stacklevel=3)
+            warn_user("no trainer given: SGD with learning rate 0.001 is used")
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         if not isinstance(trainer, Trainer):
             raise AttributeValueError(f"trainer must be a gluon.Trainer, got {trainer!r:.60}")
@@ -174,7 +173,7 @@ def _check_loss(loss: Any) -> Loss:
 def _check_context(context: Any) -> list[Context]:
     if context is None:
         if num_gpus() > 1:
-            warnings.warn("several GPUs are there: gpu(0) is used; pass context for others", stacklevel=3)
+            warn_user("several GPUs are there: gpu(0) is used; pass context for others")
         return [gpu(0)] if num_gpus() else [cpu()]
     found = [context] if isinstance(context, Context) else context
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(c, Context) for c in found):

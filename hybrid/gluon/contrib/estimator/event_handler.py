@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from typing import Any, Callable
 
-from ....base.errors import AttributeValueError
+from ....base.errors import AttributeValueError, warn_user
 from ....metric import CompositeEvalMetric, EvalMetric, Loss
 
 
@@ -223,7 +222,7 @@ class Improvement:
 
     def __init__(self, who: str, monitor: Any, mode: str):
         if mode not in ("auto", "min", "max"):
-            warnings.warn(f"{who}: mode must be auto, min or max, got {mode!r}: auto is taken", stacklevel=3)
+            warn_user(f"{who}: mode must be auto, min or max, got {mode!r}: auto is taken")
             mode = "auto"
         more = mode == "max" or mode == "auto" and any(part in str(monitor.get()[0]) for part in ("acc", "f1"))
         self.sign = 1.0 if more else -1.0
@@ -263,8 +262,8 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         """Whether to stop."""
         name, value = self.monitor.get()
         if math.isnan(value):
-            warnings.warn(f"{name} is not updated: pass one of the metric objects in estimator.train_metrics and "
-                          f"estimator.val_metrics as monitor", stacklevel=2)
+            warn_user(f"{name} is not updated: pass one of the metric objects in estimator.train_metrics and "
+                      f"estimator.val_metrics as monitor")
         elif self._improvement.better(value - self._improvement.sign * self.min_delta):
             self._improvement.best, self.wait = value, 0
         else:

@@ -6,7 +6,6 @@ import gzip
 import os
 import struct
 import tarfile
-import warnings
 import zlib
 from typing import Any, Callable, Sequence
 
@@ -16,7 +15,7 @@ from .... import image
 from ....serialize import recordio
 from ....buffers.array import NDArray, NP_CLASS, wrap
 from ....base.device import cpu
-from ....base.errors import FileFormatError, HybridError
+from ....base.errors import FileFormatError, HybridError, warn_user
 from ....numpy.extension import is_np_array
 from ...utils import download
 from .. import dataset
@@ -227,15 +226,14 @@ class ImageFolderDataset(dataset.Dataset):
         for folder in sorted(os.listdir(root)):
             path = os.path.join(root, folder)
             if not os.path.isdir(path):
-                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=3)
+                warn_user(f"Ignoring {path}, which is not a directory.")
                 continue
             self.synsets.append(folder)
             for name in sorted(os.listdir(path)):
                 if os.path.splitext(name)[1].lower() in self._exts:
                     self.items.append((os.path.join(path, name), len(self.synsets) - 1))
                 else:
-                    warnings.warn(f"Ignoring {os.path.join(path, name)}: only {', '.join(self._exts)} are read",
-                                  stacklevel=3)
+                    warn_user(f"Ignoring {os.path.join(path, name)}: only {', '.join(self._exts)} are read")
 
     def __getitem__(self, idx: Any) -> Any:
         name, label = self.items[idx]
