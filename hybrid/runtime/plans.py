@@ -165,7 +165,7 @@ def _path(name: str) -> Path:
 @collector.waits
 def read(name: str | None) -> Recipe | None:
     """The recipe of a name, if the disk cache holds it whole."""
-    text = _content(name)
+    text = content(name)
     try:
         return from_text(text) if text is not None else None
     except ValueError:
@@ -174,10 +174,10 @@ def read(name: str | None) -> Recipe | None:
 
 def holds(name: str) -> bool:
     """Whether the disk cache holds what was kept under a name."""
-    return _content(name) is not None
+    return content(name) is not None
 
 
-def _content(name: str | None) -> str | None:
+def content(name: str | None) -> str | None:
     """What was kept under a name, if it is whole."""
     if name is None:
         return None
@@ -195,9 +195,12 @@ def _content(name: str | None) -> str | None:
 def read_sized(name: str | None, known: Mapping[str, Dim]) -> tuple[Recipe, list[str], list[Guard]] | None:
     """The recipe of a name for any size, the dimensions that its calls give, in their order, and what was asked of
     sizes, if the disk cache holds it whole and all that has the same answer for the values at trace now."""
-    text = _content(name)
-    if text is None:
-        return None
+    text = content(name)
+    return of_sized_text(text, known) if text is not None else None
+
+
+def of_sized_text(text: str, known: Mapping[str, Dim]) -> tuple[Recipe, list[str], list[Guard]] | None:
+    """What ``read_sized`` gives, of what a file holds."""
     try:
         head, _, body = text.partition("\n")
         names, asked = json.loads(head)

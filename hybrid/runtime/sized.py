@@ -42,6 +42,8 @@ class SizedProgram:
             with once(key):
                 if not self._read(program, key):             # another process may have built it meanwhile
                     self._build(key, begin)
+        if (text := plans.content(key)) is not None:
+            warmed.collect(program, self.recipe, text)
         launcher.prepare()
 
     @classmethod
@@ -69,8 +71,9 @@ class SizedProgram:
 
     @staticmethod
     def _in_cache(program: Program, key: str | None) -> "tuple[Recipe, list[Dim], list[plans.Guard]] | None":
+        """What the disk cache has of it, or else the folder of programs that were compiled beforehand."""
         known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
-        found = plans.read_sized(key, known)
+        found = plans.read_sized(key, known) or warmed.read_sized(program, known)
         return None if found is None else (found[0], [known[n] for n in found[1]], found[2])
 
     def _read(self, program: Program, key: str | None) -> bool:

@@ -13,13 +13,14 @@ import sys
 import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
 from ..base.errors import warn_user
 from ..base import config
 from ..ir import Program
+from ..ir.size import Dim
 from . import cache, plans, shared_objects, toolchain, trust, warm_folder
 from .recipe import Recipe, from_text, to_text
 
@@ -82,15 +83,22 @@ def _name(program: Program) -> str | None:
 def read(program: Program) -> Recipe | None:
     """The recipe of a program of the folder, whose libraries are in the disk cache now; None where it is not there, or
     not whole."""
+    return _read(program, lambda text: from_text(text), lambda recipe: recipe)
+
+
+def read_sized(program: Program, known: Mapping[str, Dim]) -> tuple[Recipe, list[str], list[plans.Guard]] | None:
+    """The same of a program for any size, as ``plans.read_sized`` gives it."""
+    return _read(program, lambda text: plans.of_sized_text(text, known), lambda found: found[0])
+
+
+def _read(program: Program, of_text: Callable[[str], Any], recipe_of: Callable[[Any], Recipe]) -> Any:
     where, name = folder(), _name(program)
     if where is None or name is None:
         return None
     try:
         check, _, text = trust.shared(where / f"plan-{name}.txt").decode().partition("\n")
-        if check != cache.digest(name, text):
-            return None
-        recipe = from_text(text)
-        return recipe if all(_fetched(where, so) for so in _libraries(recipe)) else None
+        found = of_text(text) if check == cache.digest(name, text) else None
+        return found if found and all(_fetched(where, so) for so in _libraries(recipe_of(found))) else None
     except (OSError, ValueError):
         return None
 
@@ -154,14 +162,15 @@ def end() -> list[str]:
     return list(_collected)
 
 
-def collect(program: Program, recipe: Recipe) -> None:
-    """Copy a program into the folder that is being filled, if one is."""
+def collect(program: Program, recipe: Recipe, text: str | None = None) -> None:
+    """Copy a program into the folder that is being filled, if one is. text: what the disk cache holds of it, where that
+    is more than its recipe."""
     name = _name(program) if _into else None
     if name is None:
         return
     path = _into[0] / f"plan-{name}.txt"
     sizes = sum(_keep(_into[0], cache.folder() / so) for so in _libraries(recipe))
-    text = to_text(recipe)
+    text = to_text(recipe) if text is None else text
     _write(path, f"{cache.digest(name, text)}\n{text}".encode())
     inputs = ", ".join(f"{n.dtype}{list(n.shape)}" for i, n in enumerate(program.inputs) if i not in frozen(program))
     _collected.append(f"{program.memo.get('name') or 'a program'}({inputs}): {sizes / 1024:.0f} KB")

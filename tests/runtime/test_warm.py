@@ -149,3 +149,31 @@ def test_a_folder_of_no_use_is_named_once(copied: Path, wrong: str, monkeypatch:
     with pytest.warns(RuntimeWarning, match=f"HYBRID_WARM=.*{reason[wrong]}"):
         assert warmed.folder() is None
     assert not call(monkeypatch)
+
+
+SIZES = """
+    import hybrid as mx
+    from hybrid import autograd, gluon, nd
+    net = gluon.nn.Dense(3, in_units=4)
+    net.initialize(mx.init.Constant(0.1))
+    net.hybridize()
+    for n in (8, 5, 7, 9):
+        x = nd.arange(n * 4).reshape((n, 4))
+        with autograd.record():
+            y = net(x)
+        y.backward()
+        out = net(x)
+    print(out.asnumpy().tobytes().hex(), net.weight.grad().asnumpy().tobytes().hex(), len(net.programs))
+"""
+
+
+@pytest.mark.parametrize("mode", ["now", "background"])
+def test_programs_for_any_size_need_no_compiler_either(mode: str, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    script, folder = tmp_path / "sizes.py", tmp_path / "compiled"
+    script.write_text(textwrap.dedent(SIZES))
+    filled = run(tmp_path / "first", "-m", "hybrid.warm", str(folder), str(script))
+    assert filled.returncode == 0 and "n0, 4" in filled.stdout, filled.stderr
+    found = run(tmp_path / "second", str(script), HYBRID_WARM=str(folder), HYBRID_CC="none", HYBRID_COMPILE=mode)
+    assert found.returncode == 0 and "no C compiler" not in found.stderr, found.stderr
+    assert found.stdout == filled.stdout.splitlines(keepends=True)[0]
