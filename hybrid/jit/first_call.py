@@ -8,6 +8,7 @@ parameters their shapes say, leaves them to what is called again and again.
 """
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -31,6 +32,8 @@ from .fingerprint import codes_of
 
 # options that change what the code computes, or which calls are refused, from the first call on
 _AT_ONCE = ("precision", "dynamic")
+_unwritten: set[tuple[str, str]] = set()         # notes that are to be written, with their folders
+_at_exit: list[Callable[[], None]] = []
 _FRAMES = frozenset({"_getframe", "currentframe", "f_back"})
 
 
@@ -56,13 +59,13 @@ class FirstCall:
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
-        self._note = _name_of(engine, plain) if waits else None
-        known = False
-        if self._note is not None and (known := os.path.exists(cache.folder() / self._note)):
+        note, known = _name_of(engine, plain) if waits else None, False
+        if note is not None and (known := _is_noted(note)):
             self._traced_now = True
-            if os.path.exists(cache.folder() / _twice(self._note)):      # jobs that are made from now on begin at once
-                background.CALLS.again, self._note = time.monotonic(), None
-        self._over, self._like = known or not waits, _kind_of(plain)
+            if os.path.exists(cache.folder() / _twice(note)):            # jobs that are made from now on begin at once
+                background.CALLS.again, note = time.monotonic(), None
+        self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
+        self._over = known or not waits
         return not self._over
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
@@ -71,8 +74,8 @@ class FirstCall:
         with eagerly(), background.CALLS.any():
             out = call()
         self._over = self._was_plain = True
-        if self._note is not None:
-            cache.mark(cache.folder() / self._note)
+        if (note := self._note) is not None:
+            _note_later(note)
         self._kind = (structure, [(weakref.ref(x), x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays],
                       SCOPE.training, SCOPE.recording, SCOPE.np_array)
         return out
@@ -80,9 +83,11 @@ class FirstCall:
     @contextlib.contextmanager
     def later(self, plain: Any) -> Iterator[None]:
         """Scope of a later call: compilers may begin, for the first answer was given. plain: its signature."""
-        if self._note is not None and not self._traced_now and _kind_of(plain) == self._like:
-            cache.mark(cache.folder() / _twice(self._note))
+        note = self._note                                # another thread may be here
+        if note is not None and not self._traced_now and _kind_of(plain) == self._like:
             self._note = None
+            _write_notes()
+            cache.mark(cache.folder() / _twice(note))
         self._traced_now = False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
         if self._kind is not None:                       # the second one: it is traced now, and compiled
@@ -127,6 +132,29 @@ def _name_of(engine: Any, plain: Any) -> str | None:
         if not code:
             return None
     return f"call-{cache.digest('1', sys.version, *code, repr(_kind_of(plain)))}.txt"
+
+
+def _is_noted(note: str) -> bool:
+    """Whether this process or an earlier one made such a call. The file is not read: whoever made it, it does no
+    harm."""
+    folder = str(config.cache_dir())
+    return (folder, note) in _unwritten or os.path.exists(os.path.join(folder, note))
+
+
+def _note_later(note: str) -> None:
+    """Have a note written with that of a second call, or when the process ends: the first answer does not wait for
+    it."""
+    if not _at_exit:
+        _at_exit.append(atexit.register(_write_notes))
+    _unwritten.add((str(config.cache_dir()), note))
+
+
+def _write_notes() -> None:
+    folder = str(config.cache_dir())
+    for where, note in list(_unwritten):
+        if where == folder:
+            cache.mark(cache.folder() / note)
+        _unwritten.discard((where, note))
 
 
 def _twice(note: str) -> str:

@@ -6,6 +6,7 @@ that was called most is next. When this process ends, however it ends, they end 
 """
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import json
@@ -110,6 +111,7 @@ class Job:
         self.calls, self.seconds, self.hurry = 0, 0.0, False
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
+        self.last = False                                        # nobody waits for it: it comes after all others
         self.made = time.monotonic()
         self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
         self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
@@ -126,10 +128,10 @@ class Job:
         """Wait for the programs whose work it does in one, and some time more."""
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
-    def wanted(self) -> tuple[bool, bool, bool, float]:
+    def wanted(self) -> tuple[bool, bool, bool, bool, float]:
         """What is compiled first: what somebody waits for, of the rest what may begin, programs before those that only
         join them, then what took most time; of what took none, the one that was called most."""
-        return self.hurry, self.is_ripe(), not self.of_parts, self.seconds + 1e-4 * self.calls
+        return self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.seconds + 1e-4 * self.calls
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -141,13 +143,16 @@ class Job:
         self.ended.set()
 
 
-class _Compiler(threading.Thread):
+class _Compiler:
     """A process that compiles one job after the other, and the thread that waits for it."""
 
     def __init__(self, queue: "Queue", at_once: bool):
-        super().__init__(name="hybrid-compiler", daemon=True)
         self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the thread. A ``threading.Thread`` would have this one wait until it runs: 0.1 ms of a first answer."""
+        _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
@@ -264,7 +269,7 @@ class Queue:
 
     def _has_ripe(self) -> bool:
         """Whether a job may begin. Where there are programs still that another one joins, its time is not counted."""
-        if any(not j.of_parts for j in self._jobs.values() if not j.ended.is_set()):
+        if any(not j.of_parts and not j.last for j in self._jobs.values() if not j.ended.is_set()):
             for j in self._waiting:
                 j.before = j.seconds
         return any(j.is_ripe() for j in self._waiting)

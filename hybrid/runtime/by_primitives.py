@@ -90,7 +90,7 @@ class Preparation:
         the compiled one."""
         self._load = load
         job = Job(f"whole {id(program)}", lambda: (plans.key(program, frozen), to_text(program)), frozen)
-        job.around["whole"], job.follows = True, False
+        job.around["whole"], job.last, job.follows = True, True, False
         self._job = queue().submit(job)
 
     def _found(self) -> Any:

@@ -87,6 +87,7 @@ def test_calls_on_another_stream() -> None:
     assert f(x).asscalar() == 36
 
 
+@pytest.mark.unwatched
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 def test_a_kernel_that_nvrtc_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its log and the path of the source; nothing else runs instead."""

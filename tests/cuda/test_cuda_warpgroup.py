@@ -8,6 +8,8 @@ from hybrid import ir
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
 from hybrid.codegen.printers.cuda.product import Product
+from hybrid.codegen.printers.cuda.stages import Tile
+from hybrid.codegen.printers.cuda.target import current
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver, EmulatorError
@@ -26,7 +28,12 @@ def hopper(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator as a GPU that has them, and every product done by one."""
     monkeypatch.setattr(EmulatorDriver, "arch", "sm_90a")
     monkeypatch.setattr(contraction, "columns_first", lambda k: False)
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.TILES[3])
+    take(monkeypatch, warpgroup.TILES[3])
+
+
+def take(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
+    """Every product takes a tile, where it is printed for a GPU that has them."""
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: tile if current().warpgroups else None)
 
 
 def text_of(form: Form) -> str:
@@ -40,7 +47,7 @@ def text_of(form: Form) -> str:
 def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tile each, more slices than are under way at once, whole and at the edges."""
     tile = warpgroup.TILES[(LAYOUTS.index(layout) + list(TOLERANCE).index(dtype)) % 4]
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: tile)
+    take(monkeypatch, tile)
     form = product(tile.rows + 8, tile.columns, 136, dtype, layout)
     text_of(form)
     check([form])
@@ -50,7 +57,7 @@ def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_wide_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """256 columns by one product, whole and at the edges."""
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.WIDE)
+    take(monkeypatch, warpgroup.WIDE)
     form = product(136, 264, 136, dtype, layout)
     assert "_n256<" in text_of(form)
     check([form])

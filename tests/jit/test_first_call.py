@@ -18,7 +18,7 @@ from hybrid import autograd, gluon, nd
 from hybrid.base import collector, config
 from hybrid.gluon import nn
 from hybrid.jit import first_call, trace
-from hybrid.runtime import background, cpu, launcher, plans, toolchain
+from hybrid.runtime import background, cache, cpu, launcher, plans, toolchain
 
 from ..runtime.test_background import hold, in_background, until  # noqa: F401  a fixture
 
@@ -249,6 +249,25 @@ def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: N
     f(x)
     new_process(2)(x)
     assert len(jobs) == 1 and jobs[0].is_ripe()
+
+
+def test_notes_are_written_after_the_first_answer(in_background: None) -> None:  # noqa: F811
+    """With the second call, or when the process ends; another function of the same code knows of them before."""
+    def code(x: Any) -> Any:
+        return nd.tanh(x) * 37
+
+    def notes(kind: str) -> int:
+        return len([*cache.folder().glob(f"{kind}-*.txt")])
+    f, x = mx.hybridize(code), nd.ones((3,))
+    f(x)
+    g = mx.hybridize(code)
+    g(x)
+    assert notes("call") == notes("twice") == len(f.programs) == 0 and len(g.programs) == 1
+    f(x)
+    assert notes("call") == notes("twice") == 1
+    mx.hybridize(lambda x: nd.tanh(x) * 38)(x)
+    first_call._write_notes()                            # as at the end of a process
+    assert notes("call") == 2 and notes("twice") == 1 and not first_call._unwritten
 
 
 def test_code_that_looks_at_its_caller_is_refused_at_once(in_background: None) -> None:  # noqa: F811

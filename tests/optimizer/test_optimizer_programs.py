@@ -132,7 +132,13 @@ def test_numbers_that_parameters_share_are_computed_once(mults: dict[int, float]
     assert times == [1] * calls + [2] * calls
 
 
-def test_parts_are_alike_and_together_all() -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 48 parameters are many."""
+    monkeypatch.setattr(parts, "FEW", 48)
+
+
+def test_parts_are_alike_and_together_all(few: None) -> None:
     """Layers that repeat are one part, as often as they do; what is few, or differs, is one program."""
     kinds = ["table", *(["w", "b"] * 30), "head"]
     found = parts.alike(kinds)
@@ -176,14 +182,14 @@ def test_many_alike_parameters_have_the_bits_of_one_program(mode: str, monkeypat
         np.testing.assert_array_equal(a, b)
 
 
-def test_parameters_that_share_an_array_are_updated_together() -> None:
+def test_parameters_that_share_an_array_are_updated_together(few: None) -> None:
     updater, weights, grads = _many(60, shared=True)
     updater(list(range(61)), grads, weights)
     step, = updater._steps.values()
     assert len(step.parts) == 1
 
 
-def test_optimizers_that_draw_update_all_at_once() -> None:
+def test_optimizers_that_draw_update_all_at_once(few: None) -> None:
     """The draws of a parameter are numbered within the program."""
     _, weights, grads = _many(60)
     updater = optimizer.get_updater(optimizer.create("sgld", learning_rate=0.1))
