@@ -91,7 +91,7 @@ class Skipping:
     part: float
     after: list[Stmt]                  # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[Stmt]                # what of it no loop changes
-    past: str                          # the pointer of a result that ``after`` writes past the caches, if any
+    past: list[str]                    # the pointers of results that ``after`` writes past the caches
 
 
 def _near(s: Stmt) -> Stmt:
@@ -235,8 +235,8 @@ class Zeros(Panels):
         self.lay(m, Tile(1, nv, 1, nv * self.lanes), STEPS)
         if not (after := self._after()):
             return None
-        kept = next((x.pointer for x in walk(after) if isinstance(x, Store) and x.vector == "PAST"), "")
-        return Skipping(m, nv, factors, packs(nv), part, after, self.outside or [], kept)
+        past = list(dict.fromkeys(x.pointer for x in walk(after) if isinstance(x, Store) and x.vector == "PAST"))
+        return Skipping(m, nv, factors, packs(nv), part, after, self.outside or [], past)
 
     def _in_panels(self, m: Matmul, nv: int) -> bool:
         """Whether panels of so many vectors have a whole one at least."""
@@ -256,9 +256,10 @@ class Zeros(Panels):
         of = m.a.memory.dtype
         when = " && ".join([*fits, looks("A", s.part, count, run, step, is_half(of))])
         start = text(substitute(m.a.place, {m.rows[0]: Ix(), m.depth[0]: Ix()}))
+        aligned = " && ".join(f"!((unsigned long){pointer} % 64)" for pointer in s.past)
         body = [f"const {C.storage(of)} *A = ({self.reads[m.a.memory]} + ({start}));",
                 f"if (!({when})) {{", f"  {name}_dense({self.passed}, scratch{more_passed()});", "  return;", "}",
-                *([f"const int past = !((unsigned long){s.past} % 64);"] if s.past else []), *s.outside,
+                *([f"const int past = {aligned};"] if s.past else []), *s.outside,
                 *self._blocks(s)]
         at, before = places(s.nv, self.lanes, None if self.ragged else int(self.last))
         longs = ["last"] * self.ragged + ["ldb"] * (not fixed(self._line(s)))
