@@ -91,7 +91,7 @@ class Skipping:
     part: float
     after: list[Stmt]                  # what follows the sums of a row, or of all rows if the depth is cut in blocks
     outside: list[Stmt]                # what of it no loop changes
-    past: list[str]                    # the pointers of results that ``after`` writes past the caches
+    past: Sequence[str]                # the pointers of results that ``after`` writes past the caches
 
 
 def _near(s: Stmt) -> Stmt:
