@@ -158,7 +158,10 @@ def remembered(function: Any, name: str, part: str = "") -> Any:
     table = TABLES[part]
     if name not in table:
         return function
-    made, home = known(function, table[name], name not in BY_NUMBERS), vars(sys.modules[function.__module__])
+    home = vars(sys.modules[function.__module__])
+    if getattr(home.get(name), "__wrapped__", None) is function:     # made before
+        return home[name]
+    made = known(function, table[name], name not in BY_NUMBERS)
     if home.get(name) is function:
         home[name] = made
     return made

@@ -115,6 +115,13 @@ def largest(given: Iterable[np.ndarray]) -> dict[Any, float]:
     return out
 
 
+def held(a: np.ndarray, types: set[str]) -> set[str]:
+    """Of the types of a text, those whose numbers an array may hold: its own if that is a float's, so that none is a
+    whole number; else all."""
+    own = {t for t in types if t in TYPES and TYPES[t][0] == a.dtype}
+    return own or types
+
+
 def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
            most_of: Mapping[Any, float] = MappingProxyType({})) -> str:
     """What is different in bytes that hold numbers of one of the types, or an empty text. Whole numbers are those of
@@ -186,7 +193,7 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
         return None
     types, most_of = set(re.findall(r"\b(\w+) ?\*", text)), largest(a for _, a in memory.arrays)
     for start, (_, a) in zip(memory.starts, memory.arrays):
-        what = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), types, most_of)
+        what = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), held(a, types), most_of)
         if what:
             outcomes[text] = f"differs: {what}"
             raise AssertionError(f"the interpreter of PTX and the emulator differ in kernel {launch.kernel}: {what}; "

@@ -17,7 +17,7 @@ from . import cuda_async_texts, cuda_texts
 from .cuda_forms import FORMS, program
 from .cuda_tools import run_cuda
 from .ptx import Memory, PtxError
-from .ptx_beside import differ, largest
+from .ptx_beside import differ, held, largest
 from .ptx_driver import PtxDriver, run_ptx
 from .ptx_text import parse
 from .test_cuda_kernels import same
@@ -116,6 +116,11 @@ def test_what_differs_beside_the_emulator() -> None:
     numbers = np.array([3, 7], np.int32)
     assert differ((numbers + 1).view(np.uint8), numbers.view(np.uint8), {"float", "int"})
     assert differ(a.view(np.uint8), np.roll(a, 1).view(np.uint8), {"int"}) == "bytes"
+    small, last = np.array([5.519e-05, 1], np.float16), np.array([5.525e-05, 1], np.float16)
+    types = {"hy_half", "int"}
+    assert differ(small.view(np.uint8), last.view(np.uint8), types)                # it might be whole numbers
+    assert held(small, types) == {"hy_half"} and held(numbers, types) == types
+    assert not differ(small.view(np.uint8), last.view(np.uint8), held(small, types))
 
 
 def test_mistakes_are_errors() -> None:

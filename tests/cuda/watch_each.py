@@ -22,7 +22,7 @@ from hybrid.runtime.cuda import emulator, watch
 from hybrid.runtime.cuda.interface import checked
 
 from . import cuda_tools, watch_record as record, watch_summary
-from .ptx_beside import differ, largest, remember, roots_of, texts
+from .ptx_beside import differ, held, largest, remember, roots_of, texts
 
 # order of threads, seed, blocks that take turns
 ORDERS = ((0, 1, 1), (1, 1, 1), (2, 3, 3))
@@ -41,8 +41,8 @@ class Contents:
 
     def __init__(self, arrays: dict[int, np.ndarray]):
         self.arrays = list(arrays.values())
-        self.places = [a.reshape(-1, order="A").view(np.uint8) for a in arrays.values()
-                       if a.size and a.flags.writeable]
+        self.written = [a for a in self.arrays if a.size and a.flags.writeable]
+        self.places = [a.reshape(-1, order="A").view(np.uint8) for a in self.written]
         self.copies = [a.copy() for a in self.places]
 
     def restore(self) -> None:
@@ -55,7 +55,8 @@ class Contents:
         if all(np.array_equal(a, copy) for a, copy in zip(self.places, self.copies)):
             return ""
         most = largest(self.arrays)
-        return next((w for w in (differ(a, copy, types, most) for a, copy in zip(self.places, self.copies)) if w), "")
+        return next((w for a, place, copy in zip(self.written, self.places, self.copies)
+                     if (w := differ(place, copy, held(a, types), most))), "")
 
 
 def in_all_orders(run: Any, options: Any, pointers: Sequence[int], watcher: Any, text: str) -> str:

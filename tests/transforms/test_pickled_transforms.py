@@ -18,6 +18,7 @@ import hybrid as mx
 from hybrid import autograd, nd, np
 from hybrid.base.errors import AttributeValueError, DTypeError
 from hybrid.gluon import nn
+from hybrid.ops import registry
 from hybrid.transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
 HOW: list[Callable[[Any], Any]] = [copy.deepcopy, lambda v: pickle.loads(pickle.dumps(v))]
@@ -243,7 +244,9 @@ def test_another_process_has_what_main_made(tmp_path: Path) -> None:
                                    "sym.linalg", "sym.np", "init", "image", "metric", "autograd", "debug"])
 def test_every_public_function_is_pickled_by_its_name(space: str) -> None:
     module = functools.reduce(getattr, space.split(".") if space != "hybrid" else [], mx)
-    found = {n: f for n in dir(module) if not n.startswith("_") and callable(f := getattr(module, n))
-             and not inspect.ismodule(f)}
-    lost = [n for n, f in found.items() if pickle.loads(pickle.dumps(f)) != f]
-    assert found and not lost
+    for _ in range(2):
+        found = {n: f for n in dir(module) if not n.startswith("_") and callable(f := getattr(module, n))
+                 and not inspect.ismodule(f)}
+        lost = [n for n, f in found.items() if pickle.loads(pickle.dumps(f)) != f]
+        assert found and not lost
+        registry._changed()                          # as where an operator is registered: all names are looked up again
