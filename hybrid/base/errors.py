@@ -137,7 +137,7 @@ def user_location() -> str:
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Give a warning at the user's line, as ``user_location`` finds it; where there is none, at the caller's."""
+    """Give a warning that shows the user's line, as ``user_location`` finds it; if there is none, the caller's line."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and _OWNERS[frame.f_code.co_filename] != "user":
         level, frame = level + 1, frame.f_back

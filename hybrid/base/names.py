@@ -30,8 +30,8 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`` (nearest: x)`` where a known name is like this one or has it as its initials (lr: learning_rate), else empty.
-    """
+    """The text `` (nearest: x)``, where x is a known name that is like this one or has it as its initials (lr:
+    learning_rate); an empty text if there is none."""
     known = list(known)
     near = (difflib.get_close_matches(name.lower(), known, 1)
             or [k for k in known if "".join(word[:1] for word in k.split("_")) == name.lower()])
@@ -39,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def among(name: Any, known: Iterable[str]) -> str:
-    """A name that is none of those known, for an error: with the nearest, and all of them."""
+    """The part of an error message about an unknown name: the name, the nearest known one, and all known ones."""
     known = sorted(known)
     return f"{name!r}{nearest(str(name), known)}; known: {', '.join(known)}"
 

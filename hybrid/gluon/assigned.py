@@ -1,5 +1,8 @@
-"""What an assignment to an attribute of a block means for its programs: nothing, where they cannot tell the new value
-from the old one; else another state of the block, or one that it was in before, whose programs are used again.
+"""What an assignment to an attribute of a block means for the programs that were compiled for the block.
+
+A block is in a numbered state; programs belong to a state. An assignment leaves the block in its state if no program
+can tell the new value from the old one. Else it brings the block into another state: a new one, or one in which it was
+before, whose programs are used again.
 """
 from __future__ import annotations
 
@@ -16,29 +19,31 @@ from ..jit.fingerprint import codes_of, named_in_methods, words_of
 from ..jit.free_variables import GONE, guard_value
 from ..jit.watches import UNDER_WAY
 
-_MOST = 64                                               # states of a block that are known again
+_MOST = 64                                               # states of a block that are remembered
 _NUMBERS = itertools.count(1)
 _LOCK = threading.RLock()
-# assignments after which a block's programs are the same: no traced code could see them, or another array was given
+# the number of assignments that left a block in its state, though what is exported may differ: of attributes that no
+# traced code could read, and of another array of the same kind
 UNREAD = [0]
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 
 
 def another() -> int:
-    """The number of a state in which no block was before."""
+    """The number of a new state."""
     return next(_NUMBERS)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is told by what it is, and cannot change inside."""
+    """Whether a value is a number, a text or the like, or a tuple of such, whose contents cannot change: it
+    is compared by them."""
     if type(value) is tuple:
         return all(map(_is_plain, value))
     return type(value) in _PLAIN or isinstance(value, (np.generic, np.dtype)) and not isinstance(value, np.void)
 
 
 def _told(block: Any, value: Any) -> Any:
-    """What tells programs apart that were made with a value: a number or text itself; the kind of an array in a user's
-    block, which programs look up at each call. None where that cannot be said."""
+    """What programs depend on of a value: of a number or text, the value; of an array in a user's block, its kind
+    (class, shape, dtype, device), for programs look the array up at each call. None where that cannot be said."""
     if _is_plain(value):
         return guard_value(value)
     if (isinstance(value, NDArray) and value.stype == "default" and value._ag is None
@@ -49,20 +54,20 @@ def _told(block: Any, value: Any) -> Any:
 
 @functools.cache
 def _names_of(cls: type) -> frozenset[str]:
-    """Names and words in the methods of a class and of those it comes from, this library's too."""
+    """Names and words in the code of all methods of a class and of its bases, this library's too, but ``__init__``."""
     return frozenset(name for base in cls.__mro__ for key, member in vars(base).items() if key != "__init__"
                      for code in codes_of(member) for name in words_of(code))
 
 
 def _unread(block: Any, name: str) -> bool:
-    """Whether no code that was traced, and no method of its class, can have read an attribute of this name."""
+    """Whether no code that was traced, and no method of the block's class, can have read its attribute of this name."""
     cls, read = type(block), states_of(block).read
     return (not UNDER_WAY and named_in_methods(cls) is not None and name not in _names_of(cls)
             and not any(names is None or name in names for names in list(read)))
 
 
 class States:
-    """The states that a block's numbers and texts were in since anything else of it changed."""
+    """The states in which a block was since the last change that was no assignment of a number, a text or an array."""
     __slots__ = ("_names", "_numbers", "read")
 
     def __init__(self) -> None:
@@ -72,7 +77,7 @@ class States:
         self._numbers: dict[Any, int] = {}
 
     def assign(self, block: Any, name: str, value: Any) -> int:
-        """Give an attribute another value; the number of the state in which the block is then."""
+        """Give an attribute another value. Returns the number of the state in which the block is then."""
         own = vars(block)
         with _LOCK:
             if UNDER_WAY or _told(block, own.get(name, GONE)) is None or _told(block, value) is None:
@@ -82,7 +87,7 @@ class States:
             if name not in self._names:
                 self._names += (name,)
                 self._numbers = {self._now(block): own["_version"]}
-            own["_version"] = another()                  # while this goes on
+            own["_version"] = another()                  # until its state is found
             own[name] = value
             if len(self._numbers) >= _MOST:
                 self._numbers.clear()
@@ -92,13 +97,13 @@ class States:
         return tuple(_told(block, vars(block).get(name, GONE)) for name in self._names)
 
     def forget(self) -> None:
-        """Something else changed: none of the states comes again."""
+        """Forget all states, after another kind of change: none of them can come again."""
         self._names, self._numbers = (), {}
 
 
 def hold(block: Any, name: str, value: Any) -> int | None:
-    """Give an attribute of a block a value; the number of the state in which the block is then, None where no program
-    can tell this value from the one before."""
+    """Give an attribute of a block a value. Returns the number of the state in which the block is then; None if it is
+    the state of before, as no program can tell this value from the old one."""
     own = vars(block)
     existing = own.get(name, GONE)
     if existing is not GONE and not hasattr(type(value), "_signature_version") and _alike(block, name, existing, value):
@@ -113,7 +118,7 @@ def _alike(block: Any, name: str, old: Any, new: Any) -> bool:
     told = _told(block, new)
     if told is not None and told == _told(block, old) and (name not in block._loose or _is_plain(new)):
         UNREAD[0] += not _is_plain(new)
-        return True                                      # what is in _loose is compared by its contents
+        return True                                      # attributes in _loose are compared at each call
     if _unread(block, name):
         UNREAD[0] += 1
         return True
@@ -121,6 +126,6 @@ def _alike(block: Any, name: str, old: Any, new: Any) -> bool:
 
 
 def states_of(block: Any) -> States:
-    """Those of a block, which one from an old file has not."""
+    """The states of a block; a block from a file of an older version gets them here."""
     states: States = vars(block).setdefault("_states", States())
     return states

@@ -67,7 +67,7 @@ class Block(Returning[Result]):
         return type(self).__name__.lower()
 
     def _signature_version(self) -> Any:
-        """Tells apart the states of all that a trace of this block depends on."""
+        """A value that is another one whenever something differs that a trace of this block depends on."""
         changes = self._children.changes + getattr(self.__dict__.get("_kwargs"), "changes", 0)
         return self._version, changes, *(c._signature_version() for c in self._children.values())
 
@@ -121,15 +121,15 @@ class Block(Returning[Result]):
         self._touched()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy, or one from a file: in a state of its own, as numbers of states are those of one process."""
+        """Makes a copy, or a block from a file: in a new state (assigned.py), as a process numbers its own states."""
         self.__dict__.update(state, _version=another(), _states=States())
 
     def _may_read(self, names: frozenset[str] | None) -> None:
-        """Code that was traced may have read attributes of these names; None: of any name."""
+        """Note that traced code may have read attributes of these names; None: of any name."""
         states_of(self).read.add(names)
 
     def _touched(self, state: int | None = None) -> None:
-        """The block is in another state. state: its number, where it may be one in which the block was before."""
+        """Note that the block is in another state. state: its number; None: a new one; old ones do not come back."""
         if state is None:
             states_of(self).forget()
         self.__dict__["_version"] = another() if state is None else state

@@ -36,7 +36,7 @@ def ufunc_of(n: Node) -> np.ufunc | None:
 
 
 def passed_on(a: Node) -> Node:
-    """The argument itself behind nodes that say something about gradients alone."""
+    """The value of an argument without the nodes around it that matter for gradients alone."""
     while a.prim in ("detach", "with_grad"):
         a = a.args[0]
     return a
@@ -53,8 +53,8 @@ _REDUCED = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.min
 
 
 def reduction_of(n: Node, kept: tuple[int, ...] | None = None) -> Callable[[Any], np.ndarray] | None:
-    """A function that computes this reduction in one call of NumPy's, into a new array; or None. kept: the shape of the
-    result, where axes that are reduced stay in it, with one element each."""
+    """A function that computes this reduction by one call of NumPy, into a new array; or None. kept: the shape of the
+    result if reduced axes stay in it, with one element each; None if they do not."""
     shape, dtype = n.shape, n.dtype
     if n.prim == "argreduce" and kept is None:
         place, axis = getattr(np.ndarray, n.attrs["op"]), n.attrs["axis"]
@@ -72,7 +72,8 @@ def reduction_of(n: Node, kept: tuple[int, ...] | None = None) -> Callable[[Any]
 
 
 def kept_reductions(order: Sequence[Node], roots: Iterable[Node]) -> dict[Node, Callable[[Any], np.ndarray]]:
-    """Reshapes that give reductions, which nobody else reads, their axes back: functions that do both."""
+    """For each reshape that gives a reduction its axes back, with one element each: a function that does both at once.
+    Only where nothing else reads the reduction."""
     readers, found = Counter(a for n in order for a in n.args), {}
     readers.update(roots)
     for n in order:
@@ -113,13 +114,13 @@ def sequence_of(n: Node) -> Callable[..., np.ndarray] | None:
     return None
 
 
-_FEW_HALVES = 1 << 10                # elements: in larger sums infinite ones are looked for (primitives.py)
+_FEW_HALVES = 1 << 10                # elements; larger results are searched for infinities (primitives.py)
 _FEW = 1 << 18                       # elements: of larger ones copies are counted (primitives.py)
 _FEW_INTEGERS = 1 << 12              # elements: larger arrays of integers are multiplied as floats, by BLAS
 
 
 def _widened(product: Any, dtype: np.dtype) -> Callable[[Any, Any], Any]:
-    """A product of arrays of halves, computed of float32 numbers."""
+    """The function that casts two arrays of a half type to float32, multiplies them, and casts the product back."""
     return lambda x, y: product(x.astype(_WIDE), y.astype(_WIDE)).astype(dtype)
 
 

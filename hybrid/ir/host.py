@@ -28,7 +28,8 @@ class HostCall:
     run: ``(xp, arrays) -> arrays``, new ones of the shapes and dtypes in ``outputs``. vjp: cotangents of the arguments
     from those of all results (zeros where nothing flows) and the call's node; None where no gradient flows. lends:
     whether results are arrays that the next such call writes again. shows: whether code of the user's may see the
-    arrays. alone: by the number of a result, a function that does less where nobody reads another one.
+    arrays. alone: for the number of a result, a function that computes this result alone, for programs
+    that read no other.
     """
     name: str
     run: Callable[[Any, Sequence[Any]], Sequence[Any]]

@@ -46,7 +46,7 @@ class Kernel:
     # whether results overwrite inputs, so that each element is written once
     once: bool = False
     over: Node | None = None                       # the input whose place the root takes
-    unread: frozenset[Node] = frozenset()          # results that no other kernel reads
+    unread: frozenset[Node] = frozenset()          # stored values that no kernel reads
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
     first: int | None = None                       # of a sort: how many places of each row are read, if not all

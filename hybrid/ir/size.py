@@ -390,8 +390,3 @@ def exactly(x: Int, d: Int) -> Any:
         return None if x % d else x // d
     q, r = _divided(x, d)
     return q if same(r, 0) else None
-
-
-def number_of(x: Int, values: Mapping[str, int]) -> int:
-    """The number that a size is for values of its dimensions."""
-    return x.value(values) if isinstance(x, Size) else x

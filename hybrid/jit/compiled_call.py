@@ -76,13 +76,13 @@ class Entry:
     def _note_ways(self, program: Program) -> None:
         """Which fast paths there may be."""
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
-        # whether results are the program's outputs in their order, with memory of their own, and that is nearly all;
+        # whether results are the program's outputs in their order, with own memory, and a call does little else;
         own = (bool(self.picks) and self.picks == [("output", k) for k in range(len(self.picks))]
                and set(program.outputs).isdisjoint(program.inputs)
                and not self.draws and not self.after and not self.assigned and not self.watches)
         alone = own and not program.updates and not self.before
-        self.whole = alone and not self.demands                               # that is all;
-        self.demanding = alone and bool(self.demands)                         # or it tells if demands were met;
+        self.whole = alone and not self.demands                               # it does nothing else;
+        self.demanding = alone and bool(self.demands)                         # or it checks demands on data;
         # or a launcher may do all of a training step, whose updates are of captured arrays
         # of the program's results, those that are views: ("input" or "output", its number, steps)
         self.views: dict[int, tuple[str, int, list[Any]]] = {}
@@ -300,7 +300,7 @@ class Entry:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)
 
     def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
-        """A recorded call that changes inputs: the tape keeps what they were, and new values unless of ``pause``."""
+        """A recorded call that changes inputs: the tape keeps the old values, and new ones not made in ``pause``."""
         if self._recorded is None:
             new = {slot: node for slot, node in self.program.updates}
             self._recorded = Program(self.program.inputs, (*self.program.outputs, *map(new.pop, self.written)),

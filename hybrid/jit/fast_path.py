@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_FAST_PATH: list[Any] = [None]             # of what has no fast path
-MOST_IN_PYTHON = 32                          # ways that are tried one after the other without the launcher
+MOST_IN_PYTHON = 32                          # fast paths that are tried in turn where the launcher in C is missing
 
 
 def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
@@ -31,7 +31,7 @@ def make_fast_path(bound: Bound, ctx: Any, cls: type, train: bool, counters: tup
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
     structure: of its results (pytree.py). guard: of places that must hold what they held. form: of the arguments, as
     ``form_of`` gives it, None for arrays by position. step: what else a call of a training step does (fast_step.py).
-    demands: which the program's last output tells of, behind the results.
+    demands: on the data (demands.py); the program's last output, after the results, says whether they were met.
     """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF} and not demands
     kind = 0 if structure == LEAF and not demands else KINDS[structure[0] if flat else "tuple"]
@@ -136,7 +136,7 @@ def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:
 
 
 def _checked(launched: Callable[..., Any], structure: Any, demands: Sequence[Demand]) -> Callable[..., Any]:
-    """A way to a program that has demands on its data: the error of one that is not met."""
+    """The fast path to a program that has demands on its data: it raises the error of a demand that is not met."""
     def fast(*args: Any, **kwargs: Any) -> Any:
         out = launched(*args, **kwargs)
         if out is None:

@@ -76,7 +76,7 @@ def codes_of(member: Any) -> list[CodeType]:
 
 @functools.lru_cache(4096)
 def words_of(code: CodeType) -> frozenset[str]:
-    """Names in some code, and words in its texts, which it may make names of."""
+    """The names in some code, and the words in its string constants, as code may build names from them."""
     found, todo = set(code.co_names), list(code.co_consts)
     while todo:
         const = todo.pop()

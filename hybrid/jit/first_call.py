@@ -2,9 +2,9 @@
 
 A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
 second call is traced, and what a trace refuses is refused then. A note in the disk cache says that some process made
-such a call before, and another one that it made two. In later processes the first call is traced too, as its program
-may be on disk. Where some process made two, compilers begin at once; a call that is made once in a process, to give
-parameters their shapes say, leaves them to what is called again and again.
+such a call before; another note, that a process made two such calls. Where there is the first note, the first call is
+traced too, as its program may be on disk. Where there is the second one, it is compiled at once. A call that processes
+make once each (for example to give parameters their shapes) does not occupy compilers that others need.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .fingerprint import codes_of
 
 # options that change what the code computes, or which calls are refused, from the first call on
 _AT_ONCE = ("precision", "dynamic")
-_unwritten: set[tuple[str, str]] = set()         # notes that are to be written, with their folders
+_unwritten: set[tuple[str, str]] = set()         # folders and names of notes that are to be written
 _at_exit: list[Callable[[], None]] = []
 _FRAMES = frozenset({"_getframe", "currentframe", "f_back"})
 
@@ -43,10 +43,10 @@ class FirstCall:
     def __init__(self) -> None:
         self._over = False
         self._was_plain = False                          # whether the first call ran so
-        # the name of its note, until it is known that a process makes two such calls; what is like it
+        # the name of the call's note, until some process made two such calls; the parts of its signature (_kind_of)
         self._note: str | None = None
         self._like: tuple[Any, ...] | None = None
-        self._traced_now = False                         # whether the next later call is the first one, traced at once
+        self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
@@ -135,15 +135,14 @@ def _name_of(engine: Any, plain: Any) -> str | None:
 
 
 def _is_noted(note: str) -> bool:
-    """Whether this process or an earlier one made such a call. The file is not read: whoever made it, it does no
-    harm."""
+    """Whether this process or an earlier one made such a call. The file is never read: that it exists is enough."""
     folder = str(config.cache_dir())
     return (folder, note) in _unwritten or os.path.exists(os.path.join(folder, note))
 
 
 def _note_later(note: str) -> None:
-    """Have a note written with that of a second call, or when the process ends: the first answer does not wait for
-    it."""
+    """Have a note written later, so that the first answer does not wait for it: when a second call is made, or when the
+    process ends."""
     if not _at_exit:
         _at_exit.append(atexit.register(_write_notes))
     _unwritten.add((str(config.cache_dir()), note))
@@ -158,12 +157,12 @@ def _write_notes() -> None:
 
 
 def _twice(note: str) -> str:
-    """The name of the note that a process made two calls, by the name of the one that it made one."""
+    """The name of the note that a process made two calls. note: the name of the one that it made one."""
     return f"twice-{note.partition('-')[2]}"
 
 
 def _kind_of(plain: Any) -> tuple[Any, ...]:
-    """What of a signature tells calls of the same code apart in all processes."""
+    """The parts of a signature that tell calls of the same code apart and are the same in all processes."""
     return plain[1], plain[3:6]
 
 

@@ -36,9 +36,9 @@ _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffe
 _STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
 _RANDOM = (random.Random, np.random.RandomState, np.random.Generator, np.random.BitGenerator)
 _OF_ERRORS = frozenset({"__cause__", "__context__", "__suppress_context__", "__traceback__"})
-# values by which code reads attributes of any name, whatever it calls them
+# functions that read attributes of any name, under whatever name code calls them
 _READERS = (getattr, hasattr, vars, dir, operator.attrgetter, object.__getattribute__)
-_MAKE_NAMES = frozenset({"format", "format_map", "methodcaller"})        # what reads attributes by parts of texts
+_MAKE_NAMES = frozenset({"format", "format_map", "methodcaller"})        # they read attributes that texts name
 _KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
 _KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
@@ -307,7 +307,8 @@ class Reachable(FoundPlaces):
                     self.walk(value)
 
     def _arrays_in(self, block: Any) -> None:
-        """Arrays in attributes of the user's networks: another one of its kind is no other state of a network."""
+        """Notes the arrays in attributes of a user's network and its children as places: assigning another array of
+        the same kind does not bring the network into another state (assigned.py)."""
         if not is_library(module_of(type(block))):
             own = attributes(block)
             for name in list(own) if self.every else self.names.intersection(own):
@@ -318,11 +319,11 @@ class Reachable(FoundPlaces):
             self._arrays_in(child)
 
     def blocks(self) -> list[Any]:
-        """The networks that were reached: code may read attributes of those that it does not call, too."""
+        """The networks that were reached, also those that the code does not call: it may read their attributes."""
         return [b for b in self._blocks.values() if hasattr(b, "forward")]
 
     def tell(self, called: Sequence[Any]) -> None:
-        """Tell the blocks that were reached or called by which names the code may have read their attributes."""
+        """Tell the blocks that were reached or called which of their attributes, by name, the code may have read."""
         anyhow = self.every or self.names & _MAKE_NAMES
         names = None if anyhow else frozenset(self.names).union(*map(words_of, self._codes.values()))
         todo, told = [*self.blocks(), *called], set()

@@ -249,7 +249,7 @@ class Trace:
 
 
     def paused(self) -> frozenset[int]:
-        """Numbers of the inputs that a recorded call gives, in ``autograd.pause``, a value which is not on the tape."""
+        """The numbers of the inputs to which a recorded call gives new values in ``autograd.pause``, off the tape."""
         return frozenset(i for i, h in self.changed() if self.recording and is_cut(h._one()))
 
     def collects(self, i: int) -> bool:

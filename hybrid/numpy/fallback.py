@@ -29,7 +29,7 @@ GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hyperg
 
 
 def elsewhere(name: str) -> str:
-    """What to write for something of NumPy's that is not here."""
+    """Advice for an error: what to write instead of a name of NumPy's that hybrid does not have."""
     return (f"write numpy.{name}, outside of hybridized code; x.asnumpy() gives NumPy an array, and np.array(a) "
             "takes one back")
 

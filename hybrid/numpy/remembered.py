@@ -52,7 +52,7 @@ def _floats(a: Any) -> Any:
 
 
 def _transformed(a: Any) -> Any:
-    """The numbers that are transformed: halves as float32, integers as float64."""
+    """The array as an FFT takes it: halves as float32, integers and truth values as float64."""
     return a if a.dtype in FLOATS else a.astype(_np.float32 if a.dtype == _np.float16 else _np.float64)
 
 
@@ -79,12 +79,12 @@ def _irfft(a: Any, *, axis: int = -1) -> Any:
 
 
 def _ordered(a: Any) -> Any:
-    """Numbers whose places in an order NumPy finds: halves as float32, truth values as integers."""
+    """The array as NumPy's percentiles take it: halves as float32, truth values as integers."""
     return a if a.dtype.kind in "iu" or a.dtype in FLOATS else a.astype(_np.uint8 if a.dtype == bool else _np.float32)
 
 
 def _in_dtype_of(found: Any, a: Any) -> Any:
-    """A statistic in the dtype of an array of floats, of others in float32."""
+    """A statistic of a: in its dtype if that is a float, else in float32."""
     dtype = a.dtype if a.dtype.kind == "f" else SINGLE
     return found if found.dtype == dtype else found.astype(dtype)
 
@@ -110,13 +110,13 @@ def _ldexp(x1: Any, x2: Any) -> Any:
 
 
 def _of_integers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's function, of truth values as integers."""
+    """NumPy's function, which is given truth values as int64."""
     return lambda *args: function(*(
         x.astype(_np.int64) if isinstance(x, _np.ndarray) and x.dtype.kind == "b" else x for x in args))
 
 
 def _of_matrix(function: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's function of a matrix of floats; of integers it is one of float32."""
+    """NumPy's function of a matrix of floats; integers and truth values are given to it as float32."""
     return lambda a: function(a.astype(SINGLE) if a.dtype.kind in "iub" else _floats(a))
 
 

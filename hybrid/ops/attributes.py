@@ -230,7 +230,7 @@ class Any_(Attribute):
 class Attrs:
     """Parsed attributes of one call: a frozen, hashable namespace. ``given()`` is what was passed, as MXNet's
     strings."""
-    __slots__ = ("_given", "_hash", "__dict__")              # the last one holds the values: they are read fast
+    __slots__ = ("_given", "_hash", "__dict__")              # __dict__ holds the values: reading one calls no function
     _given: dict[str, Any]
 
     def __init__(self, values: dict[str, Any], given: dict[str, Any]):

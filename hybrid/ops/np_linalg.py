@@ -49,7 +49,7 @@ def _singular_values(xp: Any, arrays: Sequence[Any]) -> Any:
 
 
 def _largest(xp: Any, v: Any) -> Any:
-    """A number with the sign of the largest component of each row; of two as large the first one's."""
+    """For each row a number with the sign of the component of the largest size; of two such, of the first one."""
     found = v.max(-1, keepdims=True) + v.min(-1, keepdims=True)
     if found.all():
         return found

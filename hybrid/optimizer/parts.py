@@ -1,15 +1,15 @@
 """Cuts the update of many parameters into parts that are alike, so that one small program serves them all: layers that
-repeat make parameters that repeat. It is traced, planned and compiled once, where a program of all parameters has its
-kernels as often as there are layers.
+repeat have parameters of the same kinds. The small program is traced, planned and compiled once. One program of all
+parameters would hold the same kernels as often as there are layers.
 """
 from __future__ import annotations
 
 from typing import Hashable, Sequence
 
-# so many parameters are updated by one program: in calls of several an update takes up to 8 % longer
+# up to so many parameters are updated by one program: with several calls an update takes up to 8 % longer
 FEW = 96
-LEAST = 8                                # parameters of a part, so that calls take no time beside their work
-WORTH = 2                                # as many times fewer parameters in the programs, or there are no parts
+LEAST = 8                                # parameters of a part on average: the time of a call itself is small then
+WORTH = 2                                # so many times fewer parameters must be in the programs, or there is one part
 
 
 def alike(kinds: Sequence[Hashable]) -> list[list[int]]:
@@ -24,7 +24,7 @@ def alike(kinds: Sequence[Hashable]) -> list[list[int]]:
     counts = [len(p) for p in places.values()]
 
     def printed(parts: int) -> int:
-        """The number of parameters in both programs."""
+        """The number of parameters in the two programs: that of the equal parts, and that of what is left over."""
         one = sum(n // parts for n in counts)
         return one + every - parts * one
     parts = min(range(2, every // LEAST + 1), key=printed)

@@ -76,7 +76,7 @@ class Part:
         self.ctx, self.program = step.ctx, optimizer.program([step.rows[k] for k in members])
         each, shared = len(optimizer.scalars), len(optimizer.shared)
         self.numbers, self.host = step.numbers, step.host
-        # where its numbers are among those of all parameters; None: they are the same
+        # the places of its numbers among those of all parameters; None: it has all of them
         self.places: np.ndarray | None = None
         if len(members) < len(step.rows):
             self.places = np.array([*range(shared), *(shared + each * k + i for k in members for i in range(each))])
@@ -122,7 +122,7 @@ class Step:
 
     ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the programs, which
     write weights and states in place. whole: indices whose rows are all updated, lazy or not. ``program`` updates all
-    parameters, in another program's place; its numbers and key are ``numbers`` and ``key``.
+    parameters, for those who put it into a program of theirs; its numbers and key are ``numbers`` and ``key``.
     """
 
     def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
@@ -165,7 +165,7 @@ class Step:
     def parts(self) -> list[Part]:
         """The parts of the update, in the order in which they run."""
         arrays = [x for held in self._held for x in held]
-        # draws are numbered within a program, a GPU takes a launch for each, and what shares arrays is updated at once
+        # draws are numbered within a program, on a GPU each part is a launch, shared arrays must be updated together
         whole = self.key is not None or self.ctx.device_type != "cpu" or len(set(map(id, arrays))) < len(arrays)
         members = [list(range(len(self.rows)))] if whole else parts.alike(self.rows)
         return [Part(self, some, [self._held[k] for k in some]) for some in members]

@@ -27,8 +27,8 @@ class Changes(NamedTuple):
 
 
 def note_updates(fused: Fused, placed: dict[Node, int]) -> None:
-    """Tells kernels which of their results take the place of inputs, and which none of them reads. placed: of
-    ``in_place_updates``."""
+    """Notes in each kernel which of its results take the place of inputs, and which no kernel reads. placed: what
+    ``in_place_updates`` returns."""
     read = {n for k in fused.kernels for n in k.reads}
     for k in fused.kernels:
         k.unread = frozenset(n for n in k.stores if n not in read)

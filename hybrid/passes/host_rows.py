@@ -1,5 +1,6 @@
 """Decompositions of large or many matrices, which LAPACK does faster than the library's own kernels: between compiled
-parts of the program NumPy is called for them. Of calls with several results those alone are computed that are read."""
+parts of the program NumPy is called for them. If only one result of a call is read, it is
+computed alone where that is possible."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -26,7 +27,7 @@ def _called(n: Node, readers: Sequence[Node]) -> Node | None:
 
 
 def _read_alone(order: Sequence[Node]) -> dict[HostCall, int]:
-    """Calls of which one result alone is read, and for which there is a function that gives it: the result's number."""
+    """The calls of which only one result is read, if a function computes it alone; for each the result's number."""
     read: dict[HostCall, set[int]] = {}
     for n in order:
         if n.prim == "host_item":
@@ -35,7 +36,7 @@ def _read_alone(order: Sequence[Node]) -> dict[HostCall, int]:
 
 
 def _result_alone(n: Node, alone: dict[HostCall, int]) -> Node | None:
-    """One result of a call, as the result of a call that does less."""
+    """Another call that computes this result alone; None where there is none. n: the result of a call."""
     made, call = n.args[0], n.args[0].attrs["call"]
     if call not in alone:
         return None
@@ -45,8 +46,8 @@ def _result_alone(n: Node, alone: dict[HostCall, int]) -> Node | None:
 
 
 def on_host(program: Program) -> Program:
-    """A program for the CPU whose large decompositions are calls of NumPy, which compute what is read alone; those in
-    loops stay as they are."""
+    """A program for the CPU whose large decompositions are calls of NumPy, and whose calls compute only results that
+    are read, where they can; those in loops stay as they are."""
     order, kept = program.order(), set(program.roots)
     alone = _read_alone(order)
     if not alone and not any(faster_eagerly(n) for n in order):

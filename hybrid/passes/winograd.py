@@ -2,8 +2,9 @@
 kernels of their own, sixteen products of matrices follow, one for each place in a square, and one more kernel puts
 their sums together.
 
-There are 4 products for 9, but the transformed values pass through memory. It pays for float32 (three products of
-tensor cores each) of many channels and large batches alone; the constants are what benchmarks/gpu_counts.py counts.
+It takes 4 multiplications where the direct form takes 9, but the transformed values pass through memory. So it pays
+only for float32 (where tensor cores compute three products for one) with many channels and large batches. The constants
+below were fitted to the counts of benchmarks/gpu_counts.py.
 """
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from ..ir import Node
 from ..ir.access import beneath
 from ..ir.winograd import Rows, square
 
-TILE, TAPS = 2, 3                                          # pixels of a result and taps of a filter, along an axis
-CHUNK = 4                                                  # channels that are copied together
-BYTE = 16                                                  # products in the time of a byte that is read or written
-LAUNCHES = 2e8                                             # products in the time that three more launches take
+TILE, TAPS = 2, 3                                          # result pixels of a square, taps of a filter, along an axis
+CHUNK = 4                                                  # channels are a multiple of it: so many are copied at once
+BYTE = 16                                                  # multiplications in the time of reading or writing a byte
+LAUNCHES = 2e8                                             # multiplications in the time that three more launches take
 Grid = list[list[Node]]
 
 
 def pays(pixels: int, squares: int, channels: int, filters: int) -> bool:
-    """Whether a convolution takes less time so."""
+    """Whether a convolution takes less time in this form. pixels: of the results; squares: of 4x4 pixels."""
     of_square = (TILE + TAPS - 1) ** 2
     saved = channels * filters * (pixels * TAPS ** 2 - squares * of_square)
     moved = pixels * (channels + 3 * filters) + squares * of_square * (channels + filters)
@@ -33,7 +34,7 @@ def pays(pixels: int, squares: int, channels: int, filters: int) -> bool:
 
 
 def _fits(win: Node) -> bool:
-    """Whether windows are of 3x3 neighbours, in data that lies channels last."""
+    """Whether windows are 3x3 neighbouring pixels of float32, in data that is channels last."""
     return (win.prim == "window" and win.dtype == np.float32 and win.shape[3] % CHUNK == 0
             and [win.attrs[k] for k in ("size", "stride", "dilation")] == [(TAPS, TAPS), (1, 1), (1, 1)]
             and beneath(win, ("window", "pad")).prim != "permute")
@@ -70,14 +71,14 @@ def _tap(w: Node, kernels: int, channel: int, at: dict[int, int]) -> Node:
 
 
 def _stacked(rows: Rows, parts: Grid) -> Node:
-    """A matrix times parts (1, …) that stand in a square, times the matrix transposed: the results after each other.
-    Each is a sum of its own, so that fusion stores what the parts are of and not sums of some."""
+    """rows @ parts @ transposed rows, where parts is a square matrix of arrays (1, …): the results, concatenated.
+    Each result is one sum of parts, so that fusion computes it in one kernel and does not store sums of a row."""
     return ir.concat([_sum([(f * g, x) for f, line in zip(down, parts) for g, x in zip(across, line)])
                       for down in rows for across in rows], 0)
 
 
 def _sum(terms: Sequence[tuple[Fraction, Node]]) -> Node:
-    """A sum of parts with factors; what has a positive one first."""
+    """The sum of parts times their factors; parts with positive factors come first."""
     out: Node | None = None
     for f, x in sorted(terms, key=lambda term: term[0] <= 0):
         if f:

@@ -129,8 +129,9 @@ class Job:
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
     def wanted(self) -> tuple[bool, bool, bool, bool, float]:
-        """What is compiled first: what somebody waits for, of the rest what may begin, programs before those that only
-        join them, then what took most time; of what took none, the one that was called most."""
+        """What is compiled first: what somebody waits for, of the rest what may begin; of this, jobs that are
+        ``last`` after others, and programs before those that only join them; then what took most time; of what took
+        none, the one that was called most."""
         return self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.seconds + 1e-4 * self.calls
 
     def is_silent(self) -> bool:
@@ -151,7 +152,7 @@ class _Compiler:
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Start the thread. A ``threading.Thread`` would have this one wait until it runs: 0.1 ms of a first answer."""
+        """Start the thread. ``threading.Thread.start`` would wait until it runs: 0.1 ms of a first answer."""
         _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
@@ -213,7 +214,7 @@ class Queue:
         self._jobs: dict[str, Job] = {}                      # all that have not ended, by name
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
-        self._closed, self._due = False, math.inf            # due: when a process should start
+        self._closed, self._due = False, math.inf            # due: the time at which a process should start
 
     def submit(self, job: Job) -> Job:
         """Queue a job; the one of the same program that is there already stands for it."""

@@ -1,8 +1,10 @@
-"""Preparing a program's values without a compiled program: primitive by primitive, by NumPy's functions.
+"""Computes a program's prepared values (glossary: prepare) without a compiled program: NumPy computes one primitive
+after the other.
 
-What prepares values runs once, but took as much as a fourth of the compiler's time before the program itself could run.
-So compilers in the background leave it out at first (``left_out``): the recipe holds its text. It is compiled when
-nobody waits for another program (``follow``), for values that are prepared again and for later processes.
+The program that prepares values runs once, but compiling it took up to a fourth of the time before the program itself
+could run. So compilers in the background leave it out at first (``left_out``), and the recipe holds its text instead.
+It is compiled when nobody waits for another program (``follow``): for values that are prepared again, and for later
+processes.
 """
 from __future__ import annotations
 
@@ -34,12 +36,13 @@ def left_out() -> Iterator[None]:
 
 
 def is_left_out() -> bool:
-    """Whether what prepares values is not compiled now."""
+    """Whether programs that prepare values are left out now."""
     return bool(_scopes)
 
 
 def will_do(recipe: Recipe) -> bool:
-    """Whether a recipe from the disk cache is used as it is: where callers wait for compilers all is compiled."""
+    """Whether a recipe from the disk cache can be used: not if its preparing program is not compiled although
+    calls wait for compilers (``HYBRID_COMPILE=now``)."""
     return recipe.prepare is None or not recipe.prepare.program or is_left_out() or config.compile_mode() != "now"
 
 
@@ -64,7 +67,7 @@ class Preparation:
         return 0
 
     def reads(self, a: Any, spec: Spec) -> bool:
-        """Whether it can use an array in place."""
+        """Whether it can read an array where it is, without a copy."""
         return fits(a, *spec)
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
@@ -74,7 +77,7 @@ class Preparation:
         return out
 
     def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
-        """Compute some values into arrays, from the inputs of their parts."""
+        """Compute some values. given: the inputs that they need, by slot. results: arrays to write to, by number."""
         compiled = self._found()
         if compiled is not None:
             compiled.run_part(given, results)

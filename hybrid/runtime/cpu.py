@@ -236,7 +236,7 @@ class CpuProgram:
 
 
 def prepared_by(recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram | by_primitives.Preparation":
-    """The program of a recipe that prepares values."""
+    """What runs a recipe that prepares values: its compiled program, or NumPy if it has none."""
     return CpuProgram.of(recipe, again) if recipe.library else by_primitives.Preparation(recipe)
 
 
@@ -312,7 +312,7 @@ def _on_disk(key: str | None, again: "Callable[[], Planned]") -> CpuProgram | No
 
 
 def follow_preparation(program: Program, made: CpuProgram) -> None:
-    """Have what prepares the values of a program compiled later, if a process that compiled it had no time to."""
+    """Have the program that prepares values for another one compiled later, if it was left out. made: the other one."""
     if isinstance(made.prepare, by_primitives.Preparation):
         frozen = warmed.frozen(program)
 

@@ -27,7 +27,7 @@ Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
 class Recipe:
     """The pointer table holds inputs (the caller's, then prepared values), constants, fresh arrays and the arena, in
     this order."""
-    library: str                                   # file name of the shared object in the cache folder, or none
+    library: str                                   # file name of the shared object in the cache folder; empty: none
     inputs: list[Spec]
     given: int                                     # of the inputs: those of the caller
     constants: list[np.ndarray]

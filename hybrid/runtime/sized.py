@@ -71,7 +71,7 @@ class SizedProgram:
 
     @staticmethod
     def _in_cache(program: Program, key: str | None) -> "tuple[Recipe, list[Dim], list[plans.Guard]] | None":
-        """What the disk cache has of it, or else the folder of programs that were compiled beforehand."""
+        """What the disk cache has of the program, or else the folder of programs that were compiled beforehand."""
         known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
         found = plans.read_sized(key, known) or warmed.read_sized(program, known)
         return None if found is None else (found[0], [known[n] for n in found[1]], found[2])
@@ -155,9 +155,9 @@ class OneSize(CpuProgram):
 
 
 class Sizes:
-    """A recipe with symbolic sizes, and the places of its shapes that have some: those of a call change these alone.
+    """A recipe with symbolic sizes, and the places of the shapes that have some: ``at`` replaces only these.
 
-    given: the dimensions whose values calls give, in their order; the last constant of a program is those values, too.
+    given: the dimensions whose values a call gives, in their order. The last constant of a program has these values.
     """
 
     def __init__(self, recipe: Recipe, given: Sequence[Dim]):

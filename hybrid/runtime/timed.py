@@ -55,8 +55,8 @@ class TimedProgram(CpuProgram):
 
 
 def timed(program: Any) -> "TimedProgram | None":
-    """A program's form that times its kernels, made once, after waiting for the compiler; None of what is not compiled
-    C."""
+    """The form of a program that times its kernels, made once, after waiting for the compiler; None for what is not
+    compiled C."""
     if isinstance(program, PendingProgram):
         program = program.settled(wait=True)
     if not isinstance(program, CpuProgram):

@@ -24,7 +24,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
          "-Werror=implicit-function-declaration")
 # behind FLAGS, so that -O1 replaces -O2, for programs whose kernels are vectors already: the passes left out take a
 # third of GCC's time and make those no faster. The others inline calls within tiles, fuse products and sums, keep
-# constants in registers and let them stay there over calls of the program's own functions (-fipa-ra: Adam's
+# constants in registers and let them stay there over calls of the program's own functions (without -fipa-ra Adam's
 # step of a perceptron took 3 % longer); the last two leave out slow passes of -O1
 QUICK = ("-O1", "-finline-functions", "-finline-small-functions", "-fstrict-aliasing", "-fexpensive-optimizations",
          "-ftree-loop-vectorize", "-fvect-cost-model=cheap", "-fgcse", "-fcaller-saves", "-fpeephole2",

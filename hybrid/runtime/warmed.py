@@ -87,7 +87,7 @@ def read(program: Program) -> Recipe | None:
 
 
 def read_sized(program: Program, known: Mapping[str, Dim]) -> tuple[Recipe, list[str], list[plans.Guard]] | None:
-    """The same of a program for any size, as ``plans.read_sized`` gives it."""
+    """The same for a program for any size; the result is that of ``plans.read_sized``."""
     return _read(program, lambda text: plans.of_sized_text(text, known), lambda found: found[0])
 
 

@@ -2,7 +2,8 @@
 
 Each line is a job: the program's text, which inputs are frozen, the settings. The answer to a job is the key under
 which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
-itself, and says what is wrong. What prepares values is left out (by_primitives.py) but in "whole" jobs.
+itself, and says what is wrong. The program that prepares values is left out (by_primitives.py), except in jobs with
+"whole".
 
 Autotuning (tune.py) is deferred until no job has come for a while. Files in the disk cache hold these jobs, so that
 another process does it where this one ends before it begins.

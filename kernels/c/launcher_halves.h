@@ -1,8 +1,8 @@
-/* Numbers of half precision by their bits, without branches, so that loops over them are vectors: what NumPy's own
- * conversions and functions give.
+/* Functions of float16 numbers ("halves") that work on their bits, without branches, so that compilers make vectors of
+ * loops over them. They give what NumPy's own conversions and functions give.
  */
 enum { HALF_SIGN = 0x8000, HALF_SIZE = 0x7fff, HALF_ONE = 0x3c00, HALF_INFINITE = 0x7c00, HALF_WHOLE = 0x6400 };
-/* the last one: from 1024 on all numbers are whole */
+/* HALF_WHOLE is 1024: from there on all halves are whole numbers */
 
 static inline npy_float32 float_of_bits(npy_uint32 bits) {
   npy_float32 x;
@@ -16,8 +16,7 @@ static inline npy_uint32 bits_of_float(npy_float32 x) {
   return bits;
 }
 
-/* A half as float32. Its exponent is put right for finite numbers, infinities and nan, and numbers below the normal
- * ones. */
+/* A half as float32. normal, infinite (or nan), small: its bits, if it is a normal number, not finite, subnormal. */
 static inline npy_float32 of_half(npy_half h) {
   npy_uint32 size = (npy_uint32)(h & HALF_SIZE) << 13, exponent = size & 0x0f800000;
   npy_uint32 normal = size + (112u << 23), infinite = normal + (112u << 23);
@@ -26,7 +25,7 @@ static inline npy_float32 of_half(npy_half h) {
   return float_of_bits(bits | (npy_uint32)(h & HALF_SIGN) << 16);
 }
 
-/* A float32 as the nearest half, of two the even one. */
+/* A float32 as the nearest half; of two that are equally near, the even one. */
 static inline npy_half half_of(npy_float32 x) {
   npy_uint32 bits = bits_of_float(x), sign = bits >> 16 & HALF_SIGN, size = bits & 0x7fffffff;
   npy_uint32 normal = (size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13;
@@ -36,7 +35,7 @@ static inline npy_half half_of(npy_float32 x) {
   return (npy_half)(sign | (size > 0x7f800000 ? nan : out));
 }
 
-/* A whole number of at most 1024, or the sum of such a one and one half, as float32, and whole ones back. */
+/* A half below 1024 as float32, and a whole number of at most 1024 back to a half. */
 static inline npy_float32 few_of_half(npy_half h) {
   return float_of_bits((npy_uint32)(h & HALF_SIZE) << 13 | (npy_uint32)(h & HALF_SIGN) << 16) * 0x1p112f;
 }
@@ -53,13 +52,13 @@ static inline npy_half half_direction(npy_half h) {
 
 static inline npy_half half_sign(npy_half h) { return (h & HALF_SIZE) > HALF_INFINITE ? h : half_direction(h); }
 
-/* halves away from zero */
+/* to the nearest whole number; x.5 away from zero */
 static inline npy_half half_round(npy_half h) {
   npy_float32 x = few_of_half(h);
   return (h & HALF_SIZE) >= HALF_WHOLE ? h : half_of_few(__builtin_truncf(x + __builtin_copysignf(0.5f, x)));
 }
 
-/* halves to the lower one */
+/* to the nearest whole number; x.5 down */
 static inline npy_half half_lower(npy_half h) {
   npy_float32 x = few_of_half(h), near = __builtin_rintf(x);
   return (h & HALF_SIZE) >= HALF_WHOLE ? h : half_of_few(near - (near - x == 0.5f ? 1.0f : 0.0f));

@@ -12,7 +12,8 @@
     } \
     else for (npy_intp i = 0; i < count; i++, a += s[0], o += s[1]) { F x = *(const F *)a; *(T *)o = (T)(value); } \
   }
-/* X(from, to, their types, value) for each cast; none of floats to integers: C leaves open what is too large */
+/* X(from, to, their types, value) for each cast. There is none from floats to integers: C does not define what becomes
+ * of numbers that are too large. */
 #define INTEGERS(X, from, F) X(from, i8, F, npy_int8, x) X(from, u8, F, npy_uint8, x) \
   X(from, i32, F, npy_int32, x) X(from, i64, F, npy_int64, x)
 #define FLOATS(X, from, F) X(from, b, F, npy_bool, x != 0) X(from, f32, F, npy_float32, x) \
@@ -199,8 +200,8 @@ OF_POWER(i8, npy_int8, npy_uint8) OF_POWER(u8, npy_uint8, npy_uint8) OF_POWER(i3
     OF_POWER(i64, npy_int64, npy_uint64)
 #define OF_LIMIT(f, T) LOOP2(maximum_##f, T, x > y ? x : y) LOOP2(minimum_##f, T, x < y ? x : y)
 LIMITS(OF_LIMIT)
-/* Quotients of integers, truncated; 0 where the divisor is 0. Floats of W hold them exactly, and are divided in
- * vectors: by 1 instead of 0 and -1, and the result times 0 or -1 then. */
+/* Quotients of integers, truncated; 0 where the divisor is 0. Numbers of type W hold the operands exactly; floats are
+ * divided in vectors. Instead of by 0 or -1, it is divided by 1, and the result is multiplied by 0 or -1. */
 #define OF_QUOTIENT(f, T, U, W) \
   static inline T divisor_##f(T y) { return y && ((T)-1 > 0 || y != (T)-1) ? y : 1; } \
   static inline U factor_##f(T y) { return (T)-1 < 0 && y == (T)-1 ? (U)-1 : y != 0; } \

@@ -69,14 +69,15 @@ static PyTypeObject FrontType = {
   .tp_vectorcall_offset = offsetof(Front, call),
 };
 
-/* Several ways, the first that is not closed. The one that a call went is tried first when one with arguments of the
- * same shapes comes: most ways take arrays of one shape each. cls: the arrays' class. */
+/* Several fast paths ("ways"): a call takes the first that does not refuse it. hint: for a hash of the arguments'
+ * shapes, the way that the last such call took; it is tried first, as most ways take arrays of one shape each.
+ * cls: the arrays' class. */
 enum { HINTS = 1024 };
 typedef struct {
   PyObject_HEAD vectorcallfunc call; PyObject *ways, *cls; Py_ssize_t at_data; short hint[HINTS];
 } Either;
 
-/* Where the way of such arguments is noted. */
+/* The place of ``hint`` for such arguments. */
 static short *hint_of(Either *self, PyObject *const *args, Py_ssize_t n) {
   Py_uhash_t h = (Py_uhash_t)n;
   for (Py_ssize_t i = 0; i < n; i++) {

@@ -1,7 +1,8 @@
 // Row kernels of linear algebra. HY_T is the element type; the HY_LANES threads of a block share a row (in C there is
 // one).
 
-// y -= f x, of n numbers that lie apart, those from one on at steps of lanes: in C sixteen at a time, in vectors.
+// y -= f x, for the elements from, from + step, ... below n; x and y do not overlap. In C step is 1, and sixteen
+// elements are computed at a time, in vectors.
 HY_FN void hy_less_HY_T(HY_T *y, const HY_T *x, HY_T f, int n, int from, int step) {
     int c = from;
     if (HY_LANES == 1) for (; c + 16 <= n; c += 16) {
@@ -13,7 +14,7 @@ HY_FN void hy_less_HY_T(HY_T *y, const HY_T *x, HY_T f, int n, int from, int ste
 }
 
 // Cholesky factor of the lower triangle of a (n x n): a = out outT, column by column; nan where a is not positive.
-// Row j holds column j, behind the diagonal, until all is done.
+// Until all is done, row j holds a copy of column j right of the diagonal, so that vectors can be read.
 HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
     for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = a[i];
     HY_SYNC;
@@ -31,7 +32,8 @@ HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
     for (int i = HY_LANE; i < n * n; i += HY_LANES) if (i % n > i / n) out[i] = 0;
 }
 
-// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns, in C row after row.
+// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); on GPUs a lane owns columns; in C,
+// row after row is computed.
 HY_FN void hy_trsm_HY_T(HY_T *x, const HY_T *a, const HY_T *b, int n, int m, int lower, int transpose) {
     for (int step = 0; HY_LANES == 1 && step < n; step++) {
         int up = lower != transpose, i = up ? step : n - 1 - step;

@@ -18,7 +18,7 @@ from hybrid.codegen.printers.rows.changes import changed
 
 MOST_NODES = 512                # nodes times elements a thread takes: registers
 MOVES = 100                     # copies in one launch
-LEAST_BESIDE = 1 << 16          # elements of a part from which threads compute one of each part
+LEAST_BESIDE = 1 << 16          # of elements of a part, for a thread to compute an element of every part
 
 
 def thread_number(kind: str, count: int, block: str = "blockIdx.x") -> list[str]:
@@ -77,15 +77,15 @@ def print_flat(k: Kernel, name: str, reducer: Reducer | None = None, scratch: st
 
 
 def _beside(k: Kernel) -> bool:
-    """Whether a thread computes its element of all parts of a concatenation: where they are alike in shape, and several
-    read the same values. Then there are threads enough, and each loads what it needs once."""
+    """Whether one thread computes an element of every part of a concatenation: if the parts have one shape and are
+    large enough to occupy the GPU, and if there are fewer arrays to read than parts: they are loaded once."""
     parts = k.root.args
     return (len({p.shape for p in parts}) == 1 and len(k.reads) < len(parts) and len(k.members) <= MOST_NODES
             and parts[0].size >= LEAST_BESIDE)
 
 
 def _print_beside(k: Kernel, name: str) -> PrintedCuda:
-    """A thread for each element of a part: it loads all that it needs, then it stores."""
+    """A thread for each place of a part: it computes the elements of all parts at this place, then stores them."""
     args, names = names_of(k)
     axis, part = k.root.attrs["axis"], k.root.args[0]
     t = Var("t", part.size)
@@ -100,7 +100,7 @@ def _print_beside(k: Kernel, name: str) -> PrintedCuda:
 
 
 def print_concat(k: Kernel, name: str) -> PrintedCuda:
-    """A range of blocks for each part, or a thread for one element of each."""
+    """A range of blocks for each part, or threads that each compute one element of every part."""
     if _beside(k):
         return _print_beside(k, name)
     args, names = names_of(k)

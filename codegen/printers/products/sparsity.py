@@ -37,7 +37,8 @@ from hybrid.codegen.schedule.tiling import Target, Tile, in_one_set
 LETTERS = ("b_", "m_", "n_", "k_")     # names of loops begin so: no size has such a name (n_0 is none)
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
-# bytes of a gradient that an update uses and that is written for whoever reads it later: past the caches
+# bytes from which a product is written past the caches, if no kernel of the program waits for it (a gradient that the
+# program returns)
 STREAM = 1 << 19
 LINE_LENGTH = 16                # numbers of a cache line
 ALONG = ("x0", "q_")            # variables of an index along a panel's columns (Epilogue._of_columns)
@@ -95,7 +96,7 @@ class Skipping:
 
 
 def _near(s: Stmt) -> Stmt:
-    """A statement that stores to the caches what ``s`` stores past them."""
+    """The statement; if it stores past the caches, the one that stores the same to the caches."""
     return replace(s, vector="STORE") if isinstance(s, Store) and s.vector == "PAST" else s
 
 
@@ -283,15 +284,16 @@ class Zeros(Panels):
             self.past = frozenset()
 
     def _goes_past(self, n: Node, at: Ix) -> bool:
-        """Whether a large array is the product itself, for which no kernel waits, and no vector of it crosses a cache
-        line."""
+        """Whether an array is written past the caches: the product itself, if it is large, no other kernel reads it,
+        and no vector of it crosses a cache line. at: where a vector of it begins."""
         if n is self.k.root or n not in self.k.unread or beneath(n, MOVEMENT) is not self.dot:
             return False
         lines = [at.const, self.x.extent, *(c for v, c in at.terms if not (isinstance(v, Var) and v.name in ALONG))]
         return n.dtype == F32 and n.nbytes >= STREAM and all(fixed(c) and c % LINE_LENGTH == 0 for c in lines)
 
     def _large(self, tile: Tile) -> list[tuple[Node, Ix, int]]:
-        """The large arrays that are read or written after the sums: where, and elements from row to row."""
+        """The large arrays that are read or written after the sums; for each where its vector begins, and the number of
+        elements from row to row."""
         try:
             return [(n, at, step) for n, at, step, _ in self._touched(self.m, tile, self.x)
                     if fixed(n.size) and n.nbytes >= FAR]

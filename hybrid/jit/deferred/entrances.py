@@ -121,7 +121,8 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
 
 
 def _of_block(place: Any) -> bool:
-    """Whether a place is an array in an attribute of a block, which does what is put off before it holds another."""
+    """Whether a place is an array in an attribute of a block. Before such an attribute is assigned, the calls that
+    were put off are made."""
     return isinstance(place.get(), NDArray) and hasattr(type(place.where), "_signature_version")
 
 

@@ -13,7 +13,7 @@ from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
 
 MOST_KINDS = 16                 # of events that come after the same events
-MOST_STATES = 16                # of a block, that are known again
+MOST_STATES = 16                # of a block that are remembered
 # structures of so many arrays by position
 PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 

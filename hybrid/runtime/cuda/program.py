@@ -97,7 +97,7 @@ class CudaProgram:
 
     @contextlib.contextmanager
     def _prepared(self) -> Iterator[Callable[[], Preparation | None]]:
-        """Scope beside which the program that prepares values is compiled; gives a function that waits for it."""
+        """Scope while another thread compiles the program that prepares values; gives a function that waits for it."""
         whole = self.planned.prepare
         if whole is None:
             yield lambda: None

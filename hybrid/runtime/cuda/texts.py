@@ -46,7 +46,7 @@ def share_kernels(code: Iterable[Stmt], launches: Iterable[Launch]) -> tuple[lis
 
 
 def _length(s: Function, functions: dict[str, Function]) -> int:
-    """The length of a kernel's text and of the functions of its module that it calls."""
+    """The length of a kernel's text with those of all functions that it calls."""
     called: dict[str, Function] = {s.name: s}
     new = [s]
     while new:
@@ -57,8 +57,8 @@ def _length(s: Function, functions: dict[str, Function]) -> int:
 
 
 def split(code: Sequence[Stmt], parts: int) -> list[list[Stmt]]:
-    """Modules of about equally long kernels, those with what they call, each with all that stands around them: they can
-    be compiled side by side.
+    """Cuts code into modules that can be compiled at the same time. Each has all that stands around kernels. The
+    modules' kernels, with the functions that they call, are about equally long together.
 
     >>> from hybrid.ir.parse import parse
     >>> k = 'extern "C" __global__ void %s(float *x) {\\n  %s;\\n}\\n'
