@@ -269,7 +269,6 @@ def test_a_text_that_does_not_compile_names_its_saved_source():
     assert "kernel.cu:2" in str(e.value) and ".cpp" in str(e.value)
 
 
-@pytest.mark.unwatched
 def test_wrong_launches_are_refused():
     module = EmulatorDriver().load(texts.MISUSE, ["race"])
     with pytest.raises(KeyError, match="no kernel 'other'; it has race"):
