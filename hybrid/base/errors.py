@@ -126,22 +126,25 @@ class MissingFileError(HybridError, FileNotFoundError):
     """A file that is not there, or a folder to write to (MXNet raises MXNetError)."""
 
 
+def _of_user(frame: FrameType | None) -> tuple[FrameType | None, int]:
+    """The innermost frame of the user's code, this one or one that called it, None where there is none; and the number
+    of frames before it."""
+    between = 0
+    while frame is not None and _OWNERS[frame.f_code.co_filename] != "user":
+        frame, between = frame.f_back, between + 1
+    return frame, between
+
+
 def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library and NumPy, or ``<unknown>``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if _OWNERS[frame.f_code.co_filename] == "user":
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return "<unknown>"
+    frame, _ = _of_user(sys._getframe(1))
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "<unknown>"
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Give a warning that shows the user's line, as ``user_location`` finds it; if there is none, the caller's line."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and _OWNERS[frame.f_code.co_filename] != "user":
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level if _OWNERS[frame.f_code.co_filename] == "user" else 2)
+    frame, between = _of_user(sys._getframe(1))
+    warnings.warn(message, category, stacklevel=between + 2 if frame is not None else 2)
 
 
 def line_of(function: Any) -> str:

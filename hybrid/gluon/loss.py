@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base.errors import ShapeError
+from ..base.errors import ShapeError, warn_user
 from .loss_pairs import CTCLoss, CosineEmbeddingLoss, PoissonNLLLoss, TripletLoss
-from .loss_base import Loss, _apply_weighting, _broadcasts, _reshape_like, _shapes_known, _warn
+from .loss_base import Loss, _apply_weighting, _broadcasts, _reshape_like, _shapes_known
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -158,7 +158,8 @@ class KLDivLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         if _shapes_known(pred, label) and tuple(pred.shape) != tuple(label.shape):
-            _warn(f"pred and label of KLDivLoss have different shapes and broadcast: {pred.shape} and {label.shape}")
+            warn_user(f"pred and label of KLDivLoss have different shapes and broadcast: {pred.shape} and "
+                      f"{label.shape}")
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = label * (F.log(label + 1e-12) - pred)

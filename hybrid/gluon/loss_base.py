@@ -33,9 +33,9 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
     if sample_weight is not None:
         if (_shapes_known(loss, sample_weight) and len(sample_weight.shape) < len(loss.shape)
             and not _broadcasts(sample_weight.shape, loss.shape)):
-            _warn(f"sample_weight of shape {sample_weight.shape} broadcasts the loss of shape {loss.shape} to a larger "
-                  f"one; to weight each sample give it one axis for each of the loss's, as "
-                  f"sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
+            warn_user(f"sample_weight of shape {sample_weight.shape} broadcasts the loss of shape {loss.shape} to a "
+                      f"larger one; to weight each sample give it one axis for each of the loss's, as "
+                      f"sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
         if not isinstance(weight, numeric_types):
@@ -43,10 +43,6 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
                                       f"single samples go into sample_weight")
         loss = loss * weight
     return loss
-
-
-def _warn(message: str) -> None:
-    warn_user(message)
 
 
 def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
@@ -61,8 +57,8 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
                              f"and {x.shape}")
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
-            _warn(f"prediction and target of a loss have the same number of elements but different shapes: "
-                  f"{y.shape} and {x.shape}; the target is reshaped")
+            warn_user(f"prediction and target of a loss have the same number of elements but different shapes: "
+                      f"{y.shape} and {x.shape}; the target is reshaped")
         if F is nd:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)

@@ -12,19 +12,9 @@ from hybrid.base import pending
 from hybrid.runtime import background, toolchain
 
 from ..runtime.test_background import hold, in_background  # noqa: F401  a fixture
-from .test_deferred_loop import BATCHES, Loop
+from .test_deferred_loop import BATCHES, Loop, look_before
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
-
-
-def look_before(loop: Loop, i: int) -> None:
-    """A round whose loss is looked at before the step: forward and backward pass are one program."""
-    x, y = BATCHES[i % 5]
-    with autograd.record():
-        loss = loop.loss(loop.net(x), y)
-    loss.backward()
-    loop.seen.append(loss.asnumpy())
-    loop.trainer.step(8)
 
 
 @pytest.mark.parametrize("body", [Loop.step, look_before])

@@ -12,7 +12,7 @@ from hybrid import autograd, gluon, optimizer
 from hybrid.gluon import nn
 from hybrid.runtime import launcher, toolchain
 
-from .test_deferred_loop import BATCHES, STEPS, Loop, both, is_joined, not_joined, small, smooth
+from .test_deferred_loop import BATCHES, STEPS, Loop, both, is_joined, look_before, not_joined, small, smooth
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
 
@@ -185,12 +185,7 @@ def test_a_step_that_begins_to_draw(monkeypatch: Any) -> None:
 def test_a_parameter_is_frozen_where_losses_are_read_before_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program up to ``backward`` wrote that parameter's gradient."""
     def body(loop: Loop, i: int) -> None:
-        x, y = BATCHES[i % 5]
-        with autograd.record():
-            loss = loop.loss(loop.net(x), y)
-        loss.backward()
-        loop.seen.append(loss.asnumpy())
-        loop.trainer.step(8)
+        look_before(loop, i)
         if i in (5, 12):
             next(iter(loop.net.collect_params().values())).grad_req = "null" if i == 5 else "write"
     both(monkeypatch, body, maker=smooth)
