@@ -157,3 +157,23 @@ def test_pools_of_computed_halves_read_floats(pool: str, images: int, half: str)
     assert ("max of 2 x 2" in text) == (blocks and pool == "greatest")
     assert blocks == (images == 24) or toolchain.vector_bytes() != 32
     assert blocks or pool == "one mean" or "channels last, " not in text or "as windows of channels-last images" in text
+
+
+def test_rows_that_are_vectors_at_no_position() -> None:
+    """Rows of halves that come again and again (tile) are no neighbours: they are packed one by one."""
+    def f(x: Any) -> Any:
+        square = nd.dot(x, x, transpose_b=True)
+        even = square * square.astype("float32")
+        halves = (even.T + even).astype("float16").astype("float32")
+        y = nd.dot(nd.tile(halves, (2, 1)), nd.minimum(halves, square).T, transpose_b=True)
+        return (y * y).mean()
+    x = nd.array([[1], [-2]])
+    x.attach_grad()
+    found = []
+    for g in (f, mx.hybridize(f)):
+        with autograd.record():
+            y = g(x)
+        y.backward()
+        found.append((y.asnumpy(), x.grad.asnumpy()))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-5)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-5)

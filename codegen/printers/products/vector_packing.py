@@ -84,11 +84,16 @@ class VectorPacking(Epilogue):
 
     def _in_lanes(self, known: AbstractSet[Var | Val], levels: Sequence[Level], o: Operand, at: dict[Var, Ix], q: Var,
                   to: Ix, pointer: str) -> list[Stmt]:
-        """The loop nest that packs an operand vector by vector; its innermost loop is over the lane variable."""
-        self.vectors = True
+        """The loop nest that packs an operand vector by vector; its innermost loop is over the lane variable. An empty
+        list where its elements, at these positions, cannot be read as vectors (``_runs`` asks at others)."""
         e = self._converter(q, 1000 if o is self.m.a else 2000)
         vectors: Level = [q], lambda body: iterations(q, body, self.lanes, 1)
-        return within_levels(known, [*levels, vectors], lambda b: self._lanes_of(o, at, q, b, to, pointer, e))
+        try:
+            out = within_levels(known, [*levels, vectors], lambda b: self._lanes_of(o, at, q, b, to, pointer, e))
+        except Refused:
+            return []
+        self.vectors = True
+        return out
 
     # ---- rows
     def _rows_at_once(self, m: Matmul) -> int:
@@ -111,7 +116,7 @@ class VectorPacking(Epilogue):
             around: Level = m.depth, lambda body: nested(m.depth, body, shared)
             to = at + var(q) * sm + flat(m.depth) * sk
             out = self._in_lanes({start}, [batches, around], m.a, {v: var(start) + var(q)}, q, to, "Ap")
-            return [f"const long {q.extent} = r1 - r0;", *out]
+            return [f"const long {q.extent} = r1 - r0;", *out] if out else []
         q = Var("q_", v.extent)
         rows: Level = m.rows, lambda body: [For("r", Literal("r0"), Literal("r1"), (*decode("r", m.rows), *body), 1,
                                                 shared)]
@@ -145,6 +150,8 @@ class VectorPacking(Epilogue):
         rows: Level = [i], lambda body: nested([i], body)
         known = {*self.m.batch, *self.m.columns, *names} - {self.x}
         vectors = self._in_lanes(known, [rows], self.m.b, at, q, Ix(0, ((i, L), (q, 1))), "square")
+        if not vectors:
+            return []
         block = [f"const long k = kt < {n} - {L} ? kt : {n} - {L}, j = jt < {self.last} ? jt : {self.last};",
                  local.array(self.T, "square", L * L), *vectors, f"turn_{self.V}(Bp + k * {W} + j, {W}, square, {L});"]
         blocks = count("kt", n, [count("jt", self.columns, block, L)], L)
