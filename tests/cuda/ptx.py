@@ -27,6 +27,7 @@ DTYPES = {name: np.dtype(kind) for name, kind in KINDS.items()}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
 CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier", "mbarrier"}   # where threads part, wait or end
+LANES = {"shfl", "vote"}                                   # of which an operand names the lanes that execute
 TURN = 400                                                 # instructions of a block before another one's, in turns
 
 
@@ -183,14 +184,21 @@ class Block:
         raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
 
     def whole(self, here: np.ndarray, line: Line) -> np.ndarray:
-        """Those of some threads that execute an instruction now: where a whole warp executes it, or a whole warpgroup,
-        the first of its threads wait for the others, which another way leads there."""
-        if "aligned" not in line.op or line.op[0] in CONTROL:
+        """Those of some threads that execute an instruction now: where a whole warp executes it, a whole warpgroup, or
+        the lanes that a mask names, the first of these threads wait for the others, which another way leads there."""
+        lanes = line.op[0] in LANES and "sync" in line.op
+        if not lanes and "aligned" not in line.op or line.op[0] in CONTROL:
             return here
         group = 128 if line.op[0] == "wgmma" else 32
-        count = np.bincount(here // group, minlength=-(-self.threads // group))
-        alive = np.bincount(np.flatnonzero(~self.done) // group, minlength=len(count))
-        complete = count[here // group] == alive[here // group]
+        missing = ~self.done
+        missing[here] = False
+        if lanes:
+            self.home, self.who = line.home, here
+            bits = np.packbits(np.pad(missing, (0, -self.threads % 32)), bitorder="little").view(np.uint32)
+            complete = self.get(line.args[-1], "b32") & bits[here // 32] == 0
+        else:
+            complete = np.bincount(np.flatnonzero(missing) // group,
+                                   minlength=-(-self.threads // group))[here // group] == 0
         self.parted[here] = ~complete
         return here[complete]
 

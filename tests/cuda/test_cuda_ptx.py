@@ -286,3 +286,23 @@ def test_parts_of_a_warp_meet() -> None:
         assert (run(text)[::4] == 7).all()
     with pytest.raises(PtxError, match="ldmatrix.* by parts of a warp"):
         run(PARTED.replace("bar.warp.sync -1;", "").replace("bra $MEET", "ret"))
+
+
+def test_lanes_that_a_mask_names() -> None:
+    """They exchange values whether the others are there or not, and wait for each other on whatever way they come."""
+    text = """
+extern "C" __global__ void k(int *a, int *b) {
+  int t = threadIdx.x, v = 100 + t;
+  a[t] = -1, b[t] = -1;
+  if (t % 32 < 8) a[t] = __shfl_xor_sync(0xffu, v, 1) + 1000 * __popc(__ballot_sync(0xffu, t % 2));
+  else if (t % 32 >= 16) a[t] = __shfl_down_sync(0xffff0000u, v, 2, 16);
+  if (t > 35) return;
+  b[t] = __shfl_sync(t < 32 ? ~0u : 0xfu, v, 2);
+}"""
+    launch = [("k", (1, 1, 1), (40, 1, 1), 0, (0, 1))]
+    a, b = run_ptx(text, launch, [np.zeros(40, np.int32) for _ in range(2)])
+    t = np.arange(40)
+    few, many = t % 32 < 8, t % 32 >= 16
+    assert (a[few] == 4100 + (t ^ 1)[few]).all() and (a[~few & ~many] == -1).all()
+    assert (a[many] == 100 + np.where(t % 16 < 14, t + 2, t)[many]).all()
+    assert (b[:32] == 102).all() and (b[32:36] == 134).all() and (b[36:] == -1).all()
