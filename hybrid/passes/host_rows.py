@@ -3,7 +3,7 @@ LAPACK, and products of large matrices with themselves, of which BLAS computes h
 program NumPy is called for them. If only one result of a call is read, it is computed alone where that is possible."""
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -32,15 +32,14 @@ def _part_read(n: Node, reader: Node) -> int | None:
 
 def _call(n: Node, args: Sequence[Node], shapes: Sequence[tuple[int, ...]] | None) -> list[Node]:
     """A row kernel as a call of NumPy. shapes: of its parts, if those are the results; else one array holds them."""
-    name, alone = n.attrs["name"], dict[int, Callable[[Any, Sequence[Any]], list[Any]]]()
+    def whole(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        return [run_rows(xp, n, *(x.reshape(a.shape) for x, a in zip(arrays, n.args)))]
+    name, outputs = n.attrs["name"], tuple((s, n.dtype) for s in shapes or [n.shape])
+    given = [_seen_through(a) for a in args]
     if shapes is None:
-        def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
-            return [run_rows(xp, n, *arrays)]
-    else:
-        run = by_numpy(n, shapes)
-        alone = {i: by_numpy(n, shapes, i) for i in ROW_KERNELS[name].alone}
-    return host(HostCall(name, run, tuple((s, n.dtype) for s in shapes or [n.shape]), shows=False, alone=alone),
-                [_seen_through(a) for a in args])
+        return host(HostCall(name, whole, outputs, shows=False), given)
+    alone = {i: by_numpy(n, shapes, i) for i in ROW_KERNELS[name].alone}
+    return host(HostCall(name, by_numpy(n, shapes), outputs, shows=False, alone=alone), given)
 
 
 def _seen_through(a: Node) -> Node:
