@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping
 
 from ...base.device import Context
 from ...base.errors import AttributeValueError, warn_user
