@@ -77,9 +77,9 @@ def test_with_thresholds(model: Model) -> None:
     sym, args, aux, examples = model
     qsym, *_, collector = quantization.quantize_graph(sym, args, aux)
     exact = run(sym, args, aux, examples, collector)
-    calibrated = quantization.calib_graph(qsym, args, aux, collector)
-    assert abs(run(*calibrated, examples) - exact).max() < 0.03
-    ends = calibrated[0].attr_dict()["data_quantize"]
+    qsym, q_args, q_aux = quantization.calib_graph(qsym, args, aux, collector)
+    assert abs(run(qsym, q_args, q_aux, examples) - exact).max() < 0.03
+    ends = qsym.attr_dict()["data_quantize"]
     assert float(ends["min_calib_range"]) == -float(ends["max_calib_range"])
 
 
@@ -123,8 +123,8 @@ def test_for_a_cpu(model: Model, tmp_path: Path) -> None:
     one = mx.contrib.quant.quantize_model_mkldnn(sym.get_backend_symbol("MKLDNN_QUANTIZE"), args, aux, **given)
     assert one[0].tojson() == quantization.quantize_model(sym, args, aux, **given)[0].tojson()
     mx.model.save_checkpoint(str(tmp_path / "q"), 0, *one)
-    again = mx.model.load_checkpoint(str(tmp_path / "q"), 0)
-    np.testing.assert_array_equal(run(*again, examples), run(*one, examples))
+    saved, q_args, q_aux = mx.model.load_checkpoint(str(tmp_path / "q"), 0)
+    np.testing.assert_array_equal(run(saved, q_args, q_aux, examples), run(*one, examples))
     with pytest.raises(ValueError, match=r"is for one CPU, got gpu\(0\)"):
         quantization.quantize_model_mkldnn(sym, args, aux, ctx=mx.gpu(0), **given)
 
@@ -159,11 +159,12 @@ def test_signatures_are_mxnets(name: str) -> None:
 
 def test_wrong_uses(model: Model) -> None:
     sym, args, aux, _ = model
-    for given, message in (({"calib_mode": "best"}, "calib_mode is one of"),
-                           ({"quantized_dtype": "int4"}, "got 'int4'"), ({"quantize_mode": "some"}, "got 'some'"),
-                           ({"calib_mode": "customize"}, "LayerOutputCollector"),
-                           ({"excluded_sym_names": "conv"}, "layers to exclude are a list, got the text 'conv'"),
-                           ({"excluded_op_names": "Convolution"}, "operators to exclude are a list")):
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"calib_mode": "best"}, "calib_mode is one of"), ({"quantized_dtype": "int4"}, "got 'int4'"),
+        ({"quantize_mode": "some"}, "got 'some'"), ({"calib_mode": "customize"}, "LayerOutputCollector"),
+        ({"excluded_sym_names": "conv"}, "layers to exclude are a list, got the text 'conv'"),
+        ({"excluded_op_names": "Convolution"}, "operators to exclude are a list")]
+    for given, message in refused:
         with pytest.raises(ValueError, match=message):
             quantization.quantize_graph(sym, args, aux, **given)
     qsym, q_args, q_aux, collector = quantization.quantize_graph(sym, args, aux, calib_mode="naive")
