@@ -124,7 +124,7 @@ def test_for_a_cpu(model: Model, tmp_path: Path) -> None:
     assert one[0].tojson() == quantization.quantize_model(sym, args, aux, **given)[0].tojson()
     mx.model.save_checkpoint(str(tmp_path / "q"), 0, *one)
     saved, q_args, q_aux = mx.model.load_checkpoint(str(tmp_path / "q"), 0)
-    np.testing.assert_array_equal(run(saved, q_args, q_aux, examples), run(*one, examples))
+    np.testing.assert_array_equal(run(saved, q_args, q_aux, examples), run(one[0], one[1], one[2], examples))
     with pytest.raises(ValueError, match=r"is for one CPU, got gpu\(0\)"):
         quantization.quantize_model_mkldnn(sym, args, aux, ctx=mx.gpu(0), **given)
 
