@@ -77,19 +77,19 @@ def _live(roots: Sequence[Node], args: dict[Node, tuple[Node, ...]], order: Sequ
     return [n for n in order if n in wanted]
 
 
-def _draws_together(order: list[Node]) -> tuple[dict[Node, int], list[Node]]:
-    """Numbers of the small draws that are made together, as their keys are made of inputs in few operations; and an
-    order in which the keys come first."""
+def _draws_together(order: list[Node]) -> tuple[list[Node], list[Node]]:
+    """The small draws that are made together, as their keys are made of inputs in few operations; and an order in which
+    the keys come first."""
     first: set[Node] = set()
-    draws: dict[Node, int] = {}
+    draws = []
     for n in order:
         if n.prim == "random_bits":
             if n.args[0] in first and n.size <= SMALL_DRAW:
-                draws[n] = len(draws)
+                draws.append(n)
         elif n.prim == "input" or (n.prim in _VIEWS or n.size <= LARGE_KEY) and all(a in first for a in n.args):
             first.add(n)
     if len(draws) < 2:
-        return {}, order
+        return [], order
     keys = {n.args[0] for n in draws}
     for n in reversed(order):
         if n in keys:
@@ -97,10 +97,17 @@ def _draws_together(order: list[Node]) -> tuple[dict[Node, int], list[Node]]:
     return draws, [*(n for n in order if n in keys), *(n for n in order if n not in keys)]
 
 
-def _drawn(draws: Mapping[Node, int], register: Mapping[Node, int]) -> Step:
-    """The step that makes all draws, before the first of them: a list of arrays in the last register."""
-    call = Draws([(n.shape, n.attrs["stream"]) for n in draws])
-    return Step(call, tuple(register[n.args[0]] for n in draws), len(register), (), -1, False)
+def _with_draws(steps: Sequence[Step], draws: Sequence[Node], register: Mapping[Node, int]) -> tuple[Step, ...]:
+    """The steps where some draws are made together before the first of them: a list of arrays in the last register."""
+    numbers, every = {register[n]: k for k, n in enumerate(draws)}, len(register)
+    found: list[Step] = []
+    for step in steps:
+        k = numbers.get(step.out)
+        if k == 0:
+            found.append(Step(Draws([(n.shape, n.attrs["stream"]) for n in draws]),
+                              tuple(register[n.args[0]] for n in draws), every, (), -1, False))
+        found.append(step if k is None else step._replace(call=itemgetter(k), args=(every,)))
+    return tuple(found)
 
 
 def plan(program: Program, xp: Any) -> Plan:
@@ -132,7 +139,7 @@ def _plan(program: Program, xp: Any) -> Plan:
     args.update({n: () for n in known})
     order = _live(program.roots, args, order)
     known = {n: known[n] for n in order if n in known}
-    draws, order = _draws_together(order) if host else ({}, order)
+    draws, order = _draws_together(order) if host else ([], order)
     register = {n: i for i, n in enumerate(order)}
     last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
     lasting = {register[r] for r in roots} | {register[n] for n in known}
@@ -154,13 +161,9 @@ def _plan(program: Program, xp: Any) -> Plan:
             shown.add(n)
         call = sum_of_products if n in dots else (
             ufuncs.get(n) or kept.get(n) or truths.get(n, (None,))[0] or _call(xp, n))
-        given = tuple(register[a] for a in args[n])
-        if n in draws:
-            if draws[n] == 0:
-                steps.append(_drawn(draws, register))
-            call, given = itemgetter(draws[n]), (len(order),)
-        steps.append(Step(call, given, i, dead, into, n in new or (SHOWN if n in shown else False)))
-    return Plan(tuple(steps), [*(known.get(n) for n in order), None],
+        steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into,
+                          n in new or (SHOWN if n in shown else False)))
+    return Plan(_with_draws(steps, draws, register), [*(known.get(n) for n in order), None],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
                 tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates),
                 frozenset(register[n] for n in order if n in new or n.prim == "map" and n.fn == "where"))
