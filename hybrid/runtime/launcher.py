@@ -22,6 +22,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking
 from ..base.errors import CompileError
+from ..ir import philox
 from . import background, compiler_process, shared_objects, toolchain, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
@@ -84,6 +85,7 @@ def _launcher(so: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
         _module[:] = [module]
+        philox.IN_C[:] = [module.random_bits]
         return module.Launcher
     except (ImportError, OSError):
         return None
