@@ -81,7 +81,7 @@ class MissingName(AttributeError):
         self._hint, self._known = hint, known
 
     def __str__(self) -> str:
-        hint = f"; here it is {self._hint}" if self._hint else nearest(self.name, self._known())
+        hint = f"; here it is {self._hint}" if self._hint else nearest(str(self.name), self._known())
         return f"{self.args[0]}{hint}"
 
     def __reduce__(self) -> Any:
