@@ -2,6 +2,9 @@
 ``record``: weights in the loss, ``pause``, ``retain_graph``, steps within."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any, Callable
 
 import pytest
@@ -228,3 +231,21 @@ def test_numbers_that_change_are_values(monkeypatch: Any) -> None:
 
 def nodes(root: Any) -> list[Any]:
     return [root, *(n for child in root.next.values() for n in nodes(child))]
+
+
+def test_a_program_without_a_trainer() -> None:
+    """Rounds are watched where nothing of this library's but networks is used."""
+    code = ("from hybrid import autograd, gluon, nd\n"
+            "net = gluon.nn.Dense(2, in_units=3)\n"
+            "net.initialize()\n"
+            "net.hybridize()\n"
+            "for i in range(6):\n"
+            "    with autograd.record():\n"
+            "        loss = (net(nd.ones((4, 3))) ** 2).sum()\n"
+            "    weights = [p.data() for p in net.collect_params().values()]\n"
+            "    for w, g in zip(weights, autograd.grad(loss, weights)):\n"
+            "        w[:] = w - 0.1 * g\n"
+            "print(net.report())\n")
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HYBRID_COMPILE": "now"}, text=True,
+                          capture_output=True, check=True)
+    assert "4 rounds of the training loop ran as one program" in done.stdout
