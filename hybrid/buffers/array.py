@@ -323,7 +323,10 @@ class NDArray(evict.Held):
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
         if self._ag is not None and self._ag.grad is not None:
-            self._ag.grad[:] = 0
+            if pending.WATCHED[0] and not SCOPE.traces:
+                self._ag.grad[:] = 0                         # may be put off (jit/deferred)
+            else:
+                self._ag.grad._write(0)
             self._ag.lost = False
 
 
