@@ -322,12 +322,10 @@ class NDArray(evict.Held):
 
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
-        if self._ag is not None and self._ag.grad is not None:
-            if pending.WATCHED[0] and not SCOPE.traces:
-                self._ag.grad[:] = 0                         # may be put off (jit/deferred)
-            else:
-                self._ag.grad._write(0)
-            self._ag.lost = False
+        slot = self._ag
+        if slot is not None and slot.grad is not None:
+            slot.grad._write(0) if SCOPE.traces else slot.grad.__setitem__(slice(None), 0)
+            slot.lost = False
 
 
 def _unpickle(cls: type, state: Any) -> Any:
