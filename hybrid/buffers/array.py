@@ -322,10 +322,9 @@ class NDArray(evict.Held):
 
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
-        slot = self._ag
-        if slot is not None and slot.grad is not None:
-            slot.grad._write(0) if SCOPE.traces else slot.grad.__setitem__(slice(None), 0)
-            slot.lost = False
+        if self._ag is not None and (grad := self._ag.grad) is not None:
+            grad._write(0) if SCOPE.traces else grad.__setitem__(slice(None), 0)
+            self._ag.lost = False
 
 
 def _unpickle(cls: type, state: Any) -> Any:
