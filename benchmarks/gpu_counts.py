@@ -138,7 +138,7 @@ def _bytes(report: str, names: Sequence[str]) -> list[int]:
     writes: dict[str, int] = {}
     current, twice = "", set()
     for line in report.splitlines():
-        head, arrays = re.match(r"  (k\d+) \[(\w+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
+        head, arrays = re.match(r"  (k\d+) \[([^]]+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
         if head:
             current = head[1]
             twice |= {current} if head[2] == "running" else set()

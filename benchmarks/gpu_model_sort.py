@@ -77,7 +77,7 @@ def select(k: Kernel, gpu: Gpu) -> Time:
     """The launch that finds the first elements."""
     digits = int(re.search(r"hy_select<(\d+)", k.text)[1])                                 # type: ignore[index]
     size = int(re.search(r"hy_select_tables<\d+, (\d+)>", k.text)[1])                      # type: ignore[index]
-    tiles, blocks = map(int, re.search(r"team \* (\d+)ll / (\d+)", k.text).groups())       # type: ignore[union-attr]
+    tiles, blocks = map(int, re.search(r"share \* (\d+)ll / (\d+)", k.text).groups())       # type: ignore[union-attr]
     tiles, warps, per_sm = math.ceil(tiles / blocks), k.threads // 32, math.ceil(k.blocks / gpu.sms)
     passes = [(_smallest(k, "LDG", "ATOMS", "STG"), 1), (_smallest(k, "LDG", "ATOMS", without="STG"), digits - 1),
               (_smallest(k, "LDG", "BAR", "STG", "VOTE"), 1)]

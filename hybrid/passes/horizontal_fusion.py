@@ -47,7 +47,7 @@ class Group:
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
     which matrices it reads faster transposed; of which attentions it has kernels; of which types it convolves channels
-    last; and of what reads scores it has kernels that compute them again.
+    last; of what reads scores it has kernels that compute them again; which kernels store statistics of tiles.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
@@ -55,6 +55,7 @@ class Joining:
     attention: Attends = None
     channels_last: Callable[[np.dtype], bool] | None = None
     over_scores: ReadsScores = None
+    statistics: Callable[[Kernel], bool] | None = None
 
 
 ALONE = Joining(lambda k: False)

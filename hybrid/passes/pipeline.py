@@ -35,6 +35,7 @@ from .rewrite import Rule, rewrite
 from .small_images import back_over_small_images, of_small_images, over_small_images
 from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
+from .tile_statistics import in_tiles, into_products
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
 from .wide_halves import wide_halves
@@ -110,12 +111,15 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current, packs = packed_steps(current, frozen, blocking, packs)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)
+        current = in_tiles(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
     arranged = _arranged(current, frozen, blocking, packs, sized)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
     fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)
+    if joining.statistics is not None:
+        into_products(fused, joining.statistics)
     verify_kernels(fused)
     if not sized:
         refuse_beyond_memory(fused)

@@ -181,6 +181,24 @@ template <class T> HY_FN T hy_warp_running(T v) {
     return v;
 }
 
+// Statistics of 8 columns that the 8 lanes with the same lane % 4 have parts of, for two rows each: sums, and squared
+// differences from the mean. The first ones of each lane become those of column lane / 4, for all 16 rows.
+HY_FN void hy_merge_columns(float (&sum)[8], float (&square)[8], int lane) {
+    float share = 0.25f;                // of the squared difference of two sums: 1 / (their rows)
+#pragma unroll
+    for (int step = 4; step; step /= 2, share *= 0.5f) {
+        const bool upper = lane / 4 & step;
+#pragma unroll
+        for (int n = 0; n < step; n++) {
+            const float own = upper ? sum[n + step] : sum[n], within = upper ? square[n + step] : square[n];
+            const float other = __shfl_xor_sync(~0u, upper ? sum[n] : sum[n + step], step * 4);
+            square[n] = within + __shfl_xor_sync(~0u, upper ? square[n] : square[n + step], step * 4)
+                        + (own - other) * (own - other) * share;
+            sum[n] = own + other;
+        }
+    }
+}
+
 // A barrier of the first THREADS threads of a block, whole warps, all of which call it.
 template <int THREADS> HY_FN void hy_sync() {
 #ifdef CUDA_ON_CPU

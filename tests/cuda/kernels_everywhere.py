@@ -30,9 +30,11 @@ from .ptx_beside import texts
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 PROCESSORS = {"sm_75": 40, "sm_80": 108, "sm_86": 84, "sm_90a": 132}       # of a T4, A100, A10, H100
 TOGETHER = 40                                              # kernels of a compilation
-# what texts by hand use: the first architecture that has it
-NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect": "sm_90a", "hy_mbarrier": "sm_80",
-         "cp_async": "sm_80", "hy_mma_bf16(": "sm_80"}
+# what texts by hand use: the first architecture that has it, or the only one
+NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect": "sm_90a", "by_lanes": "sm_75",
+         "hy_mbarrier": "sm_80", "cp_async": "sm_80", "hy_mma_bf16(": "sm_80", "hy_mma_bf16_k8": "sm_80",
+         "hy_mma_tf32": "sm_80"}
+ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "by_lanes")
 BEGIN = 'extern "C" __global__'
 found: dict[str, dict[str, bool]] = {}                     # by text: for what it is compiled, and whether it may spill
 on_purpose: set[str] = set()                               # the test, where its kernels are wrong on purpose
@@ -178,8 +180,8 @@ def pytest_sessionstart() -> None:
         if within_program.get():
             return _Module(source, kernels, ())
         module = load(self, source, kernels)
-        first = next((arch for word, arch in NEEDS.items() if word in source), "sm_75")
-        note_all(source, kernels, ARCHS[ARCHS.index(first):][:1 if first == "sm_90a" else None], True)
+        word = next((word for word in NEEDS if word in source), "")
+        note_all(source, kernels, ARCHS[ARCHS.index(NEEDS.get(word, "sm_75")):][:1 if word in ONLY else None], True)
         return module
     cuda_program: Any = program.CudaProgram
     cuda_program._load_few = load_few

@@ -14,8 +14,9 @@ import numpy as np
 
 from hybrid.runtime.cuda.interface import Launch
 
+from .ptx_floats import Singles
 from .ptx_later import MBARRIER, Later, Products
-from .ptx_text import Entry, Line, PtxError, TooLong, names
+from .ptx_text import Entry, Line, PtxError, TooLong, call_of
 
 GLOBAL, CONSTANT, LOCAL, GAP = 1 << 32, 1 << 47, 1 << 48, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
@@ -26,14 +27,17 @@ DTYPES = {name: np.dtype(kind) for name, kind in KINDS.items()}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
 CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier", "mbarrier"}   # where threads part, wait or end
+LANES = {"shfl", "vote"}                                   # of which an operand names the lanes that execute
 TURN = 400                                                 # instructions of a block before another one's, in turns
 
 
 class Block:
     """The threads of one block: registers, where each stands, memory."""
 
-    def __init__(self, entry: Entry, memory: np.ndarray, pointers: Sequence[int], launch: Launch, index: int):
+    def __init__(self, entry: Entry, memory: np.ndarray, pointers: Sequence[int], launch: Launch, index: int,
+                 singles: Singles | None = None):
         x, y, z = launch.block
+        self.singles = singles
         self.entry, self.memory, self.threads, self.home = entry, memory, x * y * z, entry.name
         self.local = np.full((self.threads, entry.depth), 0xFF, np.uint8)
         self.shared = np.full(entry.size + launch.shared + 16, 0xFF, np.uint8)
@@ -180,14 +184,21 @@ class Block:
         raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
 
     def whole(self, here: np.ndarray, line: Line) -> np.ndarray:
-        """Those of some threads that execute an instruction now: where a whole warp executes it, or a whole warpgroup,
-        the first of its threads wait for the others, which another way leads there."""
-        if "aligned" not in line.op or line.op[0] in CONTROL:
+        """Those of some threads that execute an instruction now: where a whole warp executes it, a whole warpgroup, or
+        the lanes that a mask names, the first of these threads wait for the others, which another way leads there."""
+        lanes = line.op[0] in LANES and "sync" in line.op
+        if not lanes and "aligned" not in line.op or line.op[0] in CONTROL:
             return here
         group = 128 if line.op[0] == "wgmma" else 32
-        count = np.bincount(here // group, minlength=-(-self.threads // group))
-        alive = np.bincount(np.flatnonzero(~self.done) // group, minlength=len(count))
-        complete = count[here // group] == alive[here // group]
+        missing = ~self.done
+        missing[here] = False
+        if lanes:
+            self.home, self.who = line.home, here
+            bits = np.packbits(np.pad(missing, (0, -self.threads % 32)), bitorder="little").view(np.uint32)
+            complete = self.get(line.args[-1], "b32") & bits[here // 32] == 0
+        else:
+            complete = np.bincount(np.flatnonzero(missing) // group,
+                                   minlength=-(-self.threads // group))[here // group] == 0
         self.parted[here] = ~complete
         return here[complete]
 
@@ -264,17 +275,9 @@ class Block:
                 self.waiting[here], found = -1, True
         return found
 
-    @staticmethod
-    def _call(line: Line) -> tuple[list[str], str, list[str]]:
-        """What gets the results, what is called, with which parameters."""
-        found = re.match(r"@?\S* ?call\S* (?:\(([^)]*)\) ?, ?)?(\w+)(?: ?, ?\(([^)]*)\))?$", line.text)
-        if not found:
-            raise PtxError(f"no instruction {line.text}")
-        return names(found[1] or ""), found[2], names(found[3] or "")
-
     def call(self, line: Line) -> None:
         """Enter a function: it has registers and parameters of its own."""
-        _, name, given = self._call(line)
+        _, name, given = call_of(line)
         if name not in self.entry.functions:
             raise PtxError(f"no function {name}")
         values, f = [self.param(g)[self.who] for g in given], self.entry.functions[name]
@@ -295,7 +298,7 @@ class Block:
             self.home = name
             values = [self.param(r)[here] for r in self.entry.functions[name].results]
             self.home = line.home
-            for result, value in zip(self._call(line)[0], values, strict=True):
+            for result, value in zip(call_of(line)[0], values, strict=True):
                 self.param(result)[here] = value
 
 
@@ -308,6 +311,7 @@ class Memory:
             self.starts.append(end)
             end += -(-a.nbytes // 256) * 256 + GAP
         self.bytes = np.full(end, 0xFF, np.uint8)
+        self.single = np.zeros(end, bool)                  # the bytes of doubles that were computed in float32
         for start, (_, a) in zip(self.starts, self.arrays):
             self.bytes[start:start + a.nbytes] = _raw(a)
 
@@ -322,7 +326,9 @@ class Memory:
         """One block after the other; those of a cooperative launch in turns. ``most``: instructions of all blocks."""
         x, y, z = launch.grid
         places = [self.address(p) for p in pointers]
-        runs = [Block(entry, self.bytes, places, launch, i).run(most) for i in range(x * y * z)]
+        mixed = any(line.op[-2:] == ["f64", "f32"] for line in entry.lines)
+        singles = Singles(entry, self.single) if mixed else None
+        runs = [Block(entry, self.bytes, places, launch, i, singles).run(most) for i in range(x * y * z)]
         for turn in range(most // TURN):
             with np.errstate(all="ignore"):
                 for run in list(runs) if launch.cooperative else runs[:1]:

@@ -123,10 +123,11 @@ def held(a: np.ndarray, types: set[str]) -> set[str]:
 
 
 def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
-           most_of: Mapping[Any, float] = MappingProxyType({})) -> str:
+           most_of: Mapping[Any, float] = MappingProxyType({}), single: np.ndarray | None = None) -> str:
     """What is different in bytes that hold numbers of one of the types, or an empty text. Whole numbers are those of
     which a float's exponent would be 0. ``most_of``: the largest numbers of what a launch reads and writes; a result
-    that is nothing but what rounding left of them may be another."""
+    that is nothing but what rounding left of them may be another. ``single``: the bytes of numbers that were computed
+    in float32, which are as near to each other as floats are, whatever type they have now."""
     if (got == expected).all():
         return ""
     wrong = "bytes"
@@ -137,9 +138,11 @@ def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
         at = np.flatnonzero(got[:n].view(f"u{size}") != expected[:n].view(f"u{size}"))
         x, y, most = a[at], b[at], np.abs(b[np.isfinite(b)]).max(initial=0)
         whole = np.maximum(np.abs(x), np.abs(y)) < (ml_dtypes.finfo(dtype).tiny if types & WHOLE else 0)
+        own = max(tolerance * most, 2 * float(ml_dtypes.finfo(dtype).eps) * most_of.get(np.dtype(dtype), 0))
+        by_float = np.zeros(len(at), bool) if single is None else single[:n:size][at]
         with np.errstate(invalid="ignore"):
-            noise = 2 * float(ml_dtypes.finfo(dtype).eps) * most_of.get(np.dtype(dtype), 0)
-            near = (np.abs(x - y) <= max(tolerance * most, noise)) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
+            room = np.where(by_float, max(own, TYPES["float"][1] * most), own)
+            near = (np.abs(x - y) <= room) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
         if near.all():
             return ""
         wrong = f"{np.dtype(dtype).name} {x[~near][:3]}, not {y[~near][:3]}, at {at[~near][:3]} of {n // size}"
@@ -192,7 +195,8 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
         return None
     types, most_of = set(re.findall(r"\b(\w+) ?\*", text)), largest(a for _, a in memory.arrays)
     for start, (_, a) in zip(memory.starts, memory.arrays):
-        what = differ(memory.bytes[start:start + a.nbytes], a.reshape(-1).view(np.uint8), held(a, types), most_of)
+        got, single = (of[start:start + a.nbytes] for of in (memory.bytes, memory.single))
+        what = differ(got, a.reshape(-1).view(np.uint8), held(a, types), most_of, single)
         if what:
             outcomes[text] = f"differs: {what}"
             raise AssertionError(f"the interpreter of PTX and the emulator differ in kernel {launch.kernel}: {what}; "

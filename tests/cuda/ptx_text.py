@@ -81,6 +81,14 @@ def names(parameters: str) -> list[str]:
     return [p.split("[")[0].split()[-1] for p in (parameters or "").split(",") if p.strip()]
 
 
+def call_of(line: Line) -> tuple[list[str], str, list[str]]:
+    """Of a call: what gets the results, what is called, with which parameters."""
+    found = re.match(r"@?\S* ?call\S* (?:\(([^)]*)\) ?, ?)?(\w+)(?: ?, ?\(([^)]*)\))?$", line.text)
+    if not found:
+        raise PtxError(f"no instruction {line.text}")
+    return names(found[1] or ""), found[2], names(found[3] or "")
+
+
 def _place(e: Entry, body: str) -> None:
     """Places for the arrays of a text in shared memory and in that of each thread."""
     found = re.findall(r"\.shared \.align (\d+) \.[a-z]+(\d+) ([^\s\[;]+)(?:\[(\d+)\])?;", body)

@@ -1,6 +1,8 @@
 """The instructions of tests/cuda/ptx.py that the lanes of a warp execute together."""
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -16,10 +18,18 @@ def warps(b: Block, op: list[str]) -> np.ndarray:
     return np.arange(len(b.who)).reshape(-1, 32)
 
 
+def of_lanes(b: Block, values: np.ndarray, otherwise: Any) -> np.ndarray:
+    """Values of threads that execute, a row for each warp; ``otherwise`` for lanes that do not."""
+    whole = np.full(-(-b.threads // 32) * 32, otherwise, values.dtype)
+    whole[b.who] = values
+    return whole.reshape(-1, 32)
+
+
 @step("shfl")
 def shuffle(b: Block, op: list[str], args: list[str]) -> None:
-    """Values of other lanes; those outside of the segment keep theirs."""
-    rows, x = warps(b, op), b.get(args[1], "b32")
+    """Values of other lanes; those outside of the segment keep theirs. What a lane has that does not execute is not
+    defined."""
+    x = b.get(args[1], "b32")
     by, c = (b.get(a, "u32").astype(np.int64) for a in args[2:4])
     lane = b.who % 32
     limit, segment = c & 31, c >> 8 & 31
@@ -27,21 +37,20 @@ def shuffle(b: Block, op: list[str], args: list[str]) -> None:
     high = low | limit & ~segment
     source = {"bfly": lane ^ by, "up": lane - by, "down": lane + by, "idx": low | by & ~segment}[op[2]]
     inside = source >= high if op[2] == "up" else source <= high
-    at = np.where(inside, source, lane)
     name, _, flag = args[0].partition("|")
-    b.set(name, x[rows[np.arange(len(b.who)) // 32, at]])
+    b.set(name, of_lanes(b, x, 0xFFFFFFFF)[b.who // 32, np.where(inside, source, lane)])
     if flag:
         b.set(flag, inside)
 
 
-@step("vote", "activemask")
+@step("vote")
 def vote(b: Block, op: list[str], args: list[str]) -> None:
-    """ballot, any, all."""
+    """ballot, any, all, of the lanes that execute."""
     p = b.get(args[1].lstrip("!"), "pred") != args[1].startswith("!")
-    rows = p[warps(b, op)]
+    rows = of_lanes(b, p, op[2] == "all")
     found = {"ballot": (rows * (np.uint64(1) << np.arange(32, dtype=np.uint64))).sum(1).astype(np.uint32),
              "any": rows.any(1), "all": rows.all(1)}[op[2]]
-    b.set(args[0], np.repeat(found, 32))
+    b.set(args[0], found[b.who // 32])
 
 
 @step("ldmatrix")

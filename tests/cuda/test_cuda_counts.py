@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -60,6 +61,20 @@ def test_kinds_of_instructions() -> None:
     assert counts["LDG.128"] == counts["STG.128"] == 1 and counts["FFMA"] == 1
     (_, _, body), = gpu_sass.loops(code)
     assert gpu_sass.counts(body)["FFMA"] == 1 == gpu_sass.counts(body)["LDG"]
+
+
+def test_bytes_of_kernels() -> None:
+    """Of every kind, as the report shows them."""
+    report = """
+  k0 [reduction] sum[64]
+    reads dot[32, 64]; writes sum[64]; stored: result
+  k1 [multi-tensor] add[64] add[64]
+    reads sum[64], input1[64]; writes add[64], add[64]; stored: result
+"""
+    code = f"import gpu_counts; print(gpu_counts._bytes({report!r}, ['k0', 'k1']))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"})
+    assert done.stdout.strip() == str([4 * 33 * 64, 4 * 4 * 64]), done.stderr
 
 
 def test_the_model_knows_its_rules() -> None:

@@ -152,6 +152,7 @@ def test_no_gpu_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         gluon.nn.Dense(3, in_units=4).initialize(ctx=mx.gpu(0))
 
 
+@pytest.mark.unwatched
 def test_a_kernel_that_does_not_compile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the compiler's log and the path of the source, and no other way is taken in silence."""
     monkeypatch.setenv("HYBRID_CUDA", "emulator")

@@ -19,7 +19,7 @@ from .cuda_tools import run_cuda
 from .ptx import Memory, PtxError
 from .ptx_beside import differ, held, largest
 from .ptx_driver import PtxDriver, run_ptx
-from .ptx_text import parse
+from .ptx_text import compile_ptx, parse
 from .test_cuda_kernels import same
 
 pytestmark = [pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)"),
@@ -121,6 +121,32 @@ def test_what_differs_beside_the_emulator() -> None:
     assert differ(small.view(np.uint8), last.view(np.uint8), types)                # it might be whole numbers
     assert held(small, types) == {"hy_half"} and held(numbers, types) == types
     assert not differ(small.view(np.uint8), last.view(np.uint8), held(small, types))
+
+
+def test_doubles_that_were_computed_in_float() -> None:
+    """They are as near as floats are, wherever they went in between; those beside them are as near as doubles."""
+    text = """
+__device__ __noinline__ double twice(double x) { return 2 * x; }
+extern "C" __global__ void k(double *a, double *b, double *c, double *d, double *kept, const double *x) {
+  int t = threadIdx.x;
+  kept[t] = x[t] * 3 + (double)(float)t;
+  __shared__ double s[32];
+  s[t] = twice((double)logf((float)t + 1));
+  __syncthreads();
+  a[t] = s[31 - t] * x[t];
+  b[t] = x[t] / 3;
+  c[t] = t % 2 ? a[t] : 1;
+  atomicAdd(&d[t], c[t]);
+}"""
+    entry, arrays = parse(compile_ptx(text))["k"], [np.zeros(32) for _ in range(6)]
+    arrays[5][:] = normal(32)
+    memory = Memory({a.ctypes.data: a for a in arrays})
+    memory.launch(entry, Launch("k", (1, 1, 1), (32, 1, 1), 0, tuple(range(6))), [a.ctypes.data for a in arrays])
+    by_float = {a: memory.single[start:start + 256].all() for start, (a, _) in zip(memory.starts, memory.arrays)}
+    assert [bool(by_float[a.ctypes.data]) for a in arrays] == [True, False, True, True, False, False]
+    x, y, single = np.array([1.5, 0.5]), np.array([1.5 + 1e-7, 0.5]), np.array([True, False]).repeat(8)
+    assert differ(x.view(np.uint8), y.view(np.uint8), {"double"}, single=~single)
+    assert not differ(x.view(np.uint8), y.view(np.uint8), {"double"}, single=single)
 
 
 def test_mistakes_are_errors() -> None:
@@ -260,3 +286,23 @@ def test_parts_of_a_warp_meet() -> None:
         assert (run(text)[::4] == 7).all()
     with pytest.raises(PtxError, match="ldmatrix.* by parts of a warp"):
         run(PARTED.replace("bar.warp.sync -1;", "").replace("bra $MEET", "ret"))
+
+
+def test_lanes_that_a_mask_names() -> None:
+    """They exchange values whether the others are there or not, and wait for each other on whatever way they come."""
+    text = """
+extern "C" __global__ void k(int *a, int *b) {
+  int t = threadIdx.x, v = 100 + t;
+  a[t] = -1, b[t] = -1;
+  if (t % 32 < 8) a[t] = __shfl_xor_sync(0xffu, v, 1) + 1000 * __popc(__ballot_sync(0xffu, t % 2));
+  else if (t % 32 >= 16) a[t] = __shfl_down_sync(0xffff0000u, v, 2, 16);
+  if (t > 35) return;
+  b[t] = __shfl_sync(t < 32 ? ~0u : 0xfu, v, 2);
+}"""
+    launch = [("k", (1, 1, 1), (40, 1, 1), 0, (0, 1))]
+    a, b = run_ptx(text, launch, [np.zeros(40, np.int32) for _ in range(2)])
+    t = np.arange(40)
+    few, many = t % 32 < 8, t % 32 >= 16
+    assert (a[few] == 4100 + (t ^ 1)[few]).all() and (a[~few & ~many] == -1).all()
+    assert (a[many] == 100 + np.where(t % 16 < 14, t + 2, t)[many]).all()
+    assert (b[:32] == 102).all() and (b[32:36] == 134).all() and (b[36:] == -1).all()

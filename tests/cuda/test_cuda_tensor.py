@@ -36,7 +36,7 @@ def product(rows: int, columns: int, depth: int, dtype: str, layout: str = "NT")
 def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tile, more slices than are under way at once, whole and at the edges."""
     tiles = {t.rows + 8 * (k + 1): t for k, t in enumerate(cuda_mma.TILES)}
-    monkeypatch.setattr(cuda_mma, "_pick", lambda p: tiles[p.rows])
+    monkeypatch.setattr(cuda_mma, "pick", lambda p: tiles[p.rows])
     monkeypatch.setattr(cuda_contraction, "columns_first", lambda k: False)
     chosen = [(rows, t) for k, (rows, t) in enumerate(tiles.items()) if (k + LAYOUTS.index(layout)) % 4 == 0]
     check([product(rows, t.columns + 8, 136, dtype, layout) for rows, t in chosen])

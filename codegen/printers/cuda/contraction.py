@@ -3,20 +3,22 @@ in shared memory with sums in registers, or tensor cores, for half types and, wh
 (mma.py)."""
 from __future__ import annotations
 
+import math
 from typing import Sequence
 
-from hybrid.ir.index import Ix, Var, substitute, unlinear, var
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
-from .mma import print_mma, takes_mma
+from .mma import pick, print_mma, takes_mma
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
 from .tile import Fill, tile_cost
 from .warpgroup import pick_warpgroup, print_warpgroup
 from hybrid.codegen.emit import Block
+from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.schedule.choose import first_that_fits
 
 FEW = 4                         # rows up to which a product is done as dot products
@@ -50,6 +52,27 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
         return _tiles(p)
     tile = pick_warpgroup(p)
     return print_warpgroup(p, tile) if tile is not None else print_mma(p)
+
+
+def takes_statistics(k: Kernel) -> bool:
+    """Whether the kernel of a contraction stores statistics of each 16 rows of its result beside it: warps have whole
+    columns of so many rows, and blocks the whole depth."""
+    if k.dot is None or of_groups(k.dot):
+        return False
+    p = Product(k, "", columns_first(k))
+    if p.batch != 1 or not takes_mma(p) or min(p.rows, p.columns) <= FEW or p.rows % 16:
+        return False
+    tile = pick_warpgroup(p) or pick(p)
+    blocks = -(-p.rows // tile.rows) * -(-p.columns // tile.columns)
+    steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in (*p.m.rows, *p.m.columns)]
+    return (share_depth(blocks, p.depth, 256) == 1 and tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
+            and all(v.extent == 1 or step == after for v, step, after in zip(
+                (*p.m.rows, *p.m.columns), steps, _row_major((*p.m.rows, *p.m.columns)))))
+
+
+def _row_major(vs: Sequence[Var]) -> list[int]:
+    """The steps of axes that lie one within the other."""
+    return [math.prod(v.extent for v in vs[i + 1:]) for i in range(len(vs))]
 
 
 # ---- a few rows

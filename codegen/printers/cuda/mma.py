@@ -55,7 +55,7 @@ def cost(p: Product, t: Tile, faster: float = 1) -> float:
     return tile_cost(p, t.rows, t.columns, t.rows * t.columns / speed + loads)
 
 
-def _pick(p: Product) -> Tile:
+def pick(p: Product) -> Tile:
     """The tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
     most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
             for x in "ab"]
@@ -64,7 +64,7 @@ def _pick(p: Product) -> Tile:
 
 def best_cost(p: Product) -> float:
     """Time of the tile that finishes first."""
-    return cost(p, _pick(p))
+    return cost(p, pick(p))
 
 
 class Grid:
@@ -138,7 +138,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 def print_mma(p: Product) -> PrintedCuda:
     """A block's part of the depth goes through its stages; each round waits for one slice and begins another."""
-    tile = _pick(p)
+    tile = pick(p)
     a, b = Slices(p, "a", tile), Slices(p, "b", tile)
     b.offset = a.bytes
     stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
@@ -263,7 +263,27 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
             f"    for (int z = 0; z < {together // width}; z++) {{",
             f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
             "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
-            *("        " + s for s in lines), "      }", "    }"]
+            *("        " + s for s in lines), "      }", "    }", *_statistics(p, tile, mixed)]
+
+
+def _statistics(p: Product, tile: Tile, mixed: bool) -> list[str]:
+    """The results of each 16 rows of a warp's part, which have taken the place of its sums: added up by halves, so that
+    each lane is left with one of 8 columns, and their squared differences from the mean with them."""
+    if not p.k.sides:
+        return []
+    total, squares = (p.names[n] for n, _ in p.k.sides)
+    at = (f"lane % 4 * {2 * tile.ni} + y * 8 + lane / 4" if mixed else
+          "y * 32 + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2")
+    return ["#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)", "  #pragma unroll",
+            f"  for (int y = 0; y < {tile.ni // 4}; y++) {{", "    float sum[8], square[8];", "    #pragma unroll",
+            "    for (int n = 0; n < 8; n++) {",
+            "      const float a = acc[i][y * 4 + n / 2][n % 2], b = acc[i][y * 4 + n / 2][n % 2 + 2];",
+            "      sum[n] = a + b, square[n] = (a - b) * (a - b) * 0.5f;", "    }",
+            "    hy_merge_columns(sum, square, lane);",
+            f"    const {p.kind} row = (r0 + top) / 16 + i, cc = c0 + left + {at};",
+            f"    if (row < {p.rows // 16} && cc < {p.columns}) {{",
+            f"      {total}[row * {p.columns} + cc] = sum[0];", f"      {squares}[row * {p.columns} + cc] = square[0];",
+            "    }", "  }"]
 
 
 def _cell(width: int) -> str:
@@ -286,7 +306,7 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
         index = tuple(substitute(i, names) for i in p.m.dot_index)
         block.body.append(f"float raw = {_cell(width)};")
         if part is None:
-            result(p, e, index, block)
+            result(p, e, index, block, _cell(width))
         else:
             _keep(p, e, index, block, part)
     lines = neighbours(e, lane, [*p.m.batch, *p.m.rows, *columns, first], one)
@@ -308,11 +328,15 @@ def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part:
     block.body.append(e.pack(f"scratch + {part} * ({p.kind}){p.dot.size}", "float", at, "raw"))
 
 
-def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block) -> None:
-    """The root from the sum ``raw``, and its store."""
+def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, cell: str = "raw") -> None:
+    """The root from the sum ``raw``, and its store; where statistics of results are wanted, it takes the place of the
+    sum, ``cell``."""
     if is_half(p.dot.dtype):
         block.body.append(f"float sum = {CUDA.rounded(p.dot.dtype, 'raw')};")
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")
     e.given[p.dot] = lambda idx: "sum" if is_half(p.dot.dtype) else "raw"
     at = root_index(p.k, index)
-    e.put(p.names[p.k.root], p.k.root, at, block)
+    value = e.value(p.k.root, at, block)
+    if p.k.sides:
+        block.body.append(f"{cell} = {value};")
+    block.body.append(e.store(p.names[p.k.root], p.k.root, at, value))
