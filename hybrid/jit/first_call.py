@@ -61,7 +61,7 @@ class FirstCall:
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
-        note, known = _name_of(engine, plain) if waits else None, False
+        note, known = note_name("call", engine, _kind_of(plain)) if waits else None, False
         if note is not None:
             if twice := os.path.exists(cache.folder() / _twice(note)):   # jobs that are made from now on begin at once
                 background.CALLS.again = time.monotonic()
@@ -125,9 +125,9 @@ def _again(ref: "weakref.ref[NDArray]", shape: Any, dtype: Any, ctx: Any, cls: A
     return found if fits else wrap(np.broadcast_to(np.zeros((), dtype), shape), ctx, cls)  # type: ignore[return-value]
 
 
-def _name_of(engine: Any, plain: Any) -> str | None:
-    """The file name of the note on such calls of such code: another one where the code was changed, for another version
-    of Python, and for other arguments."""
+def note_name(title: str, engine: Any, kind: Any) -> str | None:
+    """The file name of a note on a kind of calls of such code: another one where the code was changed, for another
+    version of Python, and for another kind, which prints the same in all processes."""
     known: dict[int, str] = {}
     if engine.owner is not None:
         code = [_code_of_block(b, known) for b in _blocks_of(engine.owner)]
@@ -135,7 +135,7 @@ def _name_of(engine: Any, plain: Any) -> str | None:
         code = [_printed(c) for c in _codes_of_function(engine.fn)]
         if not code:
             return None
-    return f"call-{cache.digest('1', sys.version, *code, repr(_kind_of(plain)))}.txt"
+    return f"{title}-{cache.digest('1', sys.version, *code, repr(kind))}.txt"
 
 
 def _is_noted(note: str) -> bool:
