@@ -57,8 +57,8 @@ def _as_list(obj: Any) -> list[Any]:
     return list(obj) if isinstance(obj, (list, tuple)) else [obj]
 
 
-def py_str(x: bytes) -> str:
-    """Text of bytes."""
+def py_str(x: str | bytes) -> str:
+    """Text of bytes; text stays as it is."""
     return x.decode("utf-8") if isinstance(x, bytes) else x
 
 

@@ -10,11 +10,13 @@ from . import amp
 
 __all__ = ["amp"]
 _SPACES = {"nd": "nd", "ndarray": "nd", "sym": "sym", "symbol": "sym"}
+_SHORT = {"quant": "quantization"}                       # MXNet's short names of modules
 
 
 def __getattr__(name: str) -> Any:
     if name in _SPACES:
         return functions.resolve(_SPACES[name], "contrib")
+    name = _SHORT.get(name, name)
     # loaded when they are asked for
     if name in ("autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text"):
         return importlib.import_module(f"hybrid.contrib.{name}")

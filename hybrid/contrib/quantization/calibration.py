@@ -2,16 +2,19 @@
 element, or the clipping threshold with the least divergence of Kullback and Leibler."""
 from __future__ import annotations
 
-import itertools
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ...base import py_str
 from ...base.errors import AttributeValueError
 from ...buffers.array import NDArray, array
 
 BINS = 8001                      # of a histogram, MXNet's number: odd, so that zero is in the middle of one
 LEVELS = 255                     # bins that a distribution is quantized to
+Ends = dict[str, tuple[float, float]]                          # ranges (min, max) by name
+# counts, their edges, least and greatest element, half the width
+Histogram = tuple[np.ndarray, np.ndarray, float, float, float]
 
 
 def batches(data: Any, inputs: int, most: int | None) -> Iterator[list[NDArray]]:
@@ -34,58 +37,97 @@ def batches(data: Any, inputs: int, most: int | None) -> Iterator[list[NDArray]]
         raise AttributeValueError("calib_data gives no batches")
 
 
-class Extremes:
+class Collector:
+    """Statistics of tensors. ``collect`` is also a callback of an executor's monitor.
+
+    dtype: of the 8-bit numbers. include_layer: names of the tensors to look at; None: all.
+    """
+
+    def __init__(self, dtype: str, include_layer: Sequence[str] | None = None):
+        self.quantized_dtype, self.include_layer = dtype, include_layer
+
+    def collect(self, name: str | bytes, x: Any) -> None:
+        """Updates the statistics of a tensor with another batch."""
+        name = py_str(name)
+        if self.include_layer is None or name in self.include_layer:
+            self._collect(name, x.asnumpy() if isinstance(x, NDArray) else np.asarray(x))
+
+    def _collect(self, name: str, x: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def ends(self) -> Ends:
+        """Ranges (min, max) by name."""
+        raise NotImplementedError
+
+
+class Extremes(Collector):
     """The least and the greatest element of each tensor."""
 
-    def __init__(self, dtype: str):
-        self.found: dict[str, tuple[float, float]] = {}
+    def __init__(self, dtype: str, include_layer: Sequence[str] | None = None):
+        super().__init__(dtype, include_layer)
+        self.min_max_dict: Ends = {}
 
-    def collect(self, name: str, x: Any) -> None:
-        """Updates the statistics of a tensor with another batch."""
+    def _collect(self, name: str, x: np.ndarray) -> None:
         low, high = float(x.min()), float(x.max())
-        a, b = self.found.get(name, (low, high))
-        self.found[name] = min(a, low), max(b, high)
+        a, b = self.min_max_dict.get(name, (low, high))
+        self.min_max_dict[name] = min(a, low), max(b, high)
 
-    def ends(self) -> dict[str, tuple[float, float]]:
+    def ends(self) -> Ends:
         """Ranges (min, max) by name."""
-        return self.found
+        return self.min_max_dict
 
 
-class Histograms:
+class Histograms(Collector):
     """Histograms of tensors, whose ranges are the clipping thresholds with the least divergence."""
 
-    def __init__(self, dtype: str):
-        self.dtype = dtype
-        # name -> (histogram, its edges, least, greatest, half its width)
-        self.found: dict[str, tuple[np.ndarray, np.ndarray, float, float, float]] = {}
+    def __init__(self, dtype: str, include_layer: Sequence[str] | None = None):
+        super().__init__(dtype, include_layer)
+        self.hist_dict: dict[str, Histogram] = {}
 
-    def collect(self, name: str, x: Any) -> None:
-        """Take more of a value."""
+    def _collect(self, name: str, x: np.ndarray) -> None:
         low, high = float(x.min()), float(x.max())
         wide = max(abs(low), abs(high)) or 1e-8
-        if name not in self.found:
-            self.found[name] = (*np.histogram(x, bins=BINS, range=(-wide, wide)), low, high, wide)
-            return
-        old, edges, least, greatest, have = self.found[name]
-        ends = min(least, low), max(greatest, high)
-        if wide <= have:
-            self.found[name] = (old + np.histogram(x, bins=len(old), range=(-have, have))[0], edges, *ends, have)
-            return
-        step = 2 * have / len(old)
-        more = int((wide - have) // step + 1)
-        wide = more * step + have
-        new, edges = np.histogram(x, bins=len(old) + 2 * more, range=(-wide, wide))
-        new[more:len(new) - more] += old
-        self.found[name] = (new, edges, *ends, wide)
+        if name in self.hist_dict:
+            self.hist_dict[name] = combine_histogram(self.hist_dict[name], x, low, high, wide)
+        else:
+            self.hist_dict[name] = (*np.histogram(x, bins=BINS, range=(-wide, wide)), low, high, wide)
 
-    def ends(self) -> dict[str, tuple[float, float]]:
-        """The ends by name."""
-        out = {}
-        for name, (histogram, edges, low, _, _) in self.found.items():
-            positive = low >= 0 and self.dtype in ("auto", "uint8")
-            wide = threshold(histogram, edges, LEVELS * 2 + 1 if positive else LEVELS)[0]
-            out[name] = (0.0, wide) if positive else (-wide, wide)
-        return out
+    def ends(self) -> Ends:
+        """Ranges (min, max) by name."""
+        return ends_of_histograms(self.hist_dict, self.quantized_dtype)
+
+
+def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float) -> Histogram:
+    """A histogram with the elements of another array counted too; it grows by whole bins if they go beyond it.
+
+    old_hist: counts, edges, least element, greatest element, half the width. new_min, new_max, new_th: the least and
+    the greatest element of ``arr``, and its greatest magnitude.
+
+    >>> counts, edges = np.histogram([1.0, -1.0], bins=3, range=(-1, 1))
+    >>> combine_histogram((counts, edges, -1.0, 1.0, 1.0), np.zeros(4), 0.0, 0.0, 0.0)[0].tolist()
+    [1, 4, 1]
+    """
+    old, edges, least, greatest, have = old_hist
+    ends = min(least, new_min), max(greatest, new_max)
+    if new_th <= have:
+        return old + np.histogram(arr, bins=len(old), range=(-have, have))[0], edges, *ends, have
+    step = 2 * have / len(old)
+    more = int((new_th - have) // step + 1)
+    wide = more * step + have
+    new, edges = np.histogram(arr, bins=len(old) + 2 * more, range=(-wide, wide))
+    new[more:len(new) - more] += old
+    return new, edges, *ends, wide
+
+
+def ends_of_histograms(histograms: Mapping[str, Histogram], dtype: str) -> Ends:
+    """The clipping thresholds of tensors by name, from zero for those without negative elements if the 8-bit numbers
+    may be unsigned."""
+    out = {}
+    for name, (histogram, edges, low, _, _) in histograms.items():
+        positive = low >= 0 and dtype in ("auto", "uint8")
+        wide = threshold(histogram, edges, LEVELS * 2 + 1 if positive else LEVELS)[0]
+        out[name] = (0.0, wide) if positive else (-wide, wide)
+    return out
 
 
 def threshold(histogram: np.ndarray, edges: np.ndarray, levels: int = LEVELS) -> tuple[float, float]:
@@ -136,10 +178,15 @@ COLLECTORS = {"naive": Extremes, "entropy": Histograms}
 
 
 def calibrate(run: Any, names: Sequence[str], data: Iterable[Any], inputs: int, most: int | None,
-              collector: Any) -> dict[str, tuple[float, float]]:
+              collector: Any) -> Ends:
     """The ends of values by name. run: gives their arrays, from the inputs."""
     for given in batches(data, inputs, most):
         values = run(*given)
         for name, x in zip(names, values if isinstance(values, (list, tuple)) else [values]):
             collector.collect(name, x.asnumpy())
-    return dict(itertools.islice(collector.ends().items(), None))
+    return ends_of(collector)
+
+
+def ends_of(collector: Any) -> Ends:
+    """The ranges that a collector found: one of ours, or a user's with ``ends()`` or MXNet's ``min_max_dict``."""
+    return dict(collector.ends() if hasattr(collector, "ends") else collector.min_max_dict)

@@ -115,7 +115,7 @@ class Quantizer:
 
     def _parameter(self, name: str, value: np.ndarray) -> Entry:
         self.params[name] = value
-        node = SymNode(None, name, None, (), {"__dtype__": str(dt.CODE_OF[value.dtype])})
+        node = SymNode(None, name, None, (), {"__dtype__": str(dt.CODE_OF[value.dtype]), "__shape__": str(value.shape)})
         node.info = [(value.shape, value.dtype)]
         return node, 0
 
