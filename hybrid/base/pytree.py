@@ -207,6 +207,14 @@ def unflatten(structure: Any, leaves: Any) -> Any:
     return items if kind == "list" else tuple(items) if kind == "tuple" else kind(*items)
 
 
+def builder(structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """``unflatten`` of a structure as a function of a list of leaves; of a flat named tuple without detours."""
+    kind, rest = structure[0], structure[1]
+    if isinstance(kind, type) and all(part == LEAF for part in rest):
+        return lambda leaves: kind(*leaves)
+    return lambda leaves: unflatten(structure, iter(leaves))
+
+
 def _again(cls: Any, items: list[Any]) -> Any:
     """A list or tuple of a class with some items, without what its ``__init__`` would do."""
     if issubclass(cls, tuple):

@@ -13,14 +13,14 @@ from .packed import conv  # noqa: F401  its primitive is registered
 from .primitives import PRIMS
 from .reductions import REDUCTIONS, Reduction, reduce_identity, register_reduction
 from .program import Program
-from .rowcall import RowKernel, register_rows
+from .rowcall import Box, RowKernel, register_rows
 from .scan import Body, item, loop, scan
 from .running_sums import running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
 __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "REDUCTIONS", "Reduction",
-           "RowKernel", "SCALARS", "Scalar", "VJP",
+           "Box", "RowKernel", "SCALARS", "Scalar", "VJP",
            "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
            "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host",
            "input", "iota", "item", "loop", "make", "map", "pad",

@@ -28,7 +28,7 @@ class HostCall:
     run: ``(xp, arrays) -> arrays``, new ones of the shapes and dtypes in ``outputs``. vjp: cotangents of the arguments
     from those of all results (zeros where nothing flows) and the call's node; None where no gradient flows. lends:
     whether results are arrays that the next such call writes again. shows: whether code of the user's may see the
-    arrays. alone: for the number of a result, a function that computes this result alone, for programs
+    arrays. alone: for the number of a result, a function as ``run`` that gives this result alone, for programs
     that read no other.
     """
     name: str
@@ -37,7 +37,7 @@ class HostCall:
     vjp: Callable[[Sequence[Node], Node], Sequence["Node | None"]] | None = None
     lends: bool = False
     shows: bool = True
-    alone: Mapping[int, Callable[[Any, Sequence[Any]], Any]] = field(default_factory=dict)
+    alone: Mapping[int, Callable[[Any, Sequence[Any]], Sequence[Any]]] = field(default_factory=dict)
     serial: int = field(default_factory=lambda: next(_serials))
 
     def __lt__(self, other: "HostCall") -> bool:

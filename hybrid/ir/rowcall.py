@@ -7,14 +7,18 @@ called with, its shapes, its NumPy form and its gradient stand in one ``RowKerne
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
 from ..base.errors import DTypeError
 from .node import Node
+
+
+Box = tuple[tuple[int, ...], tuple[int, ...]]            # where a part of an array begins, and its shape
+Eager = Callable[[Any, Sequence[Any], tuple[Any, ...]], Any]
 
 
 @dataclass(frozen=True)
@@ -24,19 +28,20 @@ class RowKernel:
     those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
     params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
     eager_from: pairs (count, size): for at least ``count`` rows (matrices, vectors) whose last axis has at least
-    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel. eager_part: where, in the first axis of
-    a row's result, a part begins and ends that is quicker to compute alone, from the arguments' shapes; as ``eager``,
-    that part.
+    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel. parts: where several results lie in a
+    row's one, from the arguments' shapes and the parameters; the rest is working memory, which nobody reads, and
+    ``eager`` gives a list of these parts. alone: for the number of a part, what computes it alone, as ``eager``.
     """
     name: str
     header: str
     ranks: tuple[int, ...]
     infer: Callable[[Sequence[tuple[int, ...]], tuple[Any, ...]], tuple[int, ...]]
     params: Callable[[Sequence[tuple[int, ...]], tuple[Any, ...]], tuple[Any, ...]]
-    eager: Callable[[Any, Sequence[Any], tuple[Any, ...]], Any]
+    eager: Eager
     vjp: Callable[..., tuple[Any, ...]] | None = None
     eager_from: tuple[tuple[int, int], ...] = ()
-    eager_part: tuple[Callable[[Sequence[tuple[int, ...]]], tuple[int, int]], Callable[..., Any]] | None = None
+    parts: Callable[[Sequence[tuple[int, ...]], tuple[Any, ...]], Sequence[Box]] | None = None
+    alone: Mapping[int, Eager] = field(default_factory=dict)
 
 
 ROW_KERNELS: dict[str, RowKernel] = {}
@@ -76,27 +81,39 @@ def faster_eagerly(n: Node) -> bool:
     return any(rows >= count and first.shape[-1] >= size for count, size in kernel.eager_from)
 
 
-def part_of_rows(n: Node, readers: Sequence[Node]) -> tuple[int, int] | None:
-    """Where the part of a row kernel's result begins and ends that is all that readers read, where there is one."""
+def parts_of(n: Node) -> list[Box]:
+    """Where a row kernel's results lie in one row of its node's array."""
     kernel = ROW_KERNELS[n.attrs["name"]]
-    axis = n.args[0].ndim - kernel.ranks[0]
-    if kernel.eager_part is None or not readers or any(u.prim != "slice" for u in readers):
-        return None
-    begin, end = kernel.eager_part[0](own_shapes(kernel, [a.shape for a in n.args]))
-    inside = all(begin <= u.attrs["begin"][axis] and u.attrs["begin"][axis] + u.attrs["size"][axis] <= end
-                 and u.attrs["step"][axis] == 1 for u in readers)
-    return (begin, end) if inside else None
+    whole = n.shape[n.args[0].ndim - kernel.ranks[0]:]
+    own = own_shapes(kernel, [a.shape for a in n.args])
+    return [((0,) * len(whole), whole)] if kernel.parts is None else list(kernel.parts(own, n.attrs["params"]))
 
 
-def run_rows(xp: Any, n: Node, *arrays: Any, part: tuple[int, int] | None = None) -> Any:
-    """A row kernel by NumPy or CuPy. part: what alone is wanted of each row's result; the rest is zeros."""
-    kernel = ROW_KERNELS[n.attrs["name"]]
-    own = own_shapes(kernel, [a.shape for a in arrays])
-    rows = math.prod(arrays[0].shape[:arrays[0].ndim - len(own[0])])
-    given = [xp.ascontiguousarray(a).reshape((rows, *s)) for a, s in zip(arrays, own)]
-    if part is None or kernel.eager_part is None:
-        return xp.asarray(kernel.eager(xp, given, n.attrs["params"]), dtype=n.dtype).reshape(n.shape)
+def by_numpy(n: Node, shapes: Sequence[tuple[int, ...]] | None = None,
+             alone: int | None = None) -> Callable[[Any, Sequence[Any]], list[Any]]:
+    """A function of the array library and arrays that gives the results of a row kernel. shapes: of the results,
+    instead of (leading axes, …). alone: the number of the only result that is wanted."""
+    kernel, params, dtype = ROW_KERNELS[n.attrs["name"]], n.attrs["params"], n.dtype
+    lead = n.args[0].shape[:n.args[0].ndim - kernel.ranks[0]]
+    given = [(math.prod(lead), *s) for s in own_shapes(kernel, [a.shape for a in n.args])]
+    wanted = shapes or [(*lead, *size) for _, size in parts_of(n)]
+    one = kernel.parts is None or alone is not None
+    run = kernel.eager if alone is None else kernel.alone[alone]
+    if alone is not None:
+        wanted = [wanted[alone]]
+
+    def found(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+        made = run(xp, [xp.ascontiguousarray(a).reshape(s) for a, s in zip(arrays, given)], params)
+        return [xp.asarray(x, dtype=dtype, order="C").reshape(s) for x, s in zip([made] if one else made, wanted)]
+    return found
+
+
+def run_rows(xp: Any, n: Node, *arrays: Any) -> Any:
+    """A row kernel by NumPy or CuPy: all results in one array, with zeros as working memory."""
+    found = by_numpy(n)(xp, arrays)
+    if ROW_KERNELS[n.attrs["name"]].parts is None:
+        return found[0]
     out = xp.zeros(n.shape, n.dtype)
-    whole = out.reshape((rows, *n.shape[arrays[0].ndim - len(own[0]):]))
-    whole[:, part[0]:part[1]] = kernel.eager_part[1](xp, given, n.attrs["params"])
+    for x, (begin, size) in zip(found, parts_of(n)):
+        out[(..., *(slice(b, b + d) for b, d in zip(begin, size)))] = x
     return out

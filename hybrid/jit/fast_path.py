@@ -13,7 +13,7 @@ from ..autograd.demands import Demand, check
 from ..base.pending import PUT_OFF
 from ..buffers.array import REBINDS
 from ..base.scope import SCOPE
-from ..base.pytree import LEAF, unflatten
+from ..base.pytree import LEAF, builder, unflatten
 from ..runtime import launcher
 
 if TYPE_CHECKING:
@@ -148,9 +148,11 @@ def _checked(launched: Callable[..., Any], structure: Any, demands: Sequence[Dem
 
 
 def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    build = builder(structure)
+
     def fast(*args: Any, **kwargs: Any) -> Any:
         out = launched(*args, **kwargs)
-        return unflatten(structure, iter(out)) if out is not None else None
+        return build(out) if out is not None else None
     fast.launched = launched                             # type: ignore[attr-defined]
     return fast
 

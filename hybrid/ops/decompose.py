@@ -177,15 +177,17 @@ def _inverse_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
 
 def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
     """Infinities where a matrix is singular."""
-    a = arrays[0]
-    out = xp.empty((*a.shape[:2], 2 * a.shape[2]), a.dtype)
-    out[..., :a.shape[2]] = xp.eye(a.shape[2], dtype=a.dtype)
-    out[..., a.shape[2]:] = _of_each(xp, xp.linalg.inv, a.shape[1:], np.inf, a)
-    return out
+    return [_of_each(xp, xp.linalg.inv, arrays[0].shape[1:], np.inf, arrays[0])]
+
+
+def _on_the_right(shapes: Shapes, params: Any) -> list[ir.Box]:
+    """The result stands right of the n columns of what the matrix became."""
+    n, width = shapes[0][0], shapes[-1][1]
+    return [((0, n), (n, width))]
 
 
 ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]),
-                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp, ((1, 192),)))
+                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp, ((1, 192),), _on_the_right))
 
 
 def inverse_of(a: Node) -> Node:
@@ -195,11 +197,7 @@ def inverse_of(a: Node) -> Node:
 
 # ---- systems of equations
 def _gesv_eager(xp: Any, arrays: Any, params: Any) -> Any:
-    a, b = arrays
-    out = xp.empty((*a.shape[:2], a.shape[2] + b.shape[2]), a.dtype)
-    out[..., :a.shape[2]] = 0
-    out[..., a.shape[2]:] = _of_each(xp, xp.linalg.solve, b.shape[1:], np.inf, a, b)
-    return out
+    return [_of_each(xp, xp.linalg.solve, arrays[1].shape[1:], np.inf, *arrays)]
 
 
 def _gesv_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
@@ -209,7 +207,7 @@ def _gesv_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
 
 
 ir.register_rows(RowKernel("gesv", "rows_linalg.h", (2, 2), lambda s, p: (s[1][0], s[0][1] + s[1][1]),
-                           lambda s, p: s[1], _gesv_eager, _gesv_vjp, ((1, 128),)))
+                           lambda s, p: s[1], _gesv_eager, _gesv_vjp, ((1, 128),), _on_the_right))
 
 
 def solution(a: Node, b: Node) -> Node:
@@ -231,15 +229,12 @@ def _slogdet_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
 
 
 def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
-    a = arrays[0]
-    sign, log = xp.linalg.slogdet(a)
-    out = xp.zeros((len(a), 2 + a.shape[1] ** 2), a.dtype)
-    out[:, 0], out[:, 1] = sign, log
-    return out
+    with np.errstate(all="ignore"):
+        return list(xp.linalg.slogdet(arrays[0]))
 
 
 ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],),
-                           _slogdet_eager, _slogdet_vjp, ((1, 160),)))
+                           _slogdet_eager, _slogdet_vjp, ((1, 160),), lambda s, p: [((0,), (1,)), ((1,), (1,))]))
 
 
 def _sign_and_log(a: Node) -> tuple[Node, Node]:
@@ -296,41 +291,58 @@ def _syevd_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
     return (_symmetric(product(product(v, inner), transposed(v))),)
 
 
-def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
-    a = arrays[0]
-    size = a.shape[-1]
-    w, v = xp.linalg.eigh(a, "L")
+def _vectors_and_values(xp: Any, arrays: Any, params: Any) -> list[Any]:
+    """Eigenvectors as rows, and eigenvalues."""
+    w, v = xp.linalg.eigh(arrays[0], "L" if params[0] else "U")
     u = v.swapaxes(1, 2)
+    if not u.size:
+        return [u, w]
     length = xp.abs(u)
-    if not size:
-        return xp.zeros((len(a), 1, 0), a.dtype)
     # the first of the components that are the largest but for rounding is positive
-    first = (length * (1 + 64 * np.finfo(a.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
-    u = u * xp.where(xp.take_along_axis(u, first[..., None], -1) < 0, -1, 1)
-    return xp.concatenate([u, w[:, None], w[:, None] * xp.eye(size, dtype=a.dtype)], 1)
+    first = (length * (1 + 64 * np.finfo(u.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
+    return [u * xp.where(xp.take_along_axis(u, first[..., None], -1) < 0, -1, 1), w]
 
 
-def _eigenvalues_eager(xp: Any, arrays: Any, params: Any) -> Any:
-    return xp.linalg.eigvalsh(arrays[0], "L")[:, None]
+def _values_alone(xp: Any, arrays: Any, params: Any) -> Any:
+    return xp.linalg.eigvalsh(arrays[0], "L" if params[0] else "U")
+
+
+def _vectors_then_values(shapes: Shapes, params: Any) -> list[ir.Box]:
+    n = shapes[0][0]
+    return [((0, 0), (n, n)), ((n, 0), (1, n))]
 
 
 ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
-                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp, ((1, 17), (8, 12), (32, 9)),
-                           (lambda s: (s[0][0], s[0][0] + 1), _eigenvalues_eager)))
+                           lambda s, p: (s[0][0], *p), _vectors_and_values, _syevd_vjp, ((1, 17), (8, 12), (32, 9)),
+                           _vectors_then_values, {1: _values_alone}))
+
+
+def _eigen(a: Node, lower: bool) -> tuple[Node, Node]:
+    """Eigenvectors as columns, and eigenvalues, of the symmetric matrices of which one triangle is a's; only that one
+    is read."""
+    v, w = _parts(ir.rows("syevd", (a,), (lower,)), a.shape[-1])
+    return v, ir.reshape(w, a.shape[:-1])
 
 
 @op("_linalg_syevd", "A", mx=("linalg.syevd", "linalg_syevd"), json=("linalg_syevd",), outputs=lambda a: 2)
 def syevd(a: Node, at: Attrs) -> tuple[Node, Node]:
     """U and L with A = Uᵀ diag(L) U of symmetric matrices (…, n, n): eigenvectors as rows, the largest component of
     each positive, and eigenvalues in ascending order."""
-    v, w = _parts(ir.rows("syevd", (_symmetric(matrix(a)),)), a.shape[-1])
-    return transposed(v), ir.reshape(w, a.shape[:-1])
+    v, w = _eigen(_symmetric(matrix(a)), True)
+    return transposed(v), w
+
+
+@ir.register_grad("symmetric of a triangle")
+def _of_the_triangle(g: Node, attrs: tuple[bool], value: Node, x: Node) -> tuple[Node]:
+    """What is read twice, but for the diagonal, has both gradients."""
+    both = g + transposed(g)
+    return (lower_of(both, 0.5) if attrs[0] else transposed(lower_of(both, 0.5)),)
 
 
 @op("_npi_eigh", "a", np=("linalg.eigh",), outputs=lambda a: 2, UPLO=Enum("L", "L", "U"))
 def eigh(a: Node, at: Attrs) -> tuple[Node, Node]:
     """NumPy's eigh of symmetric matrices: eigenvalues in ascending order, eigenvectors as columns (see
     linalg.syevd)."""
-    half = lower_of(a if at.UPLO == "L" else transposed(a), 0.5)
-    u, w = syevd(half + transposed(half))
-    return w, transposed(u)
+    a, lower = matrix(a), at.UPLO == "L"
+    v, w = _eigen(ir.with_grad(a, (a,), "symmetric of a triangle", (lower,)), lower)
+    return w, v

@@ -16,7 +16,7 @@ from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import HostCall, Node
 from .attributes import Attribute, Attrs
-from .decompose import _identity, eigh, inverse_of, lower_of, matrix, product, solution, transposed
+from .decompose import _identity, eigh, inverse_of, matrix, product, solution, transposed
 from .reduction import axes_of
 from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import normal_axis
@@ -44,8 +44,8 @@ def svd_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
     return [xp.ascontiguousarray(x) for x in (u, s, v)]
 
 
-def _singular_values(xp: Any, arrays: Sequence[Any]) -> Any:
-    return xp.linalg.svd(arrays[0], compute_uv=False)
+def _singular_values(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+    return [xp.linalg.svd(arrays[0], compute_uv=False)]
 
 
 def _largest(xp: Any, v: Any) -> Any:
@@ -87,8 +87,8 @@ def svd_of(a: Node) -> list[Node]:
     """u (…, m, k), s (…, k) in descending order, v (…, k, n): a = u diag(s) v, k the smaller of m and n."""
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    return ir.host(HostCall("svd", svd_run, (((*lead, m, k), a.dtype), ((*lead, k), a.dtype),
-                                              ((*lead, k, n), a.dtype)), _svd_vjp, alone={1: _singular_values}), [a])
+    outputs = tuple((s, a.dtype) for s in ((*lead, m, k), (*lead, k), (*lead, k, n)))
+    return ir.host(HostCall("svd", svd_run, outputs, _svd_vjp, shows=False, alone={1: _singular_values}), [a])
 
 
 @op("_npi_svd", "A", np=("linalg.svd",), outputs=lambda a: 3)
@@ -187,7 +187,8 @@ def _eig_vjp(g: Sequence[Node], n: Node) -> tuple[Node]:
 
 def _eig(a: Node) -> list[Node]:
     a = matrix(floating(a))
-    return ir.host(HostCall("eig", _eig_run, ((a.shape[:-1], a.dtype), (a.shape, a.dtype)), _eig_vjp), [a])
+    outputs = (a.shape[:-1], a.dtype), (a.shape, a.dtype)
+    return ir.host(HostCall("eig", _eig_run, outputs, _eig_vjp, shows=False), [a])
 
 
 @op("_npi_eig", "A", np=("linalg.eig",), outputs=lambda a: 2)
@@ -215,9 +216,7 @@ def _eigvalsh_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
 @op("_npi_eigvalsh", "A", eager=_eigvalsh_eager, np=("linalg.eigvalsh",), UPLO=Enum("L", "L", "U"))
 def eigvalsh(a: Node, at: Attrs) -> Node:
     """Eigenvalues of symmetric matrices in ascending order; only the triangle ``UPLO`` is read."""
-    a = matrix(floating(a))
-    half = lower_of(a if at.UPLO == "L" else transposed(a), 0.5)
-    return eigh(half + transposed(half))[0]
+    return eigh(matrix(floating(a)), UPLO=at.UPLO)[0]
 
 
 MATRIX_NORMS: dict[Any, Callable[[Node], Node]] = {

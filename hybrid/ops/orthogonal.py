@@ -46,4 +46,4 @@ def qr(a: Node, at: Attrs) -> list[Node]:
     a = matrix(floating(a), square=False)
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    return ir.host(HostCall("qr", _run, (((*lead, m, k), a.dtype), ((*lead, k, n), a.dtype)), _vjp), [a])
+    return ir.host(HostCall("qr", _run, (((*lead, m, k), a.dtype), ((*lead, k, n), a.dtype)), _vjp, shows=False), [a])

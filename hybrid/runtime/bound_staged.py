@@ -25,6 +25,7 @@ class BoundStaged:
         inputs = program.program.inputs
         self._free = [(i, n.shape, n.dtype) for i, n in enumerate(inputs) if i not in fixed]
         self._launchers = launcher.Made()
+        self._alone = program.alone if not fixed else None
         self._plan = program.bound_plan({i: x._data for i, x in fixed.items()} if program.program.updates else {})
 
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
@@ -40,7 +41,7 @@ class BoundStaged:
             return made
         results = tuple((slots - len(outputs) + i, n.shape, n.dtype) for i, n in enumerate(outputs))
         found = made(cls, 0, slots, 0, 0, tuple(self._free), results, (), ctx, scope, bool(train), counters, places,
-                     form, (None,) * len(results), kind, None, self.program, None, self._call)
+                     form, (None,) * len(results), kind, None, self.program, None, self._alone or self._call)
         self._launchers.add(bool(counters), found)
         return found
 

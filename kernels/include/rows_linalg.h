@@ -138,14 +138,14 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
     if (HY_LANE == 0) { out[0] = sign; out[1] = total; }
 }
 
-// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in turn (Golub and Van Loan 8.5): out,
-// (2n + 1) x n, holds the eigenvectors as rows, the eigenvalues in ascending order, and the matrix that becomes
-// diagonal.
-HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n) {
+// Eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read, by Jacobi's rotations, in turn
+// (Golub and Van Loan 8.5): out, (2n + 1) x n, holds the eigenvectors as rows, the eigenvalues in ascending order, and
+// the matrix that becomes diagonal.
+HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n, int lower) {
     HY_T *w = out + n * n, *s = w + n;
     for (int i = HY_LANE; i < n * n; i += HY_LANES) {
         out[i] = i / n == i % n;
-        s[i] = i % n <= i / n ? a[i] : a[i % n * n + i / n];
+        s[i] = (i % n <= i / n) == lower || i % n == i / n ? a[i] : a[i % n * n + i / n];
     }
     HY_SYNC;
     for (int sweep = 0; sweep < 60; sweep++) {
