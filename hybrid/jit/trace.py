@@ -78,6 +78,8 @@ class Hybridized:
 
     def slow_path(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the fast path did not take."""
+        if self.owner is not None and pending.LATER and pending.LATER[0].is_event():
+            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
             pending.settle_for(f"{self.name} was called", ())
         last = self._last
@@ -89,8 +91,6 @@ class Hybridized:
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
-        if SCOPE.recording and self.owner is not None and not SCOPE.traces and not SCOPE.plain and pending.LATER:
-            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:

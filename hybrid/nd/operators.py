@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NP_CLASS, NDArray, full_like, wrap
-from ..autograd.dispatch import NEW_VALUE, into, invoke
+from ..autograd.dispatch import NEW_VALUE, OF_NUMBER, into, invoke
 from ..base import pending
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
@@ -87,6 +87,13 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
         _refuse_stranger(row, lhs, rhs)
         return NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    _row = BINARY[_name]
+    for _op in (_row[2], f"_npi_r{_row[4]}_scalar"):
+        OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, number, x))(_row)
+    for _op in (_row[1], f"_npi_{_row[4]}_scalar"):
+        OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, x, number))(_row)
 
 _STRANGERS = (str, bytes, list, tuple, dict, set, type(None))
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//", "mod": "%",
@@ -221,8 +228,15 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
                          "write x = x + y instead")
     if SCOPE.recording and new._ag is not None:
         return rewrite(self, new)
-    self._write(new._data.astype(self._data.dtype, copy=False))
+    if pending.WATCHED[0] and not SCOPE.traces:
+        pending.LATER[0].assign(self, slice(None), new, lambda: _put_into(self, new))
+    else:
+        _put_into(self, new)
     return self
+
+
+def _put_into(self: NDArray, new: NDArray) -> None:
+    self._write(new._data.astype(self._data.dtype, copy=False))
 
 
 def _snapshot(x: NDArray) -> NDArray:
