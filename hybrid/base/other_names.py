@@ -102,15 +102,19 @@ def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
 
 
 class Elsewhere:
-    """A name that a class lacks; whoever asks for it is told what stands here for it."""
+    """A name that a class lacks; whoever asks for it is told what stands here for it. Classes beside it, of which a
+    user's class is made too, may have it."""
 
     def __init__(self, hint: str):
         self._hint = hint
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+        self._name, self._lacks = name, owner
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        order = owner.__mro__
+        if any(self._name in vars(c) for c in order[order.index(self._lacks) + 1:]):
+            return getattr(super(self._lacks, owner if instance is None else instance), self._name)  # type: ignore[misc]
         raise MissingName(f"{owner.__name__!r} object has no attribute {self._name!r}", self._name, self._hint, tuple)
 
 
