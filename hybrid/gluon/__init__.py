@@ -5,6 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
+from ..base.other_names import GLUON, MissingName
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from .block import Block
@@ -44,7 +45,7 @@ else:
         if name in _NOT_YET:
             raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
                                  f"autograd and compiled programs")
-        raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
+        raise MissingName(f"module 'hybrid.gluon' has no attribute {name!r}", name, GLUON.get(name), __dir__)
 
 
 def __dir__() -> list[str]:
