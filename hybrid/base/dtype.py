@@ -45,7 +45,8 @@ def as_dtype(given: Any, default: Any = float32) -> np.dtype:
     except (TypeError, ValueError):
         raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from None
     if found not in SUPPORTED:
-        raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}")
+        way = f"; np.array(x, dtype='{found}') makes a complex array of x" if found.kind == "c" else ""
+        raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}{way}")
     return found
 
 
