@@ -40,7 +40,8 @@ def test_real_results_are_numpys(text: str) -> None:
 
 @pytest.mark.parametrize("text, told", [
     ("np.exp(r)", "of a complex array is not supported"), ("np.stack([r, r])", "takes real arrays"),
-    ("x % 1j", "operand"), ("np.where(x > 2, x, 1j)", "np.where takes real arrays"), ("x @ r", "np.matmul takes real arrays"),
+    ("x % 1j", "operand"), ("np.where(x > 2, x, 1j)", "np.where takes real arrays"),
+    ("x @ r", "np.matmul takes real arrays"),
     ("x.astype('complex64')", "np.array.* makes a complex array"), ("np.array([1j, 'a'])", "takes real numbers"),
     ("np.zeros(3, dtype='complex64')", "makes a complex array")])
 def test_other_functions_refuse_complex_arrays(text: str, told: str) -> None:
