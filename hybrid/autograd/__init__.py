@@ -77,14 +77,18 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
                         lambda e: e.before()[::-1])
 
 
+def changed_in_place(what: str) -> HybridError:
+    """The error of a backward pass over what was computed of an array that holds another value by now."""
+    return HybridError(f"{what} was changed in place after it was used in a recorded computation, so its gradient "
+                       "would be wrong: use x = x + y instead of x += y inside autograd.record()")
+
+
 def _check_versions(entry: Entry) -> None:
     # running statistics: a layer called again changes them
     own = set(entry.program.written) if entry.program is not None else set()
     for i, (x, v, raw) in enumerate(zip(entry.inputs, entry.versions, entry.raws)):
         if i not in own and (x._data is raw and x._version != v or since(raw, entry.when)):
-            raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded "
-                              f"computation, "
-                              "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")  # noqa: E501
+            raise changed_in_place(f"an array of shape {x.shape}")
 
 
 def _as_recorded(entry: Entry) -> list[Any]:
@@ -256,6 +260,14 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool 
     asked = list(variables) if isinstance(variables, (list, tuple)) else [variables]
     if not asked:
         raise AttributeValueError("autograd.grad: variables is an empty list")
+    if pending.WATCHED[0]:
+        return pending.LATER[0].grad(heads, asked, head_grads, retain_graph, create_graph,      # type: ignore[no-any-return]
+                                     train_mode, _gradients_of)
+    return _gradients_of(heads, asked, head_grads, retain_graph, create_graph, train_mode)
+
+
+def _gradients_of(heads: Any, asked: Sequence[Any], head_grads: Any, retain_graph: bool | None, create_graph: bool,
+                  train_mode: bool) -> list[NDArray]:
     for v in asked:
         if v._ag is None:
             raise HybridError("autograd.grad: a variable has no gradient: call attach_grad() on it before recording")

@@ -32,6 +32,8 @@ DEMANDS: list[Callable[..., None]] = []
 TRACED_OUT: list[Callable[..., Any]] = []
 # what gives an array a new value on the tape (nd/operators.py)
 NEW_VALUE: list[Callable[..., Any]] = []
+# by name of an operator of an array and a number: the same of a number that is traced (nd/operators.py)
+OF_NUMBER: dict[str, Callable[[Any, Any], Any]] = {}
 # at most one, set once sparse arrays exist (sparse/rules.py)
 ROUTE: list[Callable[..., Any]] = []
 
@@ -80,9 +82,9 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
            hint: str | None = None, told: bool = False) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into. told: whether the
     training loop that is watched knows of the call."""
-    if pending.WATCHED[0] and not told and out is None and not SCOPE.traces:
-        return pending.LATER[0].operator(d, inputs, attrs, cls,
-                                         lambda given: invoke(d, given, attrs, None, name, cls, hint, True))
+    if pending.WATCHED[0] and not told and not SCOPE.traces:
+        return pending.LATER[0].operator(d, inputs, attrs, cls, out,
+                                         lambda given: invoke(d, given, attrs, out, name, cls, hint, True))
     if out is None and d.known and not (CASTS or TIMERS):
         if IN_C and (found := IN_C[0](d.known, inputs, attrs, cls)) is not None:
             return found

@@ -68,7 +68,7 @@ LIBRARY = {
     "vmap": "hybrid.vmap(f)"}
 GLUON = {**LAYERS, "DataLoader": "gluon.data.DataLoader", "Module": "nn.HybridBlock", "losses": "gluon.loss",
          "optim": "gluon.Trainer"}
-OPTIMIZERS = {"lr_scheduler": "hybrid.lr_scheduler"}
+OPTIMIZERS = {"SparseAdam": "optimizer.Adam(lazy_update=True)", "lr_scheduler": "hybrid.lr_scheduler"}
 DATA = {"Subset": "data.Dataset.take, .shard or .filter", "TensorDataset": "data.ArrayDataset"}
 
 

@@ -5,7 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
-from ..base.other_names import GLUON, MissingName
+from ..base.other_names import BLOCKS, GLUON, MissingName, elsewhere
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from .block import Block
@@ -19,6 +19,7 @@ __all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovin
            "loss", "model_zoo", "nn", "parameter", "rnn", "tensor_types", "trainer", "utils"]
 
 tensor_types = (Symbol, NDArray)
+elsewhere(Block, BLOCKS)
 
 _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils",
          "metric": "hybrid.metric",

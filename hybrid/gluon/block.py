@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Callable
 from .. import serialize
 from ..autograd.gradient_hooks import GradientHook
 from ..base import pending
-from ..base.other_names import BLOCKS, elsewhere
 from ..base.pytree import flatten, unflatten
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
@@ -386,7 +385,6 @@ class Block(Returning[Result]):
         structure.load(self, prefix)
 
 
-elsewhere(Block, BLOCKS)
 _OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_backward_hooks",
         "_forward_hooks", "_forward_pre_hooks", "_version", "_states"}
 # grows with every change of any block's attributes: the cheap check of the fast path

@@ -283,7 +283,10 @@ class Parameter(Parts, SparseAccess):
         if isinstance(data, NDArray) and data.stype != "default":
             data = data.tostype("default")
         for ctx, x in self._data.items():
-            x._write(array(data, ctx, self._dtype)._data)
+            if pending.WATCHED[0] and not SCOPE.recording and isinstance(data, NDArray) and data.context == ctx:
+                x[:] = data                                  # may be put off (jit/deferred)
+            else:
+                x._write(array(data, ctx, self._dtype)._data)
 
     def zero_grad(self) -> None:
         """Set the gradients to zero."""

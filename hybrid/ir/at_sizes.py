@@ -115,7 +115,7 @@ def guards(whole: Program) -> list[str]:
 def serves(whole: Program, values: Mapping[str, int]) -> bool:
     """Whether all that was made of a symbolic program so far is right for these sizes."""
     return all(v[0] is not None and v[1].hold(values) if k[0] == "any size" else
-               serves(v.forward, values) and serves(v.backward, values)
+               all(serves(part, values) for part in v.asked_for())
                for k, v in list(whole.memo.items()) if k[0] in ("any size", "partition"))
 
 

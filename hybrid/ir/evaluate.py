@@ -6,6 +6,7 @@ numbers of a program are made once, and a value that is not needed again gives i
 from __future__ import annotations
 
 from functools import partial
+from operator import itemgetter
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..base import collector
 from .direct import (LEAST_REUSED, boolean_arithmetic, constants, kept_reductions, movement_of, own, passed_on,
                      product_of, reduction_of, sequence_of, spread, sum_of_products, sums_of_products, ufunc_of)
 from .node import Node
+from .philox import Draws
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
 from .quiet import quiet, quietly
@@ -23,6 +25,9 @@ from .written import SHOWN, written
 _FRESH = frozenset({"cast", "reduce", "argreduce", "dot", "pad", "concat", "cumulate", "argsort"})
 # steps that show an input in another way
 _VIEWS = frozenset({"reshape", "permute", "slice", "expand"})
+
+SMALL_DRAW = 4096                # most elements of a draw that is made together with others,
+LARGE_KEY = 8                    # and of what its key is computed from
 
 
 class Step(NamedTuple):
@@ -72,6 +77,39 @@ def _live(roots: Sequence[Node], args: dict[Node, tuple[Node, ...]], order: Sequ
     return [n for n in order if n in wanted]
 
 
+def _draws_together(order: list[Node]) -> tuple[list[Node], list[Node]]:
+    """The small draws that are made together, as their keys are made of inputs in few operations; and an order in which
+    the keys come first."""
+    first: set[Node] = set()
+    draws = []
+    for n in order:
+        if n.prim == "random_bits":
+            if n.args[0] in first and n.size <= SMALL_DRAW:
+                draws.append(n)
+        elif n.prim == "input" or (n.prim in _VIEWS or n.size <= LARGE_KEY) and all(a in first for a in n.args):
+            first.add(n)
+    if len(draws) < 2:
+        return [], order
+    keys = {n.args[0] for n in draws}
+    for n in reversed(order):
+        if n in keys:
+            keys.update(n.args)
+    return draws, [*(n for n in order if n in keys), *(n for n in order if n not in keys)]
+
+
+def _with_draws(steps: Sequence[Step], draws: Sequence[Node], register: Mapping[Node, int]) -> tuple[Step, ...]:
+    """The steps where some draws are made together before the first of them: a list of arrays in the last register."""
+    numbers, every = {register[n]: k for k, n in enumerate(draws)}, len(register)
+    found: list[Step] = []
+    for step in steps:
+        k = numbers.get(step.out)
+        if k == 0:
+            found.append(Step(Draws([(n.shape, n.attrs["stream"]) for n in draws]),
+                              tuple(register[n.args[0]] for n in draws), every, (), -1, False))
+        found.append(step if k is None else step._replace(call=itemgetter(k), args=(every,)))
+    return tuple(found)
+
+
 def plan(program: Program, xp: Any) -> Plan:
     """How a program runs on arrays of a module. Made once."""
     key = ("plan", xp is np)
@@ -101,6 +139,7 @@ def _plan(program: Program, xp: Any) -> Plan:
     args.update({n: () for n in known})
     order = _live(program.roots, args, order)
     known = {n: known[n] for n in order if n in known}
+    draws, order = _draws_together(order) if host else ([], order)
     register = {n: i for i, n in enumerate(order)}
     last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
     lasting = {register[r] for r in roots} | {register[n] for n in known}
@@ -124,7 +163,7 @@ def _plan(program: Program, xp: Any) -> Plan:
             ufuncs.get(n) or kept.get(n) or truths.get(n, (None,))[0] or _call(xp, n))
         steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into,
                           n in new or (SHOWN if n in shown else False)))
-    return Plan(tuple(steps), [known.get(n) for n in order],
+    return Plan(_with_draws(steps, draws, register), [*(known.get(n) for n in order), None],
                 tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
                 tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates),
                 frozenset(register[n] for n in order if n in new or n.prim == "map" and n.fn == "where"))

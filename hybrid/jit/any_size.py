@@ -30,9 +30,11 @@ from ..runtime import background
 from ..runtime.background import Job
 from ..runtime.observers import OBSERVERS
 
+from . import sizes_note
 from .concealed import holds_traced
 from .dims import LEAST, Varying
 from .dims import Dim as Named
+from .programs import state_of
 
 if TYPE_CHECKING:
     from .compiled_call import Entry
@@ -43,6 +45,7 @@ RENEW = 32                      # calls between attempts to install the launcher
 UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of a size installs it
 MOST = 512                      # concrete sizes whose entries one program keeps
 FEW = 3                         # calls of a size that run as plain Python while the program for any size is built
+SEVERAL = 4                     # sizes after which a program for any of them takes the calls of those made for one
 KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
 TRIES = 2                       # symbolic traces of a kind of call in which the same sizes are symbols
 TRACES = 4                      # symbolic traces of a kind of call
@@ -88,6 +91,7 @@ class Family:
         entry.family = self
         self.calls: OrderedDict[Any, "Entry"] = OrderedDict()    # by signature
         self._came: Counter[tuple[int, ...]] = Counter()         # calls of each size before the program is built
+        self.takes_over = True                           # whether there may be other programs whose calls it can take
 
     def sizes(self, shapes: Sequence[Shape]) -> dict[str, int] | None:
         """Values of the dimensions for a call with these shapes; None if shapes or guards do not match."""
@@ -114,6 +118,11 @@ class Family:
             self._came.clear()
         self._came[size := tuple(entry.program.values.values())] += 1            # type: ignore[attr-defined]
         return self._came[size] <= FEW
+
+    def serves(self, signature: Any) -> bool:
+        """Whether it is right for the calls of a signature."""
+        return ((_kind(signature[:-1]), signature[6]) == self.kind
+                and self.sizes([shape for shape, *_ in signature[1]]) is not None)
 
     def at(self, values: dict[str, int]) -> "Entry":
         """The entry for these values of the dimensions."""
@@ -183,13 +192,14 @@ class AnySize:
                     return self._kept(owner, plain, family, values), False
         if self._varying is None:
             self._varying = Varying(owner)
-        wanted = self._wanted(kind, plain[6], shapes, self._varying.axes(structure, shapes))
+        wanted = self._wanted(owner, kind, plain[6], shapes, self._varying.axes(structure, shapes))
         if wanted is None:
             return None, False
         new = self._new(owner, kind, plain, structure, arrays, held, cls, wanted)
         if new is None or (values := new.sizes(shapes)) is None:
             return None, True
         self.families.append(new)
+        sizes_note.write(owner, kind, self._seen[kind])
         return self._kept(owner, plain, new, values), True
 
     def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
@@ -202,9 +212,11 @@ class AnySize:
             owner.entries.guards.pop(gone[:-1], None)
         return entry
 
-    def _wanted(self, kind: Any, version: Any, shapes: list[Shape], axes: Any) -> list[Shape] | None:
+    def _wanted(self, owner: "Hybridized", kind: Any, version: Any, shapes: list[Shape],
+                axes: Any) -> list[Shape] | None:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
-        seen = self._seen.setdefault(kind, [])
+        if (seen := self._seen.get(kind)) is None:
+            seen = self._seen[kind] = sizes_note.read(owner, kind, shapes)
         serial = next(_serial)
         if axes is None:
             # all that ever differed; where that cannot be traced, what differs from the latest call
@@ -234,14 +246,27 @@ class AnySize:
             return None
         return Family((kind, owner.version()), wanted, entry, asked)
 
+    def unbuilt(self, owner: "Hybridized", entry: "Entry") -> Job | None:
+        """The job of building the program of which an entry is one size, where it is not built yet and this call may
+        run as plain Python instead. Where it is built, it takes over what it can."""
+        family = entry.family
+        if family.takes_over and len(family.calls) >= SEVERAL and state_of(family.entry) == "compiled":
+            self._taken_over(owner, family)
+        if (not isinstance(entry.program, AtSizes) or entry.recorded or entry.draws or OBSERVERS
+            or not family.count_early_call(entry)):
+            return None
+        return runtime.being_built(entry.program, entry.ctx)
 
-def unbuilt(entry: "Entry") -> Job | None:
-    """The job of building the program of which an entry is one size, where it is not built yet and this call may run as
-    plain Python instead."""
-    if (entry.family is None or not isinstance(entry.program, AtSizes) or entry.recorded or entry.draws or OBSERVERS
-        or not entry.family.count_early_call(entry)):
-        return None
-    return runtime.being_built(entry.program, entry.ctx)
+    def _taken_over(self, owner: "Hybridized", family: Family) -> None:
+        """Have the owner forget programs for one size, or for fewer sizes, where the family's program serves as well:
+        several sizes came since, and none of them is the usual one."""
+        family.takes_over = False
+        gone = {id(e): e for signature, e in list(owner.entries.items())
+                if e.family is not family and e.stamp == e.guard.stamp() and family.serves(signature)}
+        for each in gone.values():
+            owner.forget(each)
+        for old in [f for f in self.families if f is not family and f.calls.keys().isdisjoint(owner.entries)]:
+            self.families.remove(old)
 
 
 def call_uncompiled(job: Job, call: Callable[[], Any]) -> Any:

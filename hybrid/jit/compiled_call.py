@@ -129,7 +129,7 @@ class Entry:
     def rest(self) -> None:
         """Let go of working memory: another program does now what this recorded call did."""
         if (parts := self._parts()) is not None:
-            for program in (parts.forward, parts.backward):
+            for program in parts.asked_for():
                 exe = runtime.compile(program, self.ctx)
                 if hasattr(exe, "rest"):
                     exe.rest()
@@ -148,7 +148,8 @@ class Entry:
             report.evicted_bytes = self.bound.evicted() if hasattr(self.bound, "evicted") else 0
         else:
             report.kept_bytes = parts.kept_bytes
-            report.backward = runtime.compile(parts.backward, self.ctx).report            # type: ignore[attr-defined]
+            backward = (parts.asked_for()[1:] or [parts.backward])[0]
+            report.backward = runtime.compile(backward, self.ctx).report                  # type: ignore[attr-defined]
         return report
 
     def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
@@ -226,9 +227,8 @@ class Entry:
             raise TraceError(f"{who.at}: {who.what}" + (" (or another one)" if len(self.watches) > 1
                                                         else "") + " changes "
                              "an array that the compiled program reads. It is called when that has run, and would "
-                             "change "
-                             "the next call instead of this one. Change it in forward, or call the block or function "
-                             "without hybridize.")
+                             "change the next call instead of this one. Change it in forward, or call the block or "
+                             "function without hybridize.")
 
     def _state(self, arguments: Sequence[NDArray]) -> list[Any]:
         """What tells whether the arrays that the program reads are the same and hold the same."""

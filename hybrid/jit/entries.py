@@ -15,6 +15,7 @@ class Entries(dict[Any, Entry]):
     def __init__(self) -> None:
         super().__init__()
         self.guards: dict[Any, list[Guard]] = {}
+
     def known(self, plain: Any) -> tuple[Any, Entry | None]:
         """The whole signature of a call, with what is read of objects, and the entry for it."""
         signature = (*plain, ())
@@ -37,6 +38,11 @@ class Entries(dict[Any, Entry]):
                 del self[k]
         known.append(guard)
         return guard
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry."""
+        for signature in [s for s, e in self.items() if e is entry]:
+            del self[signature]
 
     def clear(self) -> None:
         """Forget all."""

@@ -163,6 +163,11 @@ def on_class(cls: type, name: str) -> Any:
     return GONE
 
 
+def _alike(place: Any, old: Any, new: Any) -> bool:
+    """Whether a trace cannot tell two objects at a place apart. Other arrays are told apart, their stamp says more."""
+    return bool(old == new if isinstance(place, Contents) else guard_value(old) == guard_value(new))
+
+
 class OfThread(Place):
     """An attribute of a ``threading.local``: each thread has its own."""
 
@@ -191,9 +196,9 @@ class Guard:
     def stamp(self) -> Any:
         """A value that differs when a trace would."""
         now, values = self._now, [p.get() for p in self.places]
-        if now is not None and all(old is new or type(new) is tuple and old == new for old, new in zip(now[0], values)):
-            return now[1]
-        stamp = self.stamp_of(values)
+        known = now is not None and all(old is new or _alike(p, old, new)
+                                        for p, old, new in zip(self.places, now[0], values))
+        stamp = now[1] if now is not None and known else self.stamp_of(values)
         self._now = values, stamp
         return stamp
 

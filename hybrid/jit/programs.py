@@ -46,14 +46,26 @@ def programs(entries: dict[Any, Entry]) -> list[ProgramInfo]:
     return list(seen.values())
 
 
-def _info(signature: Any, entry: Entry) -> ProgramInfo:
+def state_of(entry: Entry) -> str:
+    """The state of an entry's program: ``compiled``, ``waiting`` or ``not compiled``."""
+    return _state(entry, _runs(entry))
+
+
+def _runs(entry: Entry) -> list[tuple[str, int, int]]:
     found = [exe for part in _parts(entry) for exe in runtime.executables(part, entry.ctx)]
-    counts = [runtime.compiler_runs(exe) for exe in found]
-    states = {state for state, _, _ in counts} or {"waiting" if entry.recorded else "not compiled"}
-    state = next(s for s in ("waiting", "not compiled", "compiled") if s in states)
+    return [runtime.compiler_runs(exe) for exe in found]
+
+
+def _state(entry: Entry, runs: list[tuple[str, int, int]]) -> str:
+    states = {state for state, _, _ in runs} or {"waiting" if entry.recorded else "not compiled"}
+    return next(s for s in ("waiting", "not compiled", "compiled") if s in states)
+
+
+def _info(signature: Any, entry: Entry) -> ProgramInfo:
+    runs = _runs(entry)
     sizes = tuple(f"{n.dtype}{list(n.shape)}" for n in entry.program.inputs[:entry.arguments])
-    return ProgramInfo(entry.name or "a program", sizes, tuple(_guards(signature, entry)), state,
-                       sum(waited for _, waited, _ in counts), sum(behind for _, _, behind in counts))
+    return ProgramInfo(entry.name or "a program", sizes, tuple(_guards(signature, entry)),
+                       _state(entry, runs), sum(waited for _, waited, _ in runs), sum(behind for _, _, behind in runs))
 
 
 def _parts(entry: Entry) -> list[Program]:
@@ -61,7 +73,7 @@ def _parts(entry: Entry) -> list[Program]:
     if not entry.recorded:
         return [entry.program]
     return [part for key, both in entry.program.memo.items() if key[0] == "partition"
-            for part in (both.forward, both.backward)]
+            for part in both.asked_for()]
 
 
 def _guards(signature: Any, entry: Entry) -> Iterator[str]:

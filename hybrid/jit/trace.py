@@ -5,8 +5,7 @@ import gc
 from contextlib import nullcontext
 from typing import Any, Callable, Sequence
 
-
-from ..base.errors import warn_user
+from ..base.errors import DeferredInitializationError, UnevaluatedError, warn_user
 from ..base import config, forking, pending
 from . import debug, foreign_rng, machine_reads
 from ..buffers.array import NDArray, wrap
@@ -14,7 +13,6 @@ from ..base.device import Context, current_context
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
 from .entries import Entries
-from ..base.errors import (DeferredInitializationError, UnevaluatedError)
 from .compile_policy import Sightings, eagerly
 from .fast_path import Ways, form_of
 from .first_call import FirstCall
@@ -36,15 +34,14 @@ from .numbers_of_trace import NumbersOfTrace
 from .taken import Taken, repeats_in
 from ..base.pytree import flatten, unflatten
 from ..ir.asked import Asked
-from .any_size import RENEW, AnySize, call_uncompiled, check, unbuilt
+from .any_size import RENEW, AnySize, call_uncompiled, check
 
 
 class Hybridized:
     """A callable that compiles what another one does.
 
     fn: called with traced arguments. version: a function that gives a number which grows whenever something that the
-    trace depends on changes. state: a function that gives (arrays, static part) of the owner's attributes, or None.
-    """
+    trace depends on changes. state: a function that gives (arrays, static part) of the owner's attributes, or None."""
 
     def __init__(self, fn: Callable[..., Any], name: str, version: Callable[[], Any] | None = None,
                  state: Callable[[], Any] | None = None, options: dict[str, Any] | None = None, owner: Any = None):
@@ -71,7 +68,6 @@ class Hybridized:
         own = self._own_version(), CASTS_VERSION[0]
         return (own, *found) if (found := self.used.version()) else own
 
-    # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self.fast_path[0]
         if fast is not None:
@@ -82,6 +78,8 @@ class Hybridized:
 
     def slow_path(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the fast path did not take."""
+        if self.owner is not None and pending.LATER and pending.LATER[0].is_event():
+            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
             pending.settle_for(f"{self.name} was called", ())
         last = self._last
@@ -93,8 +91,6 @@ class Hybridized:
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
-        if SCOPE.recording and self.owner is not None and not SCOPE.traces and not SCOPE.plain and pending.LATER:
-            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
@@ -138,7 +134,7 @@ class Hybridized:
         def otherwise() -> Any:
             return self.fn(*args, **kwargs) if given is not None else self._plainly(None, structure, arrays)
         taken.refuse_read_only(entry.written)
-        if entry.family is not None and (job := unbuilt(entry)) is not None:
+        if entry.family is not None and (job := self._any_size.unbuilt(self, entry)) is not None:
             return taken.written(entry.written, call_uncompiled(job, lambda: self._plainly(given, structure, arrays)))
         if entry.once:
             return taken.written(entry.written, entry.run(every, otherwise))
@@ -261,14 +257,19 @@ class Hybridized:
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
         """Lay the fast path for later calls, where there may be one; once more where it has ended (another block was
-        made, a parameter replaced) though the program is still right, if it is asked for often.
-        """
+        made, a parameter replaced) though the program is still right, if it is asked for often."""
         entry.settle_captured(arguments)                     # before their buffers are looked at
         if (entry.whole or entry.demanding or entry.is_step) and not OBSERVERS and entry.is_compiled():
             if entry.missed % RENEW == 0 and not self._ways.again(entry):
                 self._ways.add(entry, None)
                 self._ways.add(entry, way_into(entry, arguments, form, self.used, self.counters))
             entry.missed += 1
+
+    def forget(self, entry: Entry) -> None:
+        """Forget a compiled program: another one takes its calls."""
+        self.entries.drop(entry)
+        self._ways.add(entry, None)
+        self._last = None
 
     def shorten(self, entry: Entry, arguments: Sequence[NDArray]) -> None:
         """Lay the fast path for calls with such arrays by position, where there may be one."""
@@ -279,7 +280,6 @@ class Hybridized:
         return flatten(value, lambda v: isinstance(v, NDArray) or is_numeric(v) or is_foreign_array(v), leaves,
                        by_identity=True)
 
-    # ---- compiling
     def _compile(self, plain: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                  cls: Any, numbers: GivenNumbers, missed: bool = False) -> Entry:
         """The entry, new or made by another thread meanwhile. missed: whether the cache miss is noted already."""
@@ -330,9 +330,9 @@ class Hybridized:
         debug.missed(self.name, self.cache_misses[-1])
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
-    def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
-               cls: Any, numbers: GivenNumbers, shapes: Any = None,
-               asked: Asked | None = None, compiled: bool = True) -> tuple[Entry, Guard, list[Any]]:
+    def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any,
+               numbers: GivenNumbers, shapes: Any = None, asked: Asked | None = None,
+               compiled: bool = True) -> tuple[Entry, Guard, list[Any]]:
         wanted, refused = numbers.first(), None
         while True:
             trace = new_trace(ctx, [*arrays, *held])

@@ -184,6 +184,13 @@ _plain_setitem = NDArray.__setitem__
 def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
     """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on
     the tape."""
+    if pending.WATCHED[0] and not SCOPE.traces and not SCOPE.recording:
+        pending.LATER[0].assign(self, key, value, lambda: _put_item(self, key, value))
+    else:
+        _put_item(self, key, value)
+
+
+def _put_item(self: NDArray, key: Any, value: Any) -> None:
     if PUT and not pending.PUT_OFF[0] and PUT[0](self, key, value):
         self._bump()
         return

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NP_CLASS, NDArray, full_like, wrap
-from ..autograd.dispatch import NEW_VALUE, into, invoke
+from ..autograd.dispatch import NEW_VALUE, OF_NUMBER, into, invoke
 from ..base import pending
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
@@ -88,6 +88,13 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
         beside = type(rhs) is complex and is_np(lhs) or type(lhs) is complex and is_np(rhs)
         return BESIDE_COMPLEX[0](np_name, lhs, rhs) if beside else NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    _row = BINARY[_name]
+    for _op in (_row[2], f"_npi_r{_row[4]}_scalar"):
+        OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, number, x))(_row)
+    for _op in (_row[1], f"_npi_{_row[4]}_scalar"):
+        OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, x, number))(_row)
 
 # what computes with an np array and a complex number, by the operation's name (numpy/complex_parts.py)
 BESIDE_COMPLEX: list[Callable[[str, Any, Any], Any]] = []
@@ -225,8 +232,15 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
                          "write x = x + y instead")
     if SCOPE.recording and new._ag is not None:
         return rewrite(self, new)
-    self._write(new._data.astype(self._data.dtype, copy=False))
+    if pending.WATCHED[0] and not SCOPE.traces:
+        pending.LATER[0].assign(self, slice(None), new, lambda: _put_into(self, new))
+    else:
+        _put_into(self, new)
     return self
+
+
+def _put_into(self: NDArray, new: NDArray) -> None:
+    self._write(new._data.astype(self._data.dtype, copy=False))
 
 
 def _snapshot(x: NDArray) -> NDArray:

@@ -7,7 +7,8 @@ from (a mask, a cast to half precision).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Container
+from functools import cached_property
+from typing import Any, Callable, Container, Mapping, Sequence
 
 from .. import ir
 from ..base import collector
@@ -30,21 +31,46 @@ LEAVES = frozenset({"input", "const", "data", "iota"})
 @dataclass(frozen=True)
 class Partition:
     """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in
-    ``reads``, the kept values and one cotangent an output; it gives the gradients of the inputs asked for.
+    ``reads``, the kept values and one cotangent an output; it gives the gradients of the inputs asked for. It is made
+    when it is asked for: of a call of whose outputs some have no cotangent it is not (``of_heads``).
     """
     forward: Program
-    backward: Program
-    reads: tuple[int, ...]
     kept: tuple[Node, ...]
     # of each gradient the number of its pairs of row numbers and rows, None where it is one dense array
     layout: tuple[int | None, ...]
+    make: "Callable[[], tuple[tuple[int, ...], Program]]"    # reads and the backward program
 
     # the same for other sets of heads, by their numbers (``of_heads``)
     others: "dict[tuple[int, ...], Partition | None]" = field(default_factory=dict, compare=False)
     # the program, the inputs asked for, and the rest of what ``partition`` was given
     of: "tuple[Program, tuple[int, ...], bool, tuple[int, ...]] | None" = field(default=None, compare=False)
+    every: "tuple[Node, ...]" = field(default=(), compare=False)         # the gradients from all heads, not divided
     # of one size: the partition with symbolic sizes, and the program for this size
     at_sizes: "tuple[Partition, AtSizes] | None" = field(default=None, compare=False)
+
+    @cached_property
+    def _made(self) -> tuple[tuple[int, ...], Program]:
+        return self.make()
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """The numbers of the inputs that the backward program takes."""
+        return self._made[0]
+
+    @property
+    def backward(self) -> Program:
+        """The backward program."""
+        return self._made[1]
+
+    def complete(self) -> "Partition":
+        """Itself, with the backward program made now (where what is asked of sizes is noted)."""
+        self.backward                                        # noqa: B018
+        return self
+
+    def asked_for(self) -> list[Program]:
+        """The forward program, and the backward programs that were asked for."""
+        others = [p for p in list(self.others.values()) if p is not None]
+        return [self.forward, *(p.backward for p in (self, *others) if "_made" in vars(p))]
 
     @property
     def kept_bytes(self) -> int:
@@ -60,36 +86,31 @@ def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows
     """
     key = ("partition", wrt, blocks, rows)
     if type(program) is AtSizes and key not in program.memo:
-        whole = program.shared(key, lambda: partition(program.whole, wrt, blocks, rows))
+        whole = program.shared(key, lambda: partition(program.whole, wrt, blocks, rows).complete())
         program.memo[key] = (_at_sizes(whole, program) if whole is not None
                              else partition(program.alone(), wrt, blocks, rows))
     if key not in program.memo:
-        with noting(dict(program.memo.get("origins", {}))) as origins:
-            made = program.memo[key] = _partition(program, wrt, blocks, rows)
-        name = program.memo.get("name")
-        if name:
-            made.forward.memo["name"], made.backward.memo["name"] = name, GRADIENT + name
-        made.forward.memo["origins"] = made.backward.memo["origins"] = origins
-    return program.memo[key]
+        program.memo[key] = _partition(program, wrt, blocks, rows)
+    return program.memo[key]                              # type: ignore[no-any-return]
 
 
 @collector.waits
 def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple[int, ...]) -> Partition:
     source, seeds = program, _seeds(program)
-    grads, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
-                              [i in rows for i in wrt])
-    joint, again = _joint([*program.roots, *grads], blocks)
-    found = tidied(joint)                 # a loop whose steps are kept for its gradient is one with the loop itself
-    program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
-    forward = set(program.order())
-    forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}
-    changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
-    kept = choose(grads, forward, changed, again)
-    own = set(kept)
-    given = [i for i, leaf in enumerate(program.inputs) if leaf not in own]
-    reads, backward = _backward(program, grads, seeds, kept, given)
+    with noting(dict(source.memo.get("origins", {}))) as origins:
+        every, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
+                                  [i in rows for i in wrt])
+        joint, again = _joint([*program.roots, *every], blocks)
+        found = tidied(joint)             # a loop whose steps are kept for its gradient is one with the loop itself
+        program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
+        forward = set(program.order())
+        forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}
+        changed = {program.inputs[slot] for slot, _ in program.updates}    # hold other values when backward runs
+        kept = choose(grads, forward, changed, again)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
-    return Partition(whole, backward, reads, tuple(kept), layout, of=(source, wrt, blocks, rows))
+    whole.memo.update(origins=origins, **{k: v for k, v in source.memo.items() if k == "name" and v})
+    return Partition(whole, tuple(kept), layout, lambda: _backward(program, grads, seeds, kept, whole.memo),
+                     of=(source, wrt, blocks, rows), every=tuple(every))
 
 
 def _joint(roots: list[Node], blocks: bool) -> tuple[list[Node], set[Node]]:
@@ -115,18 +136,20 @@ def _of_heads_at_sizes(parts: Partition, heads: tuple[int, ...]) -> Partition | 
         return _at_sizes(found[0], program) if found[0] is not None else None
     assert whole.of is not None
     kept = tuple(nodes_at(Program(whole.forward.inputs, whole.kept), program.values))
-    return _of_heads(Partition(parts.forward, parts.backward, parts.reads, kept, parts.layout,
-                               of=(program.alone(), *whole.of[1:])), heads)
+    alone, wrt, blocks, rows = program.alone(), *whole.of[1:]
+    every = partition(alone, wrt, blocks, rows).every
+    return _of_heads(Partition(parts.forward, kept, parts.layout, parts.make, of=(alone, wrt, blocks, rows),
+                               every=every), heads)
 
 
 def _at_sizes(whole: Partition, program: AtSizes) -> Partition:
     """The partition of a symbolic program for the sizes of a program."""
-    values = program.values
-    found = Partition(AtSizes(whole.forward, values), AtSizes(whole.backward, values), whole.reads, whole.kept,
-                      whole.layout, of=whole.of, at_sizes=(whole, program))
-    for part in (found.forward, found.backward):
-        part.memo.update({k: program.memo[k] for k in ("name",) if k in program.memo and k not in part.memo})
-    return found
+    def at(part: Program) -> AtSizes:
+        made = AtSizes(part, program.values)
+        made.memo.update({k: program.memo[k] for k in ("name",) if k in program.memo and k not in made.memo})
+        return made
+    return Partition(at(whole.forward), whole.kept, whole.layout, lambda: (whole.reads, at(whole.backward)),
+                     of=whole.of, at_sizes=(whole, program))
 
 
 @collector.waits
@@ -135,19 +158,17 @@ def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
     program, wrt, blocks, rows = parts.of
     inputs, sparse = [program.inputs[i] for i in wrt], [i in rows for i in wrt]
     seeds = _seeds(program)
-    every, _ = with_rows(cotangents(program.outputs, seeds, inputs), sparse)
     some, layout = with_rows(cotangents(program.outputs, [s if i in heads else None for i, s in enumerate(seeds)],
                                         inputs), sparse)
     changed = {program.inputs[slot] for slot, _ in program.updates} - set(parts.kept)
-    for beside in (every, []):              # loops are one with those of all heads, whose steps were kept, if they can
+    for beside in (parts.every, ()):        # loops are one with those of all heads, whose steps were kept, if they can
         joint = [*program.roots, *beside, *some]
         grads = tidied(_joint(joint, blocks)[0])[len(joint) - len(some):]
         used = below(grads, set(parts.kept))
         if changed & used or any(s in used for i, s in enumerate(seeds) if i not in heads):
             continue
-        given = [i for i, leaf in enumerate(program.inputs) if leaf not in parts.kept]
-        reads, backward = _backward(program, grads, [seeds[i] for i in heads], list(parts.kept), given)
-        return Partition(parts.forward, backward, reads, parts.kept, layout)
+        found = _backward(program, grads, [seeds[i] for i in heads], parts.kept, parts.forward.memo)
+        return Partition(parts.forward, parts.kept, layout, lambda: found)
     return None
 
 
@@ -185,19 +206,26 @@ def _better_kept(n: Node, needed: set[Node], kept: set[Node]) -> bool:
     return 0 < 2 * n.nbytes <= fresh
 
 
-def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list[Node],
-              given: list[int]) -> tuple[tuple[int, ...], Program]:
+def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: Sequence[Node],
+              memo: Mapping[str, Any]) -> tuple[tuple[int, ...], Program]:
+    """The numbers of the inputs that the backward program takes, and that program. memo: the forward program's."""
     new: dict[Node, Node] = {}
     leaves: list[Node] = []
 
     def leaf(n: Node) -> None:
         new[n] = ir.input(len(leaves), n.shape, n.dtype)
         leaves.append(new[n])
-    used = below(grads, set(kept))
-    reads = tuple(i for i in given if program.inputs[i] in used)
+    own = set(kept)
+    used = below(grads, own)
+    reads = tuple(i for i, x in enumerate(program.inputs) if x in used and x not in own)
     for n in (*(program.inputs[i] for i in reads), *kept, *seeds):
         leaf(n)
-    for n in ir.toposort(grads):
-        if n not in new and n in used:
-            new[n] = rebuild(n, [new[a] for a in n.args])
-    return reads, Program(tuple(leaves), tuple(new[g] for g in grads))
+    with noting(memo.get("origins", {})) as origins:
+        for n in ir.toposort(grads):
+            if n not in new and n in used:
+                new[n] = rebuild(n, [new[a] for a in n.args])
+    made = Program(tuple(leaves), tuple(new[g] for g in grads))
+    made.memo["origins"] = origins
+    if memo.get("name"):
+        made.memo["name"] = GRADIENT + memo["name"]
+    return reads, made

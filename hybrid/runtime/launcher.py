@@ -22,6 +22,7 @@ from hybrid.kernels import text as kernel_text
 
 from ..base import config, forking
 from ..base.errors import CompileError
+from ..ir import philox
 from . import background, compiler_process, shared_objects, toolchain, warmed
 
 NAME, NOTE = "hybrid_launcher", "launcher"
@@ -84,6 +85,7 @@ def _launcher(so: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
         _module[:] = [module]
+        philox.IN_C[:] = [module.random_bits]
         return module.Launcher
     except (ImportError, OSError):
         return None
@@ -146,36 +148,48 @@ def prepare() -> None:
     """Start building it in the background, where no earlier process did and anything is compiled at all: the first
     result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None and config.compile_mode() != "never":
-        ending = threading.Event()
-        thread = threading.Thread(target=_quietly, args=(ending,), name="hybrid-launcher", daemon=True)
-        _coming[:] = [thread]
-        thread.start()
-        atexit.register(_end, thread, ending)
+        building = _Building()
+        _coming[:] = [building.thread]
+        building.thread.start()
+        atexit.register(_end, building)
 
 
-def _end(thread: threading.Thread, ending: threading.Event) -> None:
-    """When the process ends, the launcher is compiled for later processes, at once if it still waited; but nobody waits
-    long for a compiler that others leave no time."""
-    ending.set()
-    thread.join(LAST_WAIT)
-    if thread.is_alive():
+class _Building:
+    """The launcher as it is built beside the program. ending: set when the process ends; begun: when the compiler did,
+    None as long as programs come first."""
+
+    def __init__(self) -> None:
+        self.ending, self.begun = threading.Event(), None        # type: threading.Event, float | None
+        self.thread = threading.Thread(target=_quietly, args=(self,), name="hybrid-launcher", daemon=True)
+
+
+def _end(building: _Building) -> None:
+    """When the process ends, a launcher that is being compiled is waited for as long as that took so far: later
+    processes have it then. One that has not begun is left to them."""
+    building.ending.set()
+    if building.begun is not None:
+        building.thread.join(min(time.monotonic() - building.begun, LAST_WAIT))
+    if building.thread.is_alive():
         compiler_process.end_compilers()
 
 
-def _quietly(ending: threading.Event) -> None:
-    if config.compile_mode() == "background":
-        _wait_for_programs(ending)
+def _quietly(building: _Building) -> None:
+    if config.compile_mode() == "background" and not _wait_for_programs(building.ending):
+        return
+    building.begun = time.monotonic()
     # a cache folder that goes meanwhile; calls go through Python
     with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():
         load()
 
 
-def _wait_for_programs(ending: threading.Event) -> None:
-    """Programs come first: wait until no process compiles any."""
+def _wait_for_programs(ending: threading.Event) -> bool:
+    """Programs come first: wait until no process compiles any. Whether it is time for the launcher then; not where this
+    process ends."""
     end = time.monotonic() + LONGEST_DELAY
     ending.wait(HEAD_START)
     while background.CALLS.compilers and time.monotonic() < end and not ending.wait(LOOK):
         pass
+    return not ending.is_set()
 
 
 def coming() -> bool:

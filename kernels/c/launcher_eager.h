@@ -273,6 +273,7 @@ static PyObject *known_call(PyObject *module, PyObject *const *args, Py_ssize_t 
 #include "launcher_numpy.h"
 #include "launcher_functions.h"
 #include "launcher_items.h"
+#include "launcher_random.h"
 
 static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS, NULL},
   {"known_call", (PyCFunction)(void (*)(void))known_call, METH_FASTCALL, NULL},
@@ -283,4 +284,5 @@ static PyMethodDef eager_methods[] = {{"eager_calls", eager_setup, METH_VARARGS,
   {"function_call", (PyCFunction)(void (*)(void))function_call, METH_FASTCALL, NULL},
   {"array_item", (PyCFunction)(void (*)(void))array_item, METH_FASTCALL, NULL},
   {"put_item", (PyCFunction)(void (*)(void))put_item, METH_FASTCALL, NULL},
-  {"known_into", (PyCFunction)(void (*)(void))known_into, METH_FASTCALL, NULL}, {NULL}};
+  {"known_into", (PyCFunction)(void (*)(void))known_into, METH_FASTCALL, NULL},
+  {"random_bits", random_bits, METH_VARARGS, NULL}, {NULL}};

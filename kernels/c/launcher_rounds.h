@@ -278,15 +278,18 @@ static int fill_results(const Track *self, PyObject **out, int n, PyObject *valu
   return 0;
 }
 
-/* The program on the arrays from outside, while this thread puts nothing off. A new reference to what it gives. */
-static PyObject *done(Track *self, PyObject *state) {
+/* The program on the arrays from outside, while this thread puts nothing off and records nothing. A new reference to
+ * what it gives. */
+static PyObject *done(Track *self, PyObject *scope, PyObject *state) {
   PyObject *fast = Py_NewRef(PyList_GET_ITEM(self->fast, 0)), *out = NULL;
+  int recording = flag(scope, str_recording);
   if (fast == Py_None) out = Py_NewRef(Py_None);
-  else if (!PyDict_SetItem(state, str_busy, Py_True)) out =
-      PyObject_Vectorcall(fast, self->given, self->outsides, NULL);
+  else if (!PyDict_SetItem(state, str_busy, Py_True) && !(recording && PyDict_SetItem(scope, str_recording, Py_False)))
+      out = PyObject_Vectorcall(fast, self->given, self->outsides, NULL);
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyDict_SetItem(state, str_busy, Py_False);
+  if (recording) PyDict_SetItem(scope, str_recording, Py_True);
   PyErr_Restore(type, value, trace);
   Py_DECREF(fast);
   return out;
@@ -316,7 +319,7 @@ static PyObject *track_finish(PyObject *object, PyObject *const *args, Py_ssize_
   Py_INCREF(self);
   self->at++;
   show(self);
-  if (!end_round(self, state)) values = done(self, state);
+  if (!end_round(self, state)) values = done(self, scope, state);
   if (values && values != Py_None) full = fill_results(self, out, results, values) ? -1 : 1;
   if (full == 1) forget(self);
   drop_all(out, results);

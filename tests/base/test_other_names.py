@@ -18,7 +18,7 @@ TABLES: list[tuple[Any, Mapping[str, str]]] = [
     (autograd, other_names.GRADIENTS), (hybrid.optimizer, other_names.OPTIMIZERS), (hybrid, other_names.LIBRARY),
     (np, other_names.LIBRARY), (nd, other_names.LIBRARY), (npx, other_names.LIBRARY)]
 SPACES = {"x": X, "y": Y, "net": NET, "nn": gluon.nn, "gluon": gluon, "loss": gluon.loss, "data": gluon.data, "np": np,
-          "autograd": autograd, "hybrid": hybrid, "npx": npx}
+          "autograd": autograd, "hybrid": hybrid, "npx": npx, "optimizer": hybrid.optimizer}
 
 
 @pytest.mark.parametrize("owner, table", TABLES, ids=lambda v: getattr(v, "__name__", type(v).__name__))

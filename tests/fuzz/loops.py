@@ -61,6 +61,23 @@ FORWARD = ("out = net(x); loss = cross(out, y)", "out = net(x); loss = cross(out
            "out = net(x); loss = cross(out, y) * w", "out = net(x); loss = square(out, out.detach() * 0.9)",
            "out = net(x); loss = cross(out, y); loss = loss.sum()",
            "out = net(x); loss = nd.log_softmax(out)[:, 0] * -1", "out = net(x); loss = cross(out[:, 0:3], y)")
+# updates without a Trainer: how the gradients are computed, and what is done with them
+GRADS = ("grads = autograd.grad(loss, [p.data() for p in trained])",) * 3 + (
+    "loss.backward(); grads = [p.grad() for p in trained]",
+    "grads = autograd.grad([loss], [p.data() for p in trained], [nd.ones_like(loss) * 0.5])",
+    "grads = autograd.grad(loss, [p.data() for p in trained], retain_graph=True)",
+    "first = autograd.grad(loss, [trained[0].data()], retain_graph=True); "
+    "grads = autograd.grad(loss, [p.data() for p in trained]); seen(first[0])")
+BY_HAND = ("p.data()[:] = p.data() - 0.02 * g", "p.set_data(p.data() - 0.05 / (i + 1) * g)",
+           "w = p.data(); w -= 0.02 * g", "nd.sgd_update(p.data(), g, lr=0.02, out=p.data())",
+           "w, v = p.data(), states[p.name]; v[:] = 0.5 * v + g; w[:] = w - 0.02 * v",
+           "w, v = p.data(), states[p.name]; nd.sgd_mom_update(w, g, v, lr=0.02, momentum=0.5, wd=0.01, out=w)",
+           "w, v = p.data(), states[p.name]; v *= 0.9; v += 0.1 * g ** 2; w[:] = w - 0.01 * g / (v.sqrt() + 0.1)",
+           "w = p.data(); w[:] = w - 0.1 * w.grad / x.shape[0]")
+# what an iteration may do between such updates, or behind them
+AMONG = ("seen(loss)", "seen(trained[0].data())", "trained[-1].data()[0] = 0.1", "seen(grads[0])", "kept.append(grads)",
+         "seen(net(x))", "for p in trained: p.zero_grad()", "trained[0].set_data(trained[0].data() * 0.9)",
+         "mean = 0.9 * trained[0].data() + 0.1; seen(mean)", "x[:] = 0", "kept.append(loss.mean())", "continue")
 BACKWARD = ("loss.backward()",) * 6 + ("autograd.backward([loss])", "autograd.backward(loss)",
                                        "loss.backward(retain_graph=True)", "loss.backward(nd.ones_like(loss) * 0.5)")
 STEPS = ("trainer.step(x.shape[0])",) * 5 + ("trainer.step(8)", "trainer.allreduce_grads(); trainer.update(8)")
@@ -123,6 +140,8 @@ class Loop:
 
 def loop(rng: random.Random) -> Loop:
     """A loop as people write it, with one to four events that most loops do not have."""
+    if rng.random() < .4:
+        return by_hand(rng)
     forward, data = rng.choice(FORWARD), rng.choice(DATA)
     setup = (f"net = {rng.choice(NETS)}", "net.initialize(mx.init.Xavier())", "net(batches[0][0])",
              "net.hybridize(on)", "params = list(net.collect_params().values())",
@@ -150,6 +169,28 @@ def loop(rng: random.Random) -> Loop:
                   "params += list(critic.collect_params().values())",
                   f"second = gluon.Trainer(critic.collect_params(), {rng.choice(OPTIMIZERS)})")
         parts += [*rng.choice(SECOND), *(("seen(rest)",) if rng.random() < .5 else ())]
+    return Loop(setup, tuple(parts), rng.choice((9, 14, 20)))
+
+
+def by_hand(rng: random.Random) -> Loop:
+    """A loop without a Trainer, with up to three things between its updates that most loops do not have."""
+    forward, update = rng.choice(FORWARD), rng.choice(BY_HAND)
+    grads = rng.choice([g for g in GRADS if "w.grad" not in update or "backward" in g])
+    setup = (f"net = {rng.choice(NETS)}", "net.initialize(mx.init.Xavier())", "net(batches[0][0])",
+             "net.hybridize(on)", "params = list(net.collect_params().values())",
+             "trained = [p for p in params if p.grad_req != 'null']",
+             "states = {p.name: nd.zeros(p.shape) for p in trained}",
+             *(("cross.hybridize(on)",) if rng.random() < .5 else ()))
+    parts = [rng.choice(DATA), *((SCALES[3],) if " * w" in forward else ()),
+             "with autograd.record():\n    " + forward, grads]
+    updates = [f"for p, g in zip(trained, grads):\n    {update}"]
+    if rng.random() < .3:                                # in two loops, with something between
+        updates = [f"for p, g in zip(trained[{a}], grads[{a}]):\n    {update}" for a in (":2", "2:")]
+    parts += updates
+    for _ in range(rng.randint(0, 3)):
+        parts.insert(rng.randint(parts.index(grads) + 1, len(parts)), _when(rng, rng.choice(AMONG)))
+    if rng.random() < .3:
+        parts.append("seen(loss.mean().asscalar())")
     return Loop(setup, tuple(parts), rng.choice((9, 14, 20)))
 
 

@@ -48,7 +48,7 @@ def called(f, *counts, width=13):
 
 def test_a_later_trace_with_other_sizes_finds_the_program():
     assert called(rows(13), 5, 9, 70) == (True, True)
-    assert called(rows(13), 5, 30, 31, 200, 2) == (False, False)     # traced with another size
+    assert called(rows(13), 5, 30, 31, 200) == (False, False)        # traced with another size
     assert called(rows(13), 17, 3, 64) == (False, True)
 
 

@@ -14,7 +14,7 @@ from hybrid import autograd, gluon, nd
 from hybrid.base import pending
 from hybrid.contrib import amp
 from hybrid.gluon import nn
-from hybrid.jit.deferred import entrances
+from hybrid.jit.deferred import entrances, updates
 from .test_deferred_loop import BATCHES, Loop, SCALE, STEPS, both, is_joined, not_joined, smooth
 
 
@@ -331,7 +331,8 @@ def test_a_loss_of_the_library_is_one_event(monkeypatch: Any, loss: Any) -> None
     def noted(what: Any, *rest: Any) -> Any:
         kinds.add(type(what).__name__)
         return event(what, *rest)
-    monkeypatch.setattr(entrances, "event", noted)
+    for module in (entrances, updates):
+        monkeypatch.setattr(module, "event", noted)
     loop = Loop()
     x, y = BATCHES[0]
     with autograd.record():

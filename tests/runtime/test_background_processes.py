@@ -79,19 +79,36 @@ def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:  
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:  # noqa: F811
-    """On the core that calls leave it would take their compilers' time. When the process ends it is begun at once."""
-    loaded, ending = threading.Event(), threading.Event()
+    """On the core that calls leave it would take their compilers' time. A process that ends leaves it to others."""
+    loaded, building = threading.Event(), launcher._Building()
     monkeypatch.setattr(launcher, "load", loaded.set)
     monkeypatch.setattr(launcher, "HEAD_START", 0.01)
-    thread = threading.Thread(target=launcher._quietly, args=(ending,))
     with background.CALLS.beside():
-        thread.start()
+        building.thread.start()
         assert not loaded.wait(0.3)
         if ends:
-            ending.set()
-            assert loaded.wait(60)
-    thread.join(60)
-    assert loaded.is_set()
+            launcher._end(building)
+            building.thread.join(60)
+            assert not building.thread.is_alive()
+    building.thread.join(60)
+    assert loaded.is_set() != ends
+
+
+@pytest.mark.parametrize("before", [0.0, 0.5, 1000.0])
+def test_the_end_waits_for_the_launcher_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch, before: float) -> None:
+    """A compiler that has only begun costs nobody seconds, and none more than ``LAST_WAIT``."""
+    free, begun, ended, building = threading.Event(), threading.Event(), [], launcher._Building()
+    monkeypatch.setattr(launcher, "load", lambda: begun.set() or free.wait(60))
+    monkeypatch.setattr(launcher.config, "compile_mode", lambda: "now")
+    monkeypatch.setattr(launcher.compiler_process, "end_compilers", lambda: ended.append(1) or free.set())
+    monkeypatch.setattr(launcher, "LAST_WAIT", 1.0)
+    building.thread.start()
+    assert begun.wait(60)
+    building.begun = time.monotonic() - before
+    start = time.monotonic()
+    launcher._end(building)
+    assert ended and min(before, 1.0) <= time.monotonic() - start
+    building.thread.join(60)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -1,6 +1,8 @@
-"""Where blocks, operators, ``backward`` and ``Trainer.step`` tell of themselves, and what of them is never put off."""
+"""Where blocks and operators tell of themselves, and what of them is never put off. For gradients and updates see
+updates.py."""
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -8,7 +10,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...autograd.dispatch import TIMERS
+from ...autograd.dispatch import OF_NUMBER, TIMERS
 from ...base import config, pending
 from ...base.pytree import flatten
 from ...base.scope import CASTS, RECORDS, SCOPE
@@ -18,24 +20,29 @@ from ...ops.attributes import told_apart
 from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
 from . import rounds
-from .events import BACKWARD, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
+from .events import OPEN, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
 from .followed import STATE, current, is_promised, take
+from .held import held
 from .joined import unfit
+from .round import went_back
 from .rounds import event, give_up, settle, settle_all, strange
+from .updates import assign, backward, current_updated, grad, nothing, step
 
 LOOKED_INTO = "a profiler or a check of each operator is on"
 _STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
 
 
 def call(engine: Any, args: Any, kwargs: Any) -> Any:
-    """A call of a hybridized block under ``record``."""
+    """A call of a hybridized block under ``record``, or in ``pause`` there."""
     def ordinary() -> Any:
         return engine._slow(args, kwargs)
     if STATE.busy:
         return ordinary()
+    if SCOPE.recording and (r := current_updated()) is not None:
+        rounds.another(r)
     track, begins = STATE.track, False
     if track is None and STATE.round is None:
-        if STATE.broken == RECORDS.number or not _begins(engine, args):
+        if not SCOPE.recording or STATE.broken == RECORDS.number or not _begins(engine, args):
             return ordinary()
         begins, track = True, engine.rounds.track and engine.rounds.track()
     leaves, structure = _arguments(args, kwargs)
@@ -49,10 +56,24 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         if not begins:
             return ordinary()
         rounds.begin(engine.rounds)
+    elif not SCOPE.recording and r.went_back:
+        return ordinary()
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
         return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
+
+
+def is_event() -> bool:
+    """Whether a call of a hybridized block may be an event of a round: it is recorded, or it comes in ``pause`` between
+    this thread's first recorded call and ``backward``."""
+    if SCOPE.traces or SCOPE.plain:
+        return False
+    if SCOPE.recording or not pending.WATCHED[0] or STATE.busy:
+        return SCOPE.recording
+    track, r = STATE.track, STATE.round
+    nodes = track.path.nodes[:track.at] if track is not None else r.trail if r is not None else ()
+    return bool(nodes) and not went_back(nodes)
 
 
 def _arguments(args: Any, kwargs: Any) -> tuple[Sequence[Any], Any]:
@@ -109,7 +130,7 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
         return "it does not run on the CPU"
     if engine.counters is None:
         return f"{engine.name} has lists or dicts in its attributes, whose contents may change"
-    if any(kind != "output" for kind, _ in entry.picks) or not entry.recorded:
+    if any(kind != "output" for kind, _ in entry.picks) or SCOPE.recording and not entry.recorded:
         return "a call hands an argument through"
     for place in entry.guard.places:
         if not isinstance(place, LibraryClass) and not isinstance(place.get(), _STEADY) and not _of_block(place):
@@ -126,24 +147,27 @@ def _of_block(place: Any) -> bool:
     return isinstance(place.get(), NDArray) and hasattr(type(place.where), "_signature_version")
 
 
-def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
+def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, out: Any,
              ordinary: Callable[[Sequence[Any]], Any]) -> Any:
-    """An operator that is called while a round is watched. ordinary: calls it with some inputs."""
+    """An operator that is called while a round is watched. out: arrays that it is told to write into. ordinary: calls
+    it with some inputs."""
     if STATE.busy or STATE.round is None and STATE.track is None:
         return ordinary(inputs)
-    track = STATE.track
-    if track is not None and not any([is_promised(x) for x in inputs]):
+    track, outs = STATE.track, () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
+    if track is not None and not any([is_promised(x) or held(x) is not None for x in (*inputs, *outs)]):
         return ordinary(inputs)
-    given = tuple([x is not None for x in inputs])
-    what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
+    what, numbers = _operator(d, inputs, attrs, cls, len(outs))
+    leaves = [x for x in (*inputs, *outs) if x is not None]
     if track is not None:
-        out = take(track, what, [x for x in inputs if x is not None], None)
-        if out is not NotImplemented:
-            return out
+        made = take(track, what, leaves, None)
+        if made is not NotImplemented:
+            return made
     r = current()
     if r is None:
         return ordinary(inputs)
-    if not any([r.has(x) for x in inputs]):
+    if outs and (SCOPE.recording or any(map(r.has, outs))):
+        return ordinary(inputs)
+    if not any([r.concerns(x) for x in leaves]):
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
@@ -153,8 +177,23 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
     except TypeError:
         strange(f"attributes of operator {d.name} cannot be compared")
         return ordinary(inputs)
-    return event(what, [x for x in inputs if x is not None], None, lambda: ordinary(inputs),
-                 lambda node: _check_operator(node, d, attrs))
+    if not outs:
+        return event(what, leaves, None, lambda: ordinary(inputs), lambda node: _check_operator(node, d, attrs),
+                     numbers)
+    event(what, leaves, None, lambda: nothing(ordinary(inputs)), lambda node: _check_operator(node, d, attrs), numbers)
+    return out
+
+
+def _operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, outs: int) -> tuple[Operator, Any]:
+    """The event that a call of an operator is, and the numbers of it that may differ from round to round."""
+    given, values = tuple([x is not None for x in inputs]), tuple(attrs.items())
+    number: Any = attrs.get("scalar")
+    kinds = tuple(map(told_apart, attrs.values()))
+    if type(number) not in (int, float) or d.name not in OF_NUMBER or not math.isfinite(number):
+        return Operator(d, values, kinds, given, cls, outs), ()
+    kinds = tuple([type(number) if k == "scalar" else kind for k, kind in zip(attrs, kinds)])
+    values = tuple([(k, OPEN if k == "scalar" else v) for k, v in values])
+    return Operator(d, values, kinds, given, cls, outs), (number,)
 
 
 def _check_operator(node: Node, d: Any, attrs: Mapping[str, Any]) -> str:
@@ -203,82 +242,6 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
     return event(what, losses, None, ordinary, lambda node: "")
 
 
-def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, ordinary: Callable[..., None]) -> None:
-    """``autograd.backward``. If this thread's round was given up, calls after it are noted again: perhaps no step
-    comes. ordinary: computes the gradients, given the other four arguments."""
-    several, track = heads if isinstance(heads, (list, tuple)) else (heads,), STATE.track
-    if (track is not None and head_grads is None and not retain_graph
-        and track.take(BACKWARD[bool(train_mode)], several, None) is None):
-        return None
-    if STATE.busy:
-        return ordinary(heads, head_grads, retain_graph, train_mode)
-    try:
-        if STATE.round is None and track is None:
-            return ordinary(heads, head_grads, retain_graph, train_mode)
-        return _watched_backward(several, head_grads, retain_graph, train_mode,
-                                 lambda: ordinary(heads, head_grads, retain_graph, train_mode))
-    finally:
-        STATE.broken = False
-
-
-def _watched_backward(several: Sequence[Any], head_grads: Any, retain_graph: bool, train_mode: bool,
-                      ordinary: Callable[[], None]) -> None:
-    r = current()
-    if r is None:
-        return ordinary()
-    if head_grads is not None or retain_graph:
-        strange("backward is given gradients of its heads, or told to keep the recording")
-        return ordinary()
-    if not several or not all(map(r.has, several)):
-        strange("backward begins at an array that no call of the round gave")
-        return ordinary()
-    event(BACKWARD[bool(train_mode)], several, None, ordinary, lambda node: _check_backward(r))
-    return None
-
-
-def _check_backward(r: Any) -> str:
-    for entry in (node.entry for node in r.trail if node.entry is not None):
-        for x in entry.fixed():
-            if x.stype != "default" or x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
-                return "a parameter or its gradient is sparse"
-    return ""
-
-
-def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Callable[..., None]) -> None:
-    """``Trainer.step``: the end of a round. ordinary: does the step, given batch_size and ignore_stale_grad."""
-    if STATE.busy:
-        return ordinary(batch_size, ignore_stale_grad)
-    STATE.broken = False
-    track = STATE.track
-    if (track is not None and type(batch_size) in (int, float) and batch_size and not ignore_stale_grad
-        and not trainer.step_follows()):
-        trainer.size.value = batch_size
-        if rounds.finish_track(track, trainer.size.step):
-            return None
-    r = current()
-    if r is None:
-        return ordinary(batch_size, ignore_stale_grad)
-    if (ignore_stale_grad or SCOPE.recording or r.node is r.root or len(trainer._contexts) > 1
-        or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("trainer.step was called inside autograd.record, with ignore_stale_grad, with a batch_size that is 0 "
-                "or no number, without a call before it, or with parameters on several devices")
-        STATE.broken = False
-        return ordinary(batch_size, ignore_stale_grad)
-    trainer.size.value = batch_size
-    try:
-        event(trainer.size.step, [], None, lambda: ordinary(batch_size, ignore_stale_grad),
-              lambda node: _note_step(node, trainer))
-    finally:
-        rounds.over()
-    return None
-
-
-def _note_step(node: Node, trainer: Any) -> str:
-    """Notes why a step cannot be in the program of its round, if so; never a reason not to put it off."""
-    node.follows = "" if trainer.prepared() else "the optimizer's update is not one program of all parameters"
-    return ""
-
-
 def settle_for(why: str, arrays: Iterable[Any], block: Any = None) -> None:
     """What this thread put off is done now, and what others put off that depends on some arrays or calls a block."""
     if STATE.busy:
@@ -304,6 +267,6 @@ def _calls(what: Any, block: Any) -> bool:
     return id(block) in called
 
 
-__all__ = ["backward", "call", "give_up", "loss", "method", "operator", "scaled", "settle", "settle_all", "settle_for",
-           "step"]
+__all__ = ["assign", "backward", "call", "give_up", "grad", "is_event", "loss", "method", "operator", "scaled",
+           "settle", "settle_all", "settle_for", "step"]
 pending.LATER.append(sys.modules[__name__])

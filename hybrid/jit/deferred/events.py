@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 from ... import autograd
-from ...autograd.dispatch import invoke
+from ...autograd.dispatch import OF_NUMBER, invoke
 from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
 from ...buffers.tape import flags
+from .held import Held
 
 MOST_KINDS = 16                 # of events that come after the same events
 MOST_STATES = 16                # of a block that are remembered
+OPEN = object()                 # in the place of a number that may differ from round to round: a value of the program
+PLAIN_NUMBERS = (int, float, type(None))
 # structures of so many arrays by position
 PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
 
@@ -57,17 +60,29 @@ class Loss(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """An operator on a result of the round."""
+    """An operator on a result of the round, or on an array that is held."""
     opdef: Any
-    attrs: tuple[tuple[str, Any], ...]
+    attrs: tuple[tuple[str, Any], ...]                   # OPEN in the place of a number that may differ
     kinds: tuple[Any, ...]                               # what tells attributes apart that are equal
     given: tuple[bool, ...]                              # which of its inputs are there
     cls: Any
+    outs: int                                            # how many arrays it is told to write into: its last inputs
 
     def do(self, values: Sequence[Any], structure: Any) -> Any:
-        """Call it."""
+        """Call it; where it writes into arrays, it gives nothing."""
         rest = iter(values)
-        return invoke(self.opdef, [next(rest) if g else None for g in self.given], dict(self.attrs), cls=self.cls)
+        inputs = [next(rest) if g else None for g in self.given]
+        outs = [next(rest) for _ in range(self.outs)]
+        attrs = {k: next(rest) if v is OPEN else v for k, v in self.attrs}
+        number = attrs.get("scalar")
+        if type(number) not in PLAIN_NUMBERS and self.opdef.name in OF_NUMBER:
+            made = OF_NUMBER[self.opdef.name](inputs[0], number)
+            if outs:
+                outs[0][:] = made
+        else:
+            made = invoke(self.opdef, inputs, attrs, (outs if self.outs > 1 else outs[0]) if outs else None,
+                          cls=self.cls)
+        return None if outs else made
 
 
 class Method(NamedTuple):
@@ -97,17 +112,54 @@ def _back(form: Any) -> Any:
     return slice(*map(_back, form[1:])) if form[0] is slice else form[0](map(_back, form[1:]))
 
 
+class Assign(NamedTuple):
+    """``x[key] = value`` where x is held."""
+    key: Any                                             # as ``hashable`` gives it
+    value: Any                                           # a number, if it is no array
+    kind: Any                                            # what tells it from equal ones
+
+    def do(self, values: Sequence[Any], structure: Any) -> None:
+        """Write it."""
+        values[0][_back(self.key)] = values[1] if len(values) > 1 else self.value
+
+
 class Backward(NamedTuple):
-    """``backward`` from results."""
+    """``backward`` from results. Its inputs are the heads and gradients given for some of them."""
     train_mode: bool
+    given: tuple[bool, ...] = ()                         # for which heads there are gradients; none if empty
+    keeps: bool = False                                  # ``retain_graph``
 
     def do(self, values: Sequence[Any], structure: Any) -> None:
         """Compute the gradients."""
+        heads, seeds = _apart(values, self.given)
         with flags(False, None):
-            autograd.backward(list(values), None, False, self.train_mode)
+            autograd.backward(heads, seeds, self.keeps, self.train_mode)
 
 
-BACKWARD = {mode: Backward(mode) for mode in (False, True)}      # by train_mode: the events that there are
+class Grad(NamedTuple):
+    """``autograd.grad``: as ``Backward``, and its last inputs are the variables."""
+    train_mode: bool
+    given: tuple[bool, ...]
+    keeps: bool
+    variables: int
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Compute the gradients."""
+        at = len(values) - self.variables
+        heads, seeds = _apart(values[:at], self.given)
+        with flags(False, None):
+            return autograd.grad(heads, list(values[at:]), seeds, self.keeps, False, self.train_mode)
+
+
+def _apart(values: Sequence[Any], given: Sequence[bool]) -> tuple[list[Any], list[Any] | None]:
+    """Heads, and their gradients if any are given."""
+    if not any(given):
+        return list(values), None
+    rest = iter(values[len(given):])
+    return list(values[:len(given)]), [next(rest) if g else None for g in given]
+
+
+BACKWARD = {mode: Backward(mode) for mode in (False, True)}      # by train_mode: the usual ones
 
 
 class Scale(NamedTuple):
@@ -144,18 +196,23 @@ class Step(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event, as the key that tells it from others. inputs: a number of a result of the round, or (-1 - number of an
-    array from outside, shape, dtype, class, number of its device)."""
+    """One event, as the key that tells it from others. inputs: a number of a result of the round, a ``Held``, or
+    (-1 - number of an array from outside, shape, dtype, class, number of its device)."""
     what: Any
     inputs: tuple[Any, ...]
     training: bool
     recording: bool
     np_array: bool
     structure: Any
+    numbers: int = 0                                     # how many numbers it takes that may differ
 
-    def do(self, results: Sequence[Any], outside: Sequence[Any]) -> Any:
-        """Do it, with results of the round so far and its arrays from outside."""
-        values = [results[i] if type(i) is int else outside[-1 - i[0]] for i in self.inputs]
+    def do(self, results: Sequence[Any], outside: Sequence[Any], numbers: Iterator[Any],
+           value: Callable[[Held], Any] = Held.array) -> Any:
+        """Do it, with results of the round so far, its arrays from outside, and the next of its numbers. value: of a
+        held array."""
+        values = [results[i] if type(i) is int else value(i) if type(i) is Held else outside[-1 - i[0]]
+                  for i in self.inputs]
+        values += [next(numbers) for _ in range(self.numbers)]
         old, SCOPE.np_array = SCOPE.np_array, self.np_array
         try:
             with flags(self.recording, self.training):
@@ -175,10 +232,16 @@ class Node:
         self.met = self.settled = 0                      # rounds that ended here; that were looked into here
         self.ready = False                               # whether the event is put off
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
+        self.taped = False                               # whether results are on the tape
+        # outside of ``record``: whether the event writes variables; whether it writes those, or other held arrays
+        self.updates = self.writes = False
+        self.ends = False                                # whether rounds end here, though no Trainer steps
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        self.withheld: frozenset[int] | None = None      # results that no program may give (joined.py), once known
+        # results that no program may give (joined.py), once known; those it gives which no backward pass can go over
+        self.withheld: frozenset[int] | None = None
+        self.spent: frozenset[int] = frozenset()
         # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
         # events each of them does, and which seconds of the rounds (``Root.seconds``) it has been told of
         self.waiting: list[tuple[Any, int, float]] = []
@@ -195,6 +258,11 @@ class Node:
             return "the calls of its rounds, or numbers in them, are others each time"
         self.next[node.event] = node
         return ""
+
+    def copy_of(self, other: "Node") -> None:
+        """Take over what is known of the same event in another tree."""
+        for name in ("made", "taped", "updates", "writes", "entry", "draws", "follows"):
+            setattr(self, name, getattr(other, name))
 
     def note_slots(self, slots: list[tuple[Any, Any, Any]]) -> None:
         """Note the slots of a backward pass. If they are of other arrays than before, its programs go."""

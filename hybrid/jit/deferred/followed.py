@@ -22,6 +22,7 @@ from ...buffers.tape import Slot
 from ...runtime import launcher
 from ...runtime.observers import OBSERVERS
 from .events import PLAIN, Node, Root, Step
+from .held import Held
 from .round import Round
 
 ONE, TUPLE, NOTHING = 0, 1, 3           # what the results of an event come in, for the launcher
@@ -128,6 +129,9 @@ def lay(r: Round, fast: list[Any], alive: Sequence[int]) -> Any:
     the program. alive: numbers of the results that it gives."""
     root, old = r.root, r.root.track() if r.root.track is not None else None
     if old is not None and old.rebinds == REBINDS[0] or root.joined < root.lay_again:
+        return None
+    if r.values or isinstance(r.trail[-1].event.what, Step) is False or any(
+            type(i) is Held for node in r.trail for i in node.event.inputs):
         return None
     made, outside = launcher.part("Track"), [ref() for ref in r.outside]
     if made is None or any(x is None for x in outside) or any(node.seen != REBINDS[0] or not node.as_it_was()

@@ -3,15 +3,18 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from ... import runtime
+from ... import autograd, runtime
 from ...base.errors import HybridError
 from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
 from ...buffers.array import NDArray
+from ...buffers.tape import Entry, Slot
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
-from .events import Backward, Event, Method, Node, Step
+from .events import Backward, Event, Grad, Method, Node, Step
 from .followed import lay
+from .held import Owners
+from .unrelated import written_by
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
 COMING = "its program is being compiled in the background"
@@ -22,16 +25,17 @@ def run(r: Any, node: Node) -> str:
     nothing was done)."""
     alive = r.alive()
     if node.withheld is None:
-        node.withheld = _not_given(r.trail)
+        node.withheld, node.spent = _not_given(r.trail)
     if not node.withheld.isdisjoint(alive):
         return "a result is kept that backward did not go over, or one that shares another's memory"
+    numbers, places = _distinct(r.values)
     plans = _plans(node)
-    plan = plans.get(alive)
+    plan = plans.get((alive, places))
     if plan is None:
         if len(plans) >= MOST_PLANS:
             return "other results are kept each time"
-        plan = plans[alive] = Plan(r.trail, alive or (len(r.results) - 1,), r.root.name)
-    values = plan.values([ref() for ref in r.outside], r.trail) if not plan.refused else None
+        plan = plans[alive, places] = Plan(r.trail, alive or (len(r.results) - 1,), places, r.root.name)
+    values = plan.values([*(ref() for ref in r.outside), *numbers], r.trail) if not plan.refused else None
     if values is None:
         if plan.refused:
             return plan.refused
@@ -41,34 +45,58 @@ def run(r: Any, node: Node) -> str:
         x = r.results[i]()
         if x is not None:
             x._ag, x._data, x._away = None, y._data, None
+            if i in node.spent:
+                x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
     return ""
+
+
+class Spent:
+    """What the tape remembers of a result whose round has written the parameters that it was computed of."""
+
+    def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
+        raise autograd.changed_in_place("an array")
+
+
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """The numbers of a round, each once, and where each of them stands among these."""
+    found: dict[Any, int] = {}
+    places = tuple([found.setdefault((type(v), repr(v)), len(found)) for v in values])
+    return [values[places.index(k)] for k in range(len(found))], places
 
 
 def lay_track(r: Any, node: Node) -> None:
     """Rounds that go the way of one that a program has just done are followed in C from now on, where that can be."""
     alive = r.alive()
-    plan = _plans(node).get(alive)
-    if plan is not None:
+    plan = _plans(node).get((alive, ()))
+    if plan is not None and not r.values:
         way = plan.engine.fast_path if plan.engine.fast_path[0] is not None else [plan.engine]
         plan.track = lay(r, way, alive) or plan.track
 
 
-def _not_given(path: Sequence[Node]) -> frozenset[int]:
+def _not_given(path: Sequence[Node]) -> tuple[frozenset[int], frozenset[int]]:
     """Numbers of the results that a program does not give as they would be: those that are on the tape after some
-    events, for no ``backward`` goes over them, and those that share memory (``detach``)."""
+    events, for no ``backward`` goes over them, and those that share memory (``detach``). And of those on the tape from
+    which no ``backward`` can go any more, since the events have written parameters that they were computed of."""
     maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
-    taped = [node.event.recording and not _is_detach(node.event) for node in path]
     gone: set[int] = set()
 
     def go_over(numbers: Sequence[Any]) -> None:
         for k in {maker[n] for n in numbers if type(n) is int}:
-            if taped[k] and k not in gone:
+            if path[k].taped and k not in gone:
                 gone.add(k)
                 go_over(path[k].event.inputs)
     for node in path:
-        if isinstance(node.event.what, Backward):
+        if isinstance(node.event.what, (Backward, Grad)) and not node.event.what.keeps:
             go_over(node.event.inputs)
-    return frozenset(n for n, k in enumerate(maker) if k not in gone and (taped[k] or _is_detach(path[k].event)))
+    written = written_by(path)
+    spent = [False] * len(path)
+    for k, node in enumerate(path):
+        spent[k] = node.taped and (node.entry is not None and any(id(x) in written for x in node.entry.fixed())
+                                   or any(type(n) is int and spent[maker[n]] for n in node.event.inputs))
+    kept = [n for n, k in enumerate(maker) if k not in gone and path[k].taped and not _is_detach(path[k].event)]
+    shared = [n for n, k in enumerate(maker) if _is_detach(path[k].event)]
+    return (frozenset([*(n for n in kept if not spent[maker[n]]), *shared]),
+            frozenset(n for n in kept if spent[maker[n]]))
 
 
 def _is_detach(e: Event) -> bool:
@@ -87,7 +115,7 @@ def _plans(node: Node) -> dict[Any, "Plan"]:
 class Plan:
     """One program: a hybridized function of the arrays from outside that does some events."""
 
-    def __init__(self, path: Sequence[Node], alive: Sequence[int], name: str):
+    def __init__(self, path: Sequence[Node], alive: Sequence[int], places: Sequence[int], name: str):
         # the ``precision`` option of the networks that have products: a program can have only one
         precisions = {n.entry.precision for n in path if n.entry is not None and any(
             m.prim == "dot" for m in n.entry.program.order())}
@@ -96,7 +124,8 @@ class Plan:
         self.begun = False                               # whether it did a round
         self.track: Any = None                           # of rounds that it does (followed.py)
         self.coming: Any = None                          # the signature whose program is being compiled
-        self.engine = Hybridized(_replay([n.event for n in path], alive), f"{name}: round",
+        self.numbered = bool(places)                     # whether it takes numbers, after the arrays
+        self.engine = Hybridized(_replay(path, alive, places), f"{name}: round",
                                  options={"precision": next(iter(precisions), None)})
 
     def values(self, outside: Sequence[Any], path: Sequence[Node]) -> Any:
@@ -113,8 +142,9 @@ class Plan:
                 if self.coming is not None:
                     return None
                 self._begin(path)
-                self.engine.shorten(entry, outside)
-                out = self._fast(outside)               # with its own working memory, and no other way's
+                if not self.numbered:
+                    self.engine.shorten(entry, outside)
+                    out = self._fast(outside)           # with its own working memory, and no other way's
             return out if out is not None else self.engine.slow_path(*outside)
         finally:
             SCOPE.recording = recording
@@ -140,12 +170,13 @@ class Plan:
         except (HybridError, TypeError, ValueError) as err:
             self.refused = f"no program can do a round: {err}"
             return None
-        self.refused = unfit(entry)
+        self.refused = unfit(entry, numbers=True)
         return None if self.refused else entry
 
 
-def unfit(entry: Any) -> str:
-    """Why what a compiled call does must not come later than its line; nothing where it may."""
+def unfit(entry: Any, numbers: bool = False) -> str:
+    """Why what a compiled call does must not come later than its line; nothing where it may. numbers: whether it may
+    take numbers."""
     if entry.demands:
         return "its values may be refused (an index out of range)"
     if entry.watches or any(n.prim == "host" and n.attrs["call"].shows for n in entry.program.order()):
@@ -154,18 +185,24 @@ def unfit(entry: Any) -> str:
         return "its code assigns to attributes or changes arrays in place"
     if entry.views:
         return "it gives views of its arguments"
-    if entry.numbers is not None:
+    if entry.numbers is not None and not numbers:
         return "it takes numbers that are inputs of its program"
     if entry.drew or entry.outside or not entry.frozen:
         return "its code reads what differs from call to call"
     return ""
 
 
-def _replay(events: Sequence[Event], alive: Sequence[int]) -> Callable[..., Any]:
-    def replay(*outside: Any) -> Any:
+def _replay(path: Sequence[Node], alive: Sequence[int], places: Sequence[int]) -> Callable[..., Any]:
+    """A function of the arrays from outside, and of numbers, that does some events. places: of the numbers that the
+    events take, in their order, among those."""
+    events, owners, count = [n.event for n in path], Owners(path), len(set(places))
+
+    def replay(*given: Any) -> Any:
+        outside, distinct = given[:len(given) - count], given[len(given) - count:]
+        numbers = iter([distinct[k] for k in places])
         results: list[Any] = []
         for e in events:
-            made = e.do(results, outside)
+            made = e.do(results, outside, numbers, owners.value)
             if not isinstance(e.what, (Backward, Step)):
                 flatten(made, lambda v: isinstance(v, (NDArray, Symbol)), results, by_identity=True)
         trace = tracing()

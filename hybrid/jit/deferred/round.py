@@ -9,14 +9,15 @@ from ...buffers.array import NDArray, wrap
 from ...buffers.derived import is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
-from .events import Node, Root
+from .events import Backward, Call, Grad, Node, Root
+from .held import Held, held, hold, unfit
 
 
 class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers",
-                 "hidden", "draws", "counted", "forgotten", "__weakref__")
+                 "hidden", "draws", "counted", "forgotten", "values", "__weakref__")
 
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
@@ -29,6 +30,7 @@ class Round:
         self.results: list[Any] = []                     # weak references, by number
         self.numbers: dict[int, int] = {}                # id of a result -> its number
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
+        self.values: list[Any] = []                      # the numbers of its events that may differ from round to round
         self.draws = False
         self.counted: Callable[[], Any] = int            # ends its being watched
         self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
@@ -38,6 +40,33 @@ class Round:
         n = self.numbers.get(id(x))
         return n is not None and self.results[n]() is x
 
+    @property
+    def updated(self) -> bool:
+        """Whether variables were written by hand."""
+        return any([node.updates for node in self.trail])
+
+    @property
+    def went_back(self) -> bool:
+        """Whether gradients were computed since the last recorded call."""
+        return went_back(self.trail)
+
+    def held(self, x: Any) -> Held | None:
+        """What an array is known as that every round uses; None for others."""
+        found = held(x)
+        if found is None and isinstance(x, NDArray) and any(
+                x is y for node in self.trail if node.entry is not None for y in node.entry.fixed()):
+            found = hold(x)
+        return found
+
+    def concerns(self, x: Any) -> bool:
+        """Whether what is done with an array is an event of the round."""
+        return x is not None and (self.has(x) or self.held(x) is not None)
+
+    def among_outside(self, node: Node) -> list[NDArray]:
+        """Arrays that a call's code reads, of those that came as arguments from outside."""
+        fixed = node.entry.fixed() if node.entry is not None else ()
+        return [x for ref in self.outside if (x := ref()) is not None and any([x is y for y in fixed])]
+
     def refs(self, leaves: Sequence[Any]) -> tuple[Any, ...] | str:
         """What arrays of an event are, as ``Event.inputs`` holds them; why that cannot be said, where it cannot."""
         out: list[Any] = []
@@ -45,6 +74,11 @@ class Round:
         for x in leaves:
             if self.has(x):
                 out.append(self.numbers[id(x)])
+                continue
+            if (h := self.held(x)) is not None:
+                if (why := unfit(x)):
+                    return why
+                out.append(h)
                 continue
             k = next((k for k, y in enumerate(self.outside) if y() is x), len(self.outside))
             if k == len(self.outside):
@@ -64,13 +98,16 @@ class Round:
             if type(ref) is int:
                 if self.results[ref]() is x:
                     continue
+            elif type(ref) is Held:
+                if ref.ref() is x:
+                    continue
             elif -1 - ref[0] < len(outside):
                 if outside[-1 - ref[0]]() is x:
                     continue
             elif type(x) is ref[3] and (away := x._away).__class__ is not Promise:
                 raw = x._data
-                if (raw.shape == ref[1] and raw.dtype == ref[2] and x._ctx.device_id == ref[4] and not _strange(x)
-                    and not any([x is y for y, _, _ in fresh])):
+                if (x._ag is None and raw.shape == ref[1] and raw.dtype == ref[2] and x._ctx.device_id == ref[4]
+                    and not _strange(x) and not any([x is y for y, _, _ in fresh])):
                     outside.append(weakref.ref(x))
                     fresh.append((x, raw, away))
                     continue
@@ -106,6 +143,15 @@ class Round:
     def reads(self, raw: Any) -> bool:
         """Whether memory is among what the events read or write."""
         return Extents(held for _, held, _ in self.hidden).meets(*extent(raw))
+
+
+def went_back(nodes: Sequence[Node]) -> bool:
+    """Whether some events end with the computation of gradients and what comes after it."""
+    for node in reversed(nodes):
+        what = node.event.what
+        if type(what) is Call and node.event.recording or isinstance(what, (Backward, Grad)):
+            return type(what) is not Call
+    return False
 
 
 def _strange(x: Any) -> str:

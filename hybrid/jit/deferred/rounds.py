@@ -14,19 +14,22 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ...base import pending
 from ...base.errors import user_location
-from ...base.pytree import LEAF, flatten, unflatten
+from ...base.pytree import flatten
 from ...base.scope import RECORDS, SCOPE
 from ...buffers import evict
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
 from . import followed, joined
-from .events import Backward, Event, Node, Root, Step
+from .events import Backward, Event, Grad, Node, Root, Step
 from .followed import LIVE, ROUNDS, STATE, current, not_watched
+from .held import Held, collects, hold, is_variable
+from .promised import hold_gradients, promises, see
 from .round import Round
 from .unrelated import lacks_calls, later_half, rounds_ended
 
 TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"      # of a round; what report() says of longer ones
+MOST_UPDATES = 4096             # events of a round with its updates by hand
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
@@ -73,29 +76,31 @@ def _of_its_own() -> Iterator[None]:
 
 # ---- events
 def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[], Any],
-          check: Callable[[Node], str]) -> Any:
+          check: Callable[[Node], str], numbers: Sequence[Any] = ()) -> Any:
     """One event of this thread's round: put off where the tree knows it, else done now and noted. ordinary: does it.
-    check: why an event that was done cannot be put off, noting what is known of it."""
+    check: why an event that was done cannot be put off, noting what is known of it. numbers: those it takes that may
+    differ from round to round."""
     r = STATE.round
     assert r is not None
     with LOCK:
-        if len(r.trail) >= MOST_EVENTS and not r.deferred:
+        if len(r.trail) >= MOST_EVENTS and not r.deferred and not r.went_back:
             r = later_half(r, end, begin) or r
         off = r.deferred or r.node is r.root
         node = _likely(r, what, leaves, structure) if off else None
         if node is not None:
-            return put_off(r, node)
+            return put_off(r, node, numbers)
         refs = r.refs(leaves)
-        if isinstance(refs, str) or len(r.trail) >= MOST_EVENTS:
+        if isinstance(refs, str) or len(r.trail) >= (MOST_EVENTS if not r.went_back else MOST_UPDATES):
             strange(refs if isinstance(refs, str) else TOO_MANY)
             return ordinary()
-        key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure)
+        key = Event(what, refs, SCOPE.training, SCOPE.recording, SCOPE.np_array, structure, len(numbers))
         node = r.node.next.get(key)
         if (node is not None and node.ready and off and node.as_it_was()
             and not (node.waiting and node.waits(r.root.seconds))):
             r.node.likely = node
-            return put_off(r, node)
+            return put_off(r, node, numbers)
         settle(r, "another call followed than in the rounds before it")
+    r.values += numbers
     return _now(r, key, ordinary, check)
 
 
@@ -120,6 +125,7 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
     if node is None:
         node = Node(key)
     before = [(x, x._version) for ref in r.outside if (x := ref()) is not None]
+    fixed = [(x, x._version) for i in key.inputs if type(i) is Held and (x := i.array()) is not None]
     try:
         with busy():
             made = ordinary()
@@ -129,8 +135,12 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
     why = _note(r, node, made) if not isinstance(key.what, (Backward, Step)) else ""
     if not known and not why:
         why = check(node) or r.node.add(node)
-    if any(x._version != v for x, v in before):
-        why = "an operator changes its arguments"
+    written = [x for x, v in fixed if x._version != v and not key.recording]
+    node.updates, node.writes = any(map(is_variable, written)), any(not collects(x) for x in written)
+    if isinstance(key.what, Backward):
+        hold_gradients(r)
+    for x in [*(x for x, v in before if x._version != v), *r.among_outside(node)]:
+        hold(x)                                          # from the next round on the key of its events is another one
     if why:
         strange(why)
     else:
@@ -141,13 +151,25 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
     return made
 
 
+def another(r: Round) -> None:
+    """A round with updates by hand is over, for the next one begins: it ended with the last of them."""
+    settle(r, "a round ended earlier than those before it")
+    if STATE.round is r:
+        while not r.trail[-1].writes:
+            r.trail.pop()
+        _met(r)
+
+
 def _note(r: Round, node: Node, made: Any) -> str:
     """The results of an event that was done; why it cannot be put off another time."""
     arrays: list[Any] = []
     structure = flatten(made, lambda v: isinstance(v, NDArray), arrays, by_identity=True)
     if any(r.has(x) or any(x is ref() for ref in r.outside) or x.stype != "default" for x in arrays):
         return "a call hands an argument through"
+    if len({id(x) for x in arrays}) < len(arrays):
+        return "a call gives one array twice"
     node.made = structure, tuple((x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays)
+    node.taped = any(x._ag is not None for x in arrays)
     for x in arrays:
         r.add(x)
     return ""
@@ -167,7 +189,7 @@ def strange(why: str) -> None:
     if r is None:
         return
     settle(r, why)
-    r.root.strange, r.root.why = r.root.strange + 1, why
+    r.root.strange, r.root.why = r.root.strange + 1, f"{why} ({user_location()})"
     r.root.refused = r.root.refused or r.root.strange > MOST_STRANGE
     end(r)
     STATE.broken = RECORDS.number
@@ -181,6 +203,7 @@ def _met(r: Round) -> None:
     _took(r)
     for root, trail in rounds_ended(r):
         node = trail[-1]
+        node.ends = not isinstance(node.event.what, Step)
         node.met, root.strange = node.met + 1, 0
         if node.met >= TIMES and not node.ready and not root.refused:
             for place in trail:
@@ -193,12 +216,12 @@ def _took(r: Round) -> None:
 
 
 # ---- putting off
-def put_off(r: Round, node: Node) -> Any:
-    """An event is not done now; its results are promises. A step does all of the round."""
-    what = node.event.what
+def put_off(r: Round, node: Node, numbers: Sequence[Any]) -> Any:
+    """An event is not done now; its results are promises. The event that ends a round has all of it done."""
     r.node, r.draws = node, r.draws or node.draws
     r.trail.append(node)
-    if type(what) is Step:
+    r.values += numbers
+    if type(node.event.what) is Step:
         finish(r, node)
         return None
     if not r.deferred:
@@ -214,42 +237,16 @@ def put_off(r: Round, node: Node) -> Any:
         del x._data
     r.fresh = []
     if node.seen != REBINDS[0] or any([x._ag is not slot or slot.grad is not g for x, slot, g in node.slots]):
-        _see(r, node)
+        see(r, node)
     for x, promise in node.away:
         hidden.append((x, x._data, x._away))             # where another thread's round hid it, that is settled first
         promise.round = r
         x._away = promise
         del x._data
-    return _promises(r, node) if node.made is not None else None
-
-
-def _promises(r: Round, node: Node) -> Any:
-    """The results of an event that was put off."""
-    structure, infos = node.made
-    out: list[Any] = []
-    for shape, dtype, ctx, cls in infos:
-        x = object.__new__(cls)
-        x._ctx, x._version, x._away = ctx, 0, Promise(shape, dtype, r)
-        r.numbers[id(x)] = len(r.results)
-        r.results.append(weakref.ref(x))
-        out.append(x)
-    return out[0] if structure == LEAF else unflatten(structure, iter(out))
-
-
-def _see(r: Round, node: Node) -> None:
-    """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
-    statistics, and behind ``backward`` gradients."""
-    now = REBINDS[0]
-    if isinstance(node.event.what, Backward):
-        every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()]
-        node.note_slots([(x, x._ag, x._ag.grad) for x in every if x._ag is not None and x._ag.grad is not None])
-        found = [grad for _, _, grad in node.slots]
-    else:
-        found = node.entry.fixed() if node.entry is not None else []
-    before = {id(x) for place in r.trail if place is not node for x, _ in place.away}
-    new = {id(x): x for x in found if id(x) not in before}
-    node.away = [(x, Promise(x.shape, x._spec.dtype, r)) for x in new.values()]
-    node.seen = now
+    made = promises(r, node) if node.made is not None else None
+    if node.ends and node.met >= TIMES:
+        finish(r, node)
+    return made
 
 
 def _come_back(r: Round) -> None:
@@ -261,11 +258,13 @@ def _come_back(r: Round) -> None:
 
 
 def finish(r: Round, node: Node) -> None:
-    """The step that ends a round: one program does all of it, or all but a step that cannot be in it and follows."""
+    """A round ends: one program does all of it, or all but a step that cannot be in it and follows."""
     if r.deferred:                                       # else its track did that
         _come_back(r)
     end(r)
-    follows = node.event.what.trainer().step_follows() or node.follows
+    follows = ""
+    if isinstance(node.event.what, Step):
+        follows = node.event.what.trainer().step_follows() or node.follows      # type: ignore[union-attr]
     if follows:
         r.trail.pop()
     old, STATE.busy = STATE.busy, True
@@ -284,7 +283,7 @@ def finish(r: Round, node: Node) -> None:
     finally:
         STATE.busy = old
     if follows:
-        node.event.do((), ())
+        node.event.do((), (), iter(()))
 
 
 def finish_track(track: Any, step: Step) -> bool:
@@ -320,7 +319,7 @@ def settle(r: Any, why: str) -> None:
         _come_back(r)
         try:
             with busy(), _of_its_own():
-                if isinstance(node.event.what, Backward) and node.settled > 1:
+                if isinstance(node.event.what, (Backward, Grad)) and node.settled > 1:
                     instead = joined.run(r, node)
                     if not instead:
                         root.joined += 1
@@ -363,8 +362,9 @@ def _one_by_one(r: Round) -> None:
     """The ordinary way: events in their order, and promises filled with their results."""
     results: list[Any] = []
     outside = [ref() for ref in r.outside]
+    numbers = iter(r.values)
     for e in [place.event for place in r.trail]:
-        made = e.do(results, outside)
+        made = e.do(results, outside, numbers)
         if not isinstance(e.what, (Backward, Step)):
             flatten(made, lambda v: isinstance(v, NDArray), results, by_identity=True)
     for ref, y in zip(r.results, results):

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Sequence
 
-from .events import Backward, Call, Event, Node, Root
+from .events import Backward, Call, Event, Grad, Node, Root, Step
+from .held import Held, arrays_of
 from .round import Round
 
 
 def lacks_calls(r: Round) -> bool:
     """Whether a round that ends with a step lacks calls that use parameters which the step updates: those were in the
     half that was dropped (``later_half``)."""
-    trained = _trained(r)
+    trained = written_by(r.trail)
     return any(_reads(entry, trained) for entry in r.forgotten.values())
 
 
@@ -23,10 +24,10 @@ def rounds_ended(r: Round) -> Iterator[tuple[Root, list[Node]]]:
     """The root and the places of each round that ends with a step: the whole, and shorter ones, noted in their roots'
     trees."""
     yield r.root, r.trail
-    trained, results = _trained(r), 0
+    trained, results = written_by(r.trail), 0
     for first, node in enumerate(r.trail):
         rest = r.trail[first:]
-        if first and _begins(node, rest, results) and any(isinstance(n.event.what, Backward) for n in rest):
+        if first and _begins(node, rest, results) and any(isinstance(n.event.what, (Backward, Grad)) for n in rest):
             noted, _ = _noted(node.event.what.engine.rounds, rest, results)
             if noted:
                 yield node.event.what.engine.rounds, noted
@@ -50,15 +51,21 @@ def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], R
             made.node, made.trail, made.results = noted[-1], noted, r.results[results:]
             made.numbers = {key: i - results for key, i in r.numbers.items() if i >= results}
             made.outside = [r.outside[k] for k in outside]
+            made.values = r.values[sum(n.event.numbers for n in r.trail[:first]):]
             made.forgotten = r.forgotten | {id(n.entry): n.entry for n in r.trail[:first] if n.entry is not None}
             return made
         results += _count(node)
     return None
 
 
-def _trained(r: Round) -> set[int]:
-    """Ids of the arrays that the last event, a step, updates."""
-    return {id(x) for p in r.trail[-1].event.what.trainer()._params for x in (p._data or {}).values()}
+def written_by(path: Sequence[Node]) -> set[int]:
+    """Ids of the variables that some events update: by a Trainer's step, or by hand."""
+    found = {id(x) for x in arrays_of(node for node in path if node.updates)}
+    for node in path:
+        if isinstance(node.event.what, Step) and (trainer := node.event.what.trainer()) is not None:
+            found |= {id(x) for p in trainer._params if p.grad_req != "null"
+                      for x in (p._data or {}).values()}
+    return found
 
 
 def _reads(entry: Any, arrays: set[int]) -> bool:
@@ -88,13 +95,15 @@ def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node],
     place: Node = root
 
     def renumbered(i: Any) -> Any:                       # a result's number, or (-1 - k, ...) of array k from outside
+        if type(i) is Held:
+            return i
         return i - results if type(i) is int else (-1 - numbers.setdefault(-1 - i[0], len(numbers)), *i[1:])
     for node in trail:
         key: Event = node.event._replace(inputs=tuple(map(renumbered, node.event.inputs)))
         known = place.next.get(key)
         if known is None:
             known = Node(key)
-            known.made, known.entry, known.draws, known.follows = node.made, node.entry, node.draws, node.follows
+            known.copy_of(node)
             if place.add(known):
                 return [], []
         out.append(known)

@@ -1,0 +1,115 @@
+"""Arrays that are the same in every round, told by identity: variables (parameters, arrays with ``attach_grad``), their
+gradients, states of a hand-written optimizer that rounds write. A program takes them as inputs of its own.
+"""
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any, Iterable, Sequence
+
+from ...autograd.traced_grad import gradient_of, parameter_gradient
+from ...base.scope import tracing
+from ...buffers.array import NDArray
+from ...buffers.derived import is_shared
+from ...buffers.promise import Promise
+
+_HELD: "dict[int, Held]" = {}                            # by id of the array
+
+
+class Held:
+    """Such an array, as keys of events have it. collects: whether it is the gradient of another one."""
+    __slots__ = ("ref", "collects")
+
+    def __init__(self, x: NDArray):
+        self.collects = False
+        self.ref = weakref.ref(x, functools.partial(_forget, id(x)))
+
+    def array(self) -> Any:
+        """The array itself."""
+        return self.ref()
+
+
+def _forget(key: int, ref: Any) -> None:
+    found = _HELD.get(key)
+    if found is not None and found.ref is ref:
+        del _HELD[key]
+
+
+def hold(x: NDArray) -> Held:
+    """From now on an array is one of these."""
+    found = _HELD.get(id(x))
+    if found is None or found.ref() is not x:
+        found = _HELD[id(x)] = Held(x)
+    return found
+
+
+def hold_gradient(x: NDArray) -> None:
+    """The same for the gradient of a variable."""
+    hold(x._ag.grad).collects = True                     # type: ignore[union-attr, arg-type]
+
+
+def collects(x: NDArray) -> bool:
+    """Whether a held array is the gradient of another one."""
+    return _HELD[id(x)].collects
+
+
+def is_variable(x: NDArray) -> bool:
+    """Whether an array collects a gradient of its own."""
+    slot = x._ag
+    return slot is not None and slot.entry is None and slot.grad is not None
+
+
+def held(x: Any) -> Held | None:
+    """What an array is known as; None where it is no such array."""
+    found = _HELD.get(id(x))
+    if found is not None and found.ref() is x:
+        return found
+    return hold(x) if isinstance(x, NDArray) and x.stype == "default" and is_variable(x) else None
+
+
+def unfit(x: NDArray) -> str:
+    """Why nothing that reads or writes such an array can be put off; nothing where it can."""
+    if x._ctx.device_type != "cpu":
+        return "it does not run on the CPU"
+    if x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
+        return "a parameter or its gradient is sparse"
+    if type(x._away) is not Promise and is_shared([x._data]):
+        return "it uses an array whose memory others may write (from_numpy, DLPack)"
+    return ""
+
+
+class Owners:
+    """Of the arrays that some events use: the parameters or arrays that a trace knows them by."""
+
+    def __init__(self, nodes: Sequence[Any]):
+        self._of: dict[int, tuple[Any, bool]] = {}       # by id: the owner, whether the array is its gradient
+        for node in nodes:
+            if node.entry is not None:
+                for holder, x in zip(node.entry.captured, node.entry.fixed()):
+                    if hasattr(holder, "traced_variable"):
+                        self._of[id(x)] = holder, False
+        arrays = [*arrays_of(nodes), *(x for n in nodes if n.entry is not None for x in n.entry.fixed())]
+        for x in arrays:
+            owner, _ = self._of.setdefault(id(x), (x, False))
+            if is_variable(x):
+                self._of[id(x._ag.grad)] = owner, True
+        self._arrays = arrays                            # so that no id comes again
+
+    def value(self, h: Held) -> Any:
+        """The array; in traced code what stands for it there."""
+        trace, x = tracing(), h.ref()
+        if trace is None:
+            return x
+        owner, collects = self._of[id(x)]
+        if not isinstance(owner, NDArray):
+            return parameter_gradient(trace, owner) if collects else trace.parameter(owner)
+        handle = trace.capture(owner)
+        if not collects:
+            return handle
+        return gradient_of(trace, next(i for i, (h, _) in enumerate(trace.handles) if h is handle))
+
+
+def arrays_of(nodes: Iterable[Any]) -> list[NDArray]:
+    """The held arrays among the inputs of some events."""
+    found = [i.ref() for node in nodes for i in node.event.inputs if type(i) is Held]
+    return [x for x in found if x is not None]

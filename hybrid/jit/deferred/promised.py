@@ -1,0 +1,53 @@
+"""What stands for the arrays of an event that is put off: its results, and what it reads or writes beside its
+arguments."""
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from ...base.pytree import LEAF, unflatten
+from ...buffers.array import REBINDS
+from ...buffers.promise import Promise
+from .events import Backward, Node
+from .held import arrays_of, hold_gradient, is_variable
+from .round import Round
+
+
+def promises(r: Round, node: Node) -> Any:
+    """The results of an event that was put off."""
+    structure, infos = node.made
+    out: list[Any] = []
+    for shape, dtype, ctx, cls in infos:
+        x = object.__new__(cls)
+        x._ctx, x._version, x._away = ctx, 0, Promise(shape, dtype, r)
+        r.numbers[id(x)] = len(r.results)
+        r.results.append(weakref.ref(x))
+        out.append(x)
+    return out[0] if structure == LEAF else unflatten(structure, iter(out))
+
+
+def see(r: Round, node: Node) -> None:
+    """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
+    statistics, and behind ``backward`` gradients."""
+    now = REBINDS[0]
+    if isinstance(node.event.what, Backward):
+        node.note_slots([(x, x._ag, x._ag.grad) for x in variables(r)])
+        found = [grad for _, _, grad in node.slots]
+    else:
+        found = [*(node.entry.fixed() if node.entry is not None else ()), *arrays_of([node])]
+    before = {id(x) for place in r.trail if place is not node for x, _ in place.away}
+    new = {id(x): x for x in found if id(x) not in before}
+    node.away = [(x, Promise(x.shape, x._spec.dtype, r)) for x in new.values()]
+    node.seen = now
+
+
+def variables(r: Round) -> list[Any]:
+    """The arrays that the events of a round read and that collect gradients."""
+    every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()] + arrays_of(r.trail)
+    return list({id(x): x for x in every if is_variable(x)}.values())
+
+
+def hold_gradients(r: Round) -> None:
+    """The gradients of a round's variables are held: others than its results may be computed of them."""
+    for x in variables(r):
+        hold_gradient(x)

@@ -1,0 +1,251 @@
+"""Training loops without a Trainer as one program: ``autograd.grad``, updates by hand; and what else is said with
+``record``: weights in the loss, ``pause``, ``retain_graph``, steps within."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, Callable
+
+import pytest
+
+from hybrid import HybridError, autograd, nd
+
+from .test_deferred_loop import BATCHES, Loop, both, data, is_joined, small, smooth
+
+
+def trained(loop: Loop) -> list[Any]:
+    return [p for p in loop.net.collect_params().values() if p.grad_req != "null"]
+
+
+def batch(i: int) -> tuple[Any, Any]:
+    """The last batch of an epoch has fewer rows."""
+    return data(i, 5) if i % 6 == 5 else BATCHES[i % 5]
+
+
+def recorded(loop: Loop, i: int) -> Any:
+    x, y = batch(i)
+    with autograd.record():
+        return loop.loss(loop.net(x), y)
+
+
+Update = Callable[[Loop, int, list[Any], list[Any]], None]
+
+
+def written(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    for p, g in zip(trained(loop), grads):
+        p.data()[:] = p.data() - 0.05 * g
+
+
+def given(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    for p, g in zip(trained(loop), grads):
+        p.set_data(p.data() - 0.05 / (i + 1) * g)
+
+
+def in_place(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    for w, g in zip(weights, grads):
+        w -= 0.05 * 0.9 ** i * g
+
+
+def operator(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    for w, g in zip(weights, grads):
+        nd.sgd_update(w, g, lr=0.05, out=w)
+
+
+def momentum(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    if i == 0:
+        loop.states = [nd.zeros(w.shape) for w in weights]
+    for w, g, v in zip(weights, grads, loop.states):
+        v[:] = 0.9 * v + g
+        w[:] = w - 0.02 * v
+
+
+def momentum_operator(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    if i == 0:
+        loop.states = [nd.zeros(w.shape) for w in weights]
+    for w, g, v in zip(weights, grads, loop.states):
+        nd.sgd_mom_update(w, g, v, lr=0.02, momentum=0.9, out=w)
+
+
+def adam(loop: Loop, i: int, weights: list[Any], grads: list[Any]) -> None:
+    if i == 0:
+        loop.states = [(nd.zeros(w.shape), nd.zeros(w.shape)) for w in weights]
+    for w, g, (m, v) in zip(weights, grads, loop.states):
+        m[:] = 0.9 * m + 0.1 * g
+        v[:] = 0.99 * v + 0.01 * g ** 2
+        w[:] = w - 0.01 * (m / (1 - 0.9 ** (i + 1))) / ((v / (1 - 0.99 ** (i + 1))).sqrt() + 1e-3)
+
+
+UPDATES = [written, given, in_place, operator, momentum, momentum_operator, adam]
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=lambda f: f.__name__)
+def test_gradients_by_grad_and_updates_by_hand(monkeypatch: Any, update: Update) -> None:
+    def body(loop: Loop, i: int) -> None:
+        loss = recorded(loop, i)
+        weights = [p.data() for p in trained(loop)]
+        grads = autograd.grad(loss, weights)
+        update(loop, i, weights, grads)
+        loop.seen += [loss.asnumpy(), *(g.asnumpy() for g in grads)]
+    loop = both(monkeypatch, body, 24, maker=smooth if update is adam else small)
+    assert is_joined(loop, 24 - 4 - 4), str(loop.root)               # two rounds of each size, numbers that change
+
+
+def test_updates_by_hand_behind_backward(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        loss = recorded(loop, i)
+        loss.backward()
+        for p in trained(loop):
+            param = p.data()
+            param[:] = param - 0.4 * param.grad / len(loss)
+        if i % 3 == 0:
+            loop.seen += [loss.asnumpy(), trained(loop)[0].grad().asnumpy()]
+        for p in trained(loop):
+            p.zero_grad()
+    assert is_joined(both(monkeypatch, body, 30), 24)
+
+
+def test_a_long_curve_with_prints(monkeypatch: Any) -> None:
+    """Rounds that are looked at in the middle of their updates, or have more of them, are done the ordinary way."""
+    def body(loop: Loop, i: int) -> None:
+        loss = recorded(loop, i)
+        weights = [p.data() for p in trained(loop)]
+        grads = autograd.grad(loss, weights)
+        if i % 10 == 9:
+            loop.seen.append(loss.asnumpy())
+        written(loop, i, weights[:3], grads[:3])
+        if i % 7 == 6:
+            loop.seen.append(weights[0].asnumpy())
+        for w, g in zip(weights[3:], grads[3:]):
+            w -= 0.05 * g
+        if i % 11 == 10:
+            weights[-1][0] = 0.1
+        if i % 25 == 24:
+            loop.seen.append(loop.net(BATCHES[0][0]).asnumpy())
+    loop = both(monkeypatch, body, 150)
+    assert is_joined(loop, 90), str(loop.root)
+
+
+def test_several_losses_and_head_gradients(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        x, y = batch(i)
+        with autograd.record():
+            out = loop.net(x)
+            one, two = loop.loss(out, y), (out ** 2).mean(axis=1)
+        weights = [p.data() for p in trained(loop)]
+        first = autograd.grad(one, weights, retain_graph=True)
+        second = autograd.grad([one, two], weights, [nd.ones_like(one) * 0.1, nd.ones((len(x),))])
+        for w, f, s in zip(weights, first, second):
+            w[:] = w - 0.05 * f - 0.01 * s
+        loop.seen += [one.asnumpy(), second[0].asnumpy()]
+    assert is_joined(both(monkeypatch, body), 18)
+
+
+def test_gradients_that_can_be_differentiated_again_are_not_joined(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+            slopes = autograd.grad(loss, [trained(loop)[0].data()], create_graph=True)
+            total = loss.mean() + (slopes[0] ** 2).sum()
+        total.backward()
+        loop.trainer.step(1)
+        loop.seen.append(total.asnumpy())
+    loop = both(monkeypatch, body, 8, maker=smooth)
+    assert not loop.root.joined
+    assert "create_graph=True" in str(loop.net.report()) and "test_deferred_updates.py:" in str(loop.root)
+
+
+# ---- what else loops say
+def stepped(loop: Loop, i: int, forward: Callable[[Loop, Any, Any], Any], **options: Any) -> None:
+    x, y = batch(i)
+    with autograd.record():
+        loss = forward(loop, x, y)
+    loss.backward(**options)
+    loop.trainer.step(len(x))
+    loop.seen.append(loss.asnumpy())
+
+
+def test_weights_in_the_loss(monkeypatch: Any) -> None:
+    def forward(loop: Loop, x: Any, y: Any) -> Any:
+        return loop.loss(loop.net(x), y) + 0.01 * sum((p.data() ** 2).sum() for p in trained(loop))
+    assert is_joined(both(monkeypatch, lambda loop, i: stepped(loop, i, forward)), 18)
+
+
+def test_pause_within_record(monkeypatch: Any) -> None:
+    def forward(loop: Loop, x: Any, y: Any) -> Any:
+        out = loop.net(x)
+        with autograd.pause():
+            target = loop.teacher(x)
+        return loop.loss(out, y) + ((out - target) ** 2).mean(axis=1)
+
+    def body(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.teacher = small(5)
+        stepped(loop, i, forward)
+        loop.seen += [p.data().asnumpy() for p in loop.teacher.collect_params().values()]
+    assert is_joined(both(monkeypatch, body), 18)
+
+
+def test_backward_and_step_within_record(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        x, y = batch(i)
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+            loss.backward()
+            loop.trainer.step(len(x))
+        loop.seen.append(loss.asnumpy())
+    assert is_joined(both(monkeypatch, body), 18)
+
+
+def test_a_recording_that_is_kept(monkeypatch: Any) -> None:
+    """Behind the step nothing goes back over it, for its parameters are others: the error is the same."""
+    def body(loop: Loop, i: int) -> None:
+        stepped(loop, i, lambda loop, x, y: loop.loss(loop.net(x), y), retain_graph=True)
+        x, y = batch(i)
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+        loss.backward(nd.ones((len(x),)) * 0.5, retain_graph=True)
+        loop.trainer.step(8)
+        with pytest.raises(HybridError, match="changed in place"):
+            loss.backward()
+    assert is_joined(both(monkeypatch, body, 20), 30)
+
+
+def test_numbers_that_change_are_values(monkeypatch: Any) -> None:
+    """A factor that is another one in each iteration, before ``backward`` and after it."""
+    def body(loop: Loop, i: int) -> None:
+        x, y = BATCHES[i % 5]
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y) * (1 / (i + 2))
+        loss.backward()
+        for p in trained(loop):
+            weight = p.data()
+            weight -= (0.1 + 0.01 * i) * p.grad()
+        loop.seen.append(loss.asnumpy())
+    loop = both(monkeypatch, body, 24)
+    assert is_joined(loop, 16)
+    plans = [plan for node in nodes(loop.root) for plan in node.plans.values()]
+    assert sum(len(plan.engine.entries) for plan in plans) <= 8
+
+
+def nodes(root: Any) -> list[Any]:
+    return [root, *(n for child in root.next.values() for n in nodes(child))]
+
+
+def test_a_program_without_a_trainer() -> None:
+    """Rounds are watched where nothing of this library's but networks is used."""
+    code = ("from hybrid import autograd, gluon, nd\n"
+            "net = gluon.nn.Dense(2, in_units=3)\n"
+            "net.initialize()\n"
+            "net.hybridize()\n"
+            "for i in range(6):\n"
+            "    with autograd.record():\n"
+            "        loss = (net(nd.ones((4, 3))) ** 2).sum()\n"
+            "    weights = [p.data() for p in net.collect_params().values()]\n"
+            "    for w, g in zip(weights, autograd.grad(loss, weights)):\n"
+            "        w[:] = w - 0.1 * g\n"
+            "print(net.report())\n")
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HYBRID_COMPILE": "now"}, text=True,
+                          capture_output=True, check=True)
+    assert "4 rounds of the training loop ran as one program" in done.stdout
