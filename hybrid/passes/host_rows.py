@@ -97,7 +97,8 @@ class _Calls:
 def _product_with_itself(n: Node) -> bool:
     """Whether a node is a matrix times itself, transposed, so large that half of the product is faster by BLAS than all
     of it, as measured."""
-    if n.prim != "dot" or n.args[0] is not n.args[1] or n.args[0].ndim != 2 or n.ndim != 2:
+    if n.prim != "dot" or n.args[0] is not n.args[1] or n.args[0].ndim != 2 or (
+            n.ndim != 2 or any(n.attrs["batch"])):
         return False
     (i,), (j,) = n.attrs["contract"]
     size, depth = n.shape[0], n.args[0].shape[i]
