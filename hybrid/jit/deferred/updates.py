@@ -35,7 +35,7 @@ def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, 
     comes. ordinary: computes the gradients, given the other four arguments."""
     several, track = heads if isinstance(heads, (list, tuple)) else (heads,), STATE.track
     if (track is not None and head_grads is None and not retain_graph
-        and track.take(BACKWARD[bool(train_mode)], several, None) is None):
+        and track.take(BACKWARD[bool(train_mode)], several, None, ()) is None):
         return None
     if STATE.busy:
         return ordinary(heads, head_grads, retain_graph, train_mode)
