@@ -10,7 +10,6 @@ from ..base import names
 from ..graph import symbol
 from ..buffers.array import NDArray
 from ..jit.changes import Changes
-from ..jit.deferred import entrances  # noqa: F401  blocks tell it of their calls
 from ..base.device import current_context
 from ..base.errors import (AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened,
                            user_location)

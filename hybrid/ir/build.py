@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Size, fixed
+from .size import Size
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -25,7 +25,7 @@ def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
     shape, dtype = PRIMS[prim].infer(args, **attrs)
     if any(d < 0 for d in shape):
         raise ShapeError(f"shape {shape} has a negative size: sizes must be 0 or more")
-    if fixed(count := math.prod(shape)) and count >= MOST_ELEMENTS:
+    if Size not in map(type, shape) and (count := math.prod(shape)) >= MOST_ELEMENTS:
         raise ShapeError(f"shape {shape} has {count} elements; indices of 64 bits reach less than 2^60")
     return intern(prim, args, attrs, shape, dtype)
 

@@ -81,12 +81,16 @@ class Size:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
+        if type(other) is int and at_least(self, other):       # what is proved is kept
+            return False
         return not _is_negative(other - self - 1)
 
     def __ge__(self, other: Any) -> bool:
         return not self < other
 
     def __gt__(self, other: Any) -> bool:
+        if type(other) is int and at_least(self, other + 1):
+            return True
         return not _is_negative(self - other - 1)
 
     def __le__(self, other: Any) -> bool:
@@ -178,7 +182,9 @@ def gathered(terms: Any) -> Int:
     out: dict[tuple[Atom, ...], int] = {}
     for m, c in terms:
         out[m] = out.get(m, 0) + c
-    kept = tuple(sorted(((m, c) for m, c in out.items() if c), key=_order))
+    kept = tuple([(m, c) for m, c in out.items() if c])
+    if len(kept) > 1:
+        kept = tuple(sorted(kept, key=_order))
     return 0 if not kept else kept[0][1] if len(kept) == 1 and not kept[0][0] else Size(kept)
 
 
@@ -189,7 +195,8 @@ def size(d: Dim) -> Size:
 
 def product(x: Int, y: Int) -> Int:
     """x * y."""
-    return gathered((tuple(sorted((*m, *k), key=_atom_text)), c * d) for m, c in _terms(x) for k, d in _terms(y))
+    return gathered((tuple(sorted((*m, *k), key=_atom_text)) if m and k else m or k, c * d)
+                    for m, c in _terms(x) for k, d in _terms(y))
 
 
 def quotient(x: Int, d: Int) -> Int:

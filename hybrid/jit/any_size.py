@@ -30,6 +30,7 @@ from ..runtime import background
 from ..runtime.background import Job
 from ..runtime.observers import OBSERVERS
 
+from . import sizes_note
 from .concealed import holds_traced
 from .dims import LEAST, Varying
 from .dims import Dim as Named
@@ -191,13 +192,14 @@ class AnySize:
                     return self._kept(owner, plain, family, values), False
         if self._varying is None:
             self._varying = Varying(owner)
-        wanted = self._wanted(kind, plain[6], shapes, self._varying.axes(structure, shapes))
+        wanted = self._wanted(owner, kind, plain[6], shapes, self._varying.axes(structure, shapes))
         if wanted is None:
             return None, False
         new = self._new(owner, kind, plain, structure, arrays, held, cls, wanted)
         if new is None or (values := new.sizes(shapes)) is None:
             return None, True
         self.families.append(new)
+        sizes_note.write(owner, kind, self._seen[kind])
         return self._kept(owner, plain, new, values), True
 
     def _kept(self, owner: "Hybridized", plain: Any, family: Family, values: dict[str, int]) -> "Entry":
@@ -210,9 +212,11 @@ class AnySize:
             owner.entries.guards.pop(gone[:-1], None)
         return entry
 
-    def _wanted(self, kind: Any, version: Any, shapes: list[Shape], axes: Any) -> list[Shape] | None:
+    def _wanted(self, owner: "Hybridized", kind: Any, version: Any, shapes: list[Shape],
+                axes: Any) -> list[Shape] | None:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
-        seen = self._seen.setdefault(kind, [])
+        if (seen := self._seen.get(kind)) is None:
+            seen = self._seen[kind] = sizes_note.read(owner, kind, shapes)
         serial = next(_serial)
         if axes is None:
             # all that ever differed; where that cannot be traced, what differs from the latest call

@@ -17,6 +17,7 @@ from ..base.pickles import name_of, taken_by_value
 from .dims import checked
 from .fast_path import NO_FAST_PATH
 from .programs import ProgramInfo
+from .deferred import entrances  # noqa: F401  blocks tell it of their calls
 from .trace import Hybridized
 
 OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit",

@@ -2,9 +2,10 @@
 
 A trace costs a third of a millisecond an operator, as much as small operators themselves; the answer comes first. The
 second call is traced, and what a trace refuses is refused then. A note in the disk cache says that some process made
-such a call before; another note, that a process made two such calls. Where there is the first note, the first call is
-traced too, as its program may be on disk. Where there is the second one, it is compiled at once. A call that processes
-make once each (for example to give parameters their shapes) does not occupy compilers that others need.
+two such calls: then the first call is traced too, and compiled at once. Another note says that such a call took long
+though it was made once: it is traced, as its program may be on disk or be compiled for a later process. A short call
+that processes make once each (for example to give parameters their shapes) is plain Python in all of them, and does not
+occupy compilers that others need.
 """
 from __future__ import annotations
 
@@ -32,6 +33,7 @@ from .fingerprint import codes_of
 
 # options that change what the code computes, or which calls are refused, from the first call on
 _AT_ONCE = ("precision", "dynamic")
+LONG = 0.3                                       # seconds of a call that is worth a trace though it is made once
 _unwritten: set[tuple[str, str]] = set()         # folders and names of notes that are to be written
 _at_exit: list[Callable[[], None]] = []
 _FRAMES = frozenset({"_getframe", "currentframe", "f_back"})
@@ -59,11 +61,12 @@ class FirstCall:
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
-        note, known = _name_of(engine, plain) if waits else None, False
-        if note is not None and (known := _is_noted(note)):
-            self._traced_now = True
-            if os.path.exists(cache.folder() / _twice(note)):            # jobs that are made from now on begin at once
-                background.CALLS.again, note = time.monotonic(), None
+        note, known = note_name("call", engine, _kind_of(plain)) if waits else None, False
+        if note is not None:
+            if twice := os.path.exists(cache.folder() / _twice(note)):   # jobs that are made from now on begin at once
+                background.CALLS.again = time.monotonic()
+            self._traced_now = known = twice or _is_noted(note)
+            note = None if twice else note
         self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
         self._over = known or not waits
         return not self._over
@@ -71,10 +74,11 @@ class FirstCall:
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
         """Make it. Where it fails, the next call is the first."""
         background.queue().expect(now=False)
+        begin = time.perf_counter()
         with eagerly(), background.CALLS.any():
             out = call()
         self._over = self._was_plain = True
-        if (note := self._note) is not None:
+        if (note := self._note) is not None and time.perf_counter() - begin >= LONG:
             _note_later(note)
         self._kind = (structure, [(weakref.ref(x), x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays],
                       SCOPE.training, SCOPE.recording, SCOPE.np_array)
@@ -121,9 +125,9 @@ def _again(ref: "weakref.ref[NDArray]", shape: Any, dtype: Any, ctx: Any, cls: A
     return found if fits else wrap(np.broadcast_to(np.zeros((), dtype), shape), ctx, cls)  # type: ignore[return-value]
 
 
-def _name_of(engine: Any, plain: Any) -> str | None:
-    """The file name of the note on such calls of such code: another one where the code was changed, for another version
-    of Python, and for other arguments."""
+def note_name(title: str, engine: Any, kind: Any) -> str | None:
+    """The file name of a note on a kind of calls of such code: another one where the code was changed, for another
+    version of Python, and for another kind, which prints the same in all processes."""
     known: dict[int, str] = {}
     if engine.owner is not None:
         code = [_code_of_block(b, known) for b in _blocks_of(engine.owner)]
@@ -131,11 +135,12 @@ def _name_of(engine: Any, plain: Any) -> str | None:
         code = [_printed(c) for c in _codes_of_function(engine.fn)]
         if not code:
             return None
-    return f"call-{cache.digest('1', sys.version, *code, repr(_kind_of(plain)))}.txt"
+    return f"{title}-{cache.digest('1', sys.version, *code, repr(kind))}.txt"
 
 
 def _is_noted(note: str) -> bool:
-    """Whether this process or an earlier one made such a call. The file is never read: that it exists is enough."""
+    """Whether this process or an earlier one made such a call, which took long. The file is never read: that it exists
+    is enough."""
     folder = str(config.cache_dir())
     return (folder, note) in _unwritten or os.path.exists(os.path.join(folder, note))
 

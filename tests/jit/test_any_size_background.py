@@ -14,7 +14,7 @@ from hybrid import autograd, nd
 from hybrid.ir.asked import Asked
 from hybrid.ir.text import from_text, to_text
 from hybrid.jit import trace
-from hybrid.runtime import background, coming, plans
+from hybrid.runtime import background, cache, coming, plans
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -68,6 +68,28 @@ def test_a_process_builds_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (info.waited, info.background) == (0, 1)
     checked(f, 3, 8, 200, 6)
     assert len(f.programs) <= 3
+
+
+def test_a_later_process_knows_which_sizes_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of one row is traced, as always; the next one has the program for any size, and that one alone."""
+    first = mx.hybridize(rows)
+    checked(first, 1, 4, 5, 7)
+    assert [p.sizes[0] for p in first.programs] == ["float32[4, 9]", "float32[n0, 9]"]     # 1 was plain Python
+    notes = [*cache.folder().glob("sizes-*.txt")]
+    assert len(notes) == 1
+    later = mx.hybridize(rows)
+    checked(later, 1, 1, 6, 9)
+    assert [p.sizes[0] for p in later.programs] == ["float32[1, 9]", "float32[n0, 9]"]
+    for text in (b"", b"{}", b"[[[3]]]", b"[[[\"x\", 1]]]", b"[[3]]", b"7"):       # damaged, or of other arrays
+        notes[0].write_bytes(text)
+        other = mx.hybridize(rows)
+        checked(other, 1, 1, 6, 9)
+        assert [p.sizes[0] for p in other.programs] == ["float32[1, 9]", "float32[6, 9]", "float32[n0, 9]"], text
+    monkeypatch.setenv("HYBRID_COMPILE", "now")                  # the same programs whatever was noted
+    notes[0].write_text("[[[2, 9]], [[3, 9]]]")
+    same = mx.hybridize(rows)
+    checked(same, 1, 6)
+    assert [p.sizes[0] for p in same.programs] == ["float32[1, 9]", "float32[6, 9]"]
 
 
 def test_a_thread_builds_it_where_processes_have_other_work(monkeypatch: pytest.MonkeyPatch) -> None:

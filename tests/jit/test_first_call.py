@@ -142,6 +142,29 @@ def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
 
 
 # ---- where compilers work in the background
+@pytest.fixture
+def short_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any call is long enough for a note."""
+    monkeypatch.setattr(first_call, "LONG", 0.0)
+
+
+def test_short_calls_that_are_made_once_are_plain_python_in_all_processes(in_background: None,  # noqa: F811
+                                                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that took long is traced when it comes again, and so is one that was made twice."""
+    def code(x: Any) -> Any:
+        return nd.tanh(x) * 41
+
+    def programs(size: int, calls: int = 1) -> int:
+        f = mx.hybridize(code)
+        for _ in range(calls):
+            f(nd.ones((size,)))
+        return len(f.programs)
+    assert [programs(3) for _ in range(3)] == [0, 0, 0]
+    assert [programs(4), programs(4, 2), programs(4)] == [0, 1, 1]
+    monkeypatch.setattr(first_call, "LONG", 0.0)
+    assert [programs(3) for _ in range(3)] == [0, 1, 1]
+
+
 def test_the_first_call_is_plain_python(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     """The second is traced, and later ones are the program's."""
     traced: list[int] = []
@@ -168,7 +191,7 @@ def test_a_refusal_comes_at_the_second_call_and_then_at_the_first(in_background:
             g(x, x)
 
 
-def test_a_note_is_of_code_and_of_arguments(in_background: None) -> None:  # noqa: F811
+def test_a_note_is_of_code_and_of_arguments(in_background: None, short_ones_too: None) -> None:  # noqa: F811
     def made(times: int) -> Any:
         net = nn.HybridSequential()
         net.add(*[nn.Dense(3) for _ in range(times)])
@@ -202,7 +225,7 @@ def test_what_is_traced_at_once(in_background: None, monkeypatch: pytest.MonkeyP
         f = mx.hybridize(lambda x: nd.tanh(x) * 34, **options)
         f(x)
         return len(f.programs)
-    monkeypatch.setattr(first_call, "_name_of", lambda engine, plain: None)           # no note
+    monkeypatch.setattr(first_call, "note_name", lambda *_: None)                     # no note
     assert programs(np.ones((2, 3), "float32")) == programs(nd.ones((2, 3)), dynamic={"x": {0: "n"}}) == 1
     assert programs(nd.ones((2, 3)), dynamic=False) == 0
     with config.at_once():
@@ -218,7 +241,7 @@ def test_compilers_begin_with_the_second_call(in_background: None, monkeypatch: 
     assert len(jobs) == 1 and jobs[0].is_ripe()
 
 
-def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: None,  # noqa: F811
+def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: None, short_ones_too: None,  # noqa: F811
                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """A later process that traces its first call leaves compilers to other programs, if no process made two of its
     kind."""
@@ -251,7 +274,7 @@ def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: N
     assert len(jobs) == 1 and jobs[0].is_ripe()
 
 
-def test_notes_are_written_after_the_first_answer(in_background: None) -> None:  # noqa: F811
+def test_notes_are_written_after_the_first_answer(in_background: None, short_ones_too: None) -> None:  # noqa: F811
     """With the second call, or when the process ends; another function of the same code knows of them before."""
     def code(x: Any) -> Any:
         return nd.tanh(x) * 37
