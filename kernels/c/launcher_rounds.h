@@ -200,9 +200,9 @@ static PyObject *given_back(const Event *e, PyObject **out) {
   return tuple;
 }
 
-static int add_numbers(const Track *self, PyObject *const *numbers, int n) {
-  for (int i = 0; i < n; i++) if (PyList_Append(self->numbers, numbers[i])) return -1;
-  return 0;
+static int add_numbers(const Track *self, PyObject *const *xs, int n) {
+  while (n-- && !PyList_Append(self->numbers, *xs)) xs++;
+  return n < 0 ? 0 : -1;
 }
 
 /* The next event with these arrays and numbers is put off, where it is the one that is due. */
@@ -282,8 +282,7 @@ static int alive(const Track *self, PyObject **out) {
   return 1;
 }
 
-/* Results of the program into the arrays that were given for them. One of them may be a copy of the array that the last
- * event writes. */
+/* Results of the program into the arrays given for them; one may be a copy of the array that the last event writes. */
 static int fill_results(const Track *self, PyObject **out, int n, PyObject *values) {
   Py_ssize_t k = 0;
   for (int i = 0; i < n; i++) if (out[i] && PyTuple_GET_ITEM(self->alive, i) == Py_None) {

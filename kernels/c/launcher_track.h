@@ -146,7 +146,8 @@ static PyMethodDef track_methods[] = {
   {"finish", (PyCFunction)(void (*)(void))track_finish, METH_FASTCALL, NULL},
   {"give", track_give, METH_NOARGS, NULL}, {"memory", track_memory, METH_NOARGS, NULL}, {NULL}};
 static PyMemberDef track_members[] = {{"path", T_OBJECT_EX, offsetof(Track, path), 0},
-  {"rebinds", T_OBJECT_EX, offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY}, {NULL}};
+  {"rebinds", T_OBJECT_EX, offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY},
+  {"events", T_INT, offsetof(Track, events), READONLY}, {NULL}};
 static PyTypeObject TrackType = {
   PyVarObject_HEAD_INIT(NULL, 0)
   .tp_name = "hybrid_launcher.Track", .tp_basicsize = sizeof(Track),

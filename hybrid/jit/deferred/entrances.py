@@ -151,12 +151,9 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
              ordinary: Callable[[Sequence[Any]], Any]) -> Any:
     """An operator that is called while a round is watched. out: arrays that it is told to write into. ordinary: calls
     it with some inputs."""
-    if STATE.busy or STATE.round is None and STATE.track is None:
-        return ordinary(inputs)
     track = STATE.track
-    if track is not None and (made := track.operator(d, inputs, attrs, cls, out)) is not NotImplemented:
-        made = given_back(track, made)
-        return made if out is None else out
+    if track is None and STATE.round is None or STATE.busy:
+        return ordinary(inputs)
     outs = () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
     if track is not None and not any([is_promised(x) or held(x) is not None for x in (*inputs, *outs)]):
         return ordinary(inputs)
@@ -271,6 +268,6 @@ def _calls(what: Any, block: Any) -> bool:
     return id(block) in called
 
 
-__all__ = ["assign", "backward", "call", "give_up", "grad", "is_event", "loss", "method", "operator", "scaled",
-           "settle", "settle_all", "settle_for", "step"]
+__all__ = ["assign", "backward", "call", "give_up", "given_back", "grad", "is_event", "loss", "method", "operator",
+           "scaled", "settle", "settle_all", "settle_for", "step"]
 pending.LATER.append(sys.modules[__name__])

@@ -126,6 +126,9 @@ class Assign(NamedTuple):
         values[0][_back(self.key)] = values[1] if len(values) > 1 else self.value
 
 
+ASSIGN_ALL = Assign(WHOLE, None, None)                   # ``x[:] = array``
+
+
 class Backward(NamedTuple):
     """``backward`` from results. Its inputs are the heads and gradients given for some of them."""
     train_mode: bool

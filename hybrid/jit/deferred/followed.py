@@ -12,7 +12,7 @@ from typing import Any, Iterator, Sequence
 
 from ...autograd.dispatch import TIMERS
 from ...base import pending
-from ...base.pytree import LEAF, unflatten
+from ...base.pytree import LEAF, flatten, unflatten
 from ...base.scope import SCOPE
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.derived import OUTSIDE
@@ -26,6 +26,7 @@ from .events import OPEN, PLAIN, Node, Operator, Root, Step
 from .held import Held
 from .round import Round
 
+NONE = flatten(None, lambda v: False, [])                # the structure of None
 ONE, TUPLE, NOTHING = 0, 1, 3           # what the results of an event come in, for the launcher
 LONGEST = 10                            # back-off: after k tracks the next one waits 2 ** min(k, LONGEST) rounds
 ALLOWED = 4                             # a track is dropped when mismatches exceed ALLOWED * (1 + completed rounds)
@@ -42,6 +43,7 @@ class State(threading.local):
 
 
 STATE = State()
+pending.STATE.append(STATE)
 FINISH: list[Any] = []          # does a round that a track has put off (rounds.py)
 ROUNDS: list[Round] = []        # of all threads, those that put something off
 LIVE: list[Any] = []            # tracks that put something off
@@ -122,7 +124,7 @@ def given_back(track: Any, out: Any) -> Any:
     """The result of an event of a track as the caller gets it. The last event of a round has all of it done."""
     if type(out) is tuple:
         out = unflatten(track.path.nodes[track.at - 1].made[0], iter(out))
-    if track.at == len(track.path.nodes) and out is not NotImplemented:
+    if track.at == track.events and out is not NotImplemented:
         FINISH[0](track, None)
     return out
 
@@ -190,7 +192,7 @@ def _described(node: Node, outside: Sequence[NDArray]) -> tuple[Any, ...]:
                    (-1 - i[0], *i[1:4], outside[-1 - i[0]]._ctx, Promise(i[1], i[2], None))
                    for i in e.inputs)
     structure, made = node.made if node.made is not None else (None, ())
-    kind = NOTHING if node.made is None else ONE if structure == LEAF else TUPLE
+    kind = NOTHING if node.made is None or structure == NONE else ONE if structure == LEAF else TUPLE
     last = isinstance(e.what, Step)
     return (e.what, inputs, e.structure, e.training, e.recording, e.np_array, kind, made,
             () if last else tuple(node.away), tuple(node.slots),
