@@ -7,6 +7,7 @@ and not with its square, and stay under 1 s for 200 layers.
 """
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -92,10 +93,14 @@ def row(title: str, kind: str, size: str, cache: str) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) == 4 and sys.argv[1] == "--one":
-        one(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="rows whose titles hold these")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        one(*given.one)
         return
-    words = sys.argv[1:]
+    words = given.words
     print(f"{'first call':56s} {'':7s} {'wall s':>9s} {'Python s':>9s} {'C s':>9s} {'MiB':>9s}")
     with tempfile.TemporaryDirectory() as cache:
         for name in (n for n in NETWORKS if all(w in n for w in words)):

@@ -7,7 +7,7 @@ Times are the least of many runs. ``large`` lists the operators that take longes
 """
 from __future__ import annotations
 
-import sys
+import argparse
 import timeit
 from typing import Any, Callable
 
@@ -152,5 +152,11 @@ def steps() -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ["small", "large", "steps"]:
-        {"small": small, "large": large, "steps": steps}[part]()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {"small": small, "large": large, "steps": steps}
+    parser.add_argument("part", nargs="*", help=f"{', '.join(parts)}; all by default")
+    given = parser.parse_args().part
+    if strange := [part for part in given if part not in parts]:
+        parser.error(f"there is no part {', '.join(strange)}")
+    for part in given or parts:
+        parts[part]()

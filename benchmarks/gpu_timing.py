@@ -1,6 +1,7 @@
 """How the GPU benchmarks time and report: benchmarks/gpu.py and benchmarks/gpu_peers.py."""
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import time
@@ -15,12 +16,14 @@ NOTE = ("**No measurement:** this ran on a stand-in for a GPU, where kernels run
 
 @dataclass
 class Row:
-    """Times of one program in microseconds: a call that is waited for, the same back to back, until it returns."""
+    """Times of one program in microseconds: a call that is waited for, the same back to back, until it returns; the
+    most bytes that CuPy's memory pool held for it."""
     program: str
     by: str
     alone: float = float("nan")
     in_a_row: float = float("nan")
     host: float = float("nan")
+    pool: int = 0
     error: str = ""
 
 
@@ -40,6 +43,19 @@ def gpu_name() -> str:
     return str(runtime.getDeviceProperties(0)["name"].decode())
 
 
+def pool_bytes(empty: bool = False) -> int:
+    """What CuPy's memory pool holds, which it gives back only when asked. empty: have it give back what nobody uses."""
+    try:
+        import cupy  # noqa: PLC0415  only where it is installed
+    except ImportError:
+        return 0
+    pool = cupy.get_default_memory_pool()
+    if empty:
+        gc.collect()
+        pool.free_all_blocks()
+    return int(pool.total_bytes())
+
+
 def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: Callable[[], Any], quick: bool,
             budget: float = 20) -> Row:
     """Time what ``make`` gives; its first calls compile and are not counted. An error becomes the row's text.
@@ -47,6 +63,7 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
     ``quick``: a few calls, to see that it runs."""
     first, repeats, in_a_row = (2, 1, 2) if quick else (5, 50, 10)
     try:
+        before = pool_bytes(empty=True)
         call = make()
         for _ in range(first):
             call()
@@ -65,7 +82,8 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
                 call()
             wait()
             rows.append((time.perf_counter() - begin) / in_a_row)
-        return Row(program, by, *(1e6 * statistics.median(times) for times in (alone, rows, host)))
+        return Row(program, by, *(1e6 * statistics.median(times) for times in (alone, rows, host)),
+                   pool=pool_bytes() - before)
     except Exception as err:                                 # noqa: BLE001  one program less, the others go on
         return Row(program, by, error=f"{type(err).__name__}: {str(err).splitlines()[0] if str(err) else ''}"[:120])
 
@@ -73,9 +91,11 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
 def report(title: str, gpu: str, rows: list[Row], path: Path) -> str:
     """The table as markdown, written to a file; an image beside it where matplotlib is installed."""
     lines = [f"# {title}", "", f"GPU: {gpu}", ""] + ([NOTE, ""] if stand_in() else [])
-    lines += ["| program | by | one call, us | back to back, us | until it returns, us |", "|---|---|---|---|---|"]
+    lines += ["| program | by | one call, us | back to back, us | until it returns, us | CuPy's memory pool, MB |",
+              "|---|---|---|---|---|---|"]
     for r in rows:
-        times = f"{r.alone:.1f} | {r.in_a_row:.1f} | {r.host:.1f}" if not r.error else f"{r.error} | |"
+        pool = f"{r.pool / 1e6:.1f}" if r.pool else "-"
+        times = f"{r.alone:.1f} | {r.in_a_row:.1f} | {r.host:.1f} | {pool}" if not r.error else f"{r.error} | | |"
         lines.append(f"| {r.program} | {r.by} | {times} |")
     text = "\n".join(lines) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)

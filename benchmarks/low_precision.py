@@ -1,61 +1,79 @@
 """Inference in float32, bfloat16 and 8-bit integers beside OpenVINO and ONNX Runtime, one thread, in one run:
 
     python benchmarks/low_precision.py [mlp] [row] [resnet18_v1] [resnet50_v1]
+    python benchmarks/low_precision.py --without avx512_bf16|avx512 [mlp] [row] [lenet] [resnet18_v1] [encoder] [lstm]
 
-Needs openvino, onnxruntime and onnx. Times are the least processor time of interleaved rounds, in
-microseconds; errors are relative to
-our float32 (root of the mean square).
+Needs openvino, onnxruntime and onnx. Times are the least processor time of interleaved rounds, in microseconds; errors
+are relative to our float32 (root of the mean square).
+
+``--without``: compiles as for a processor that lacks the instruction of bfloat16, or all of AVX-512, and times our
+float32 beside ``hybridize(precision="bf16")``, which must not take longer there. Ends with 1 where results differ.
 """
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import os
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any, Callable
 
 os.environ.setdefault("HYBRID_NUM_THREADS", "1")
 os.environ.setdefault("HYBRID_COMPILE", "now")        # what is timed is compiled
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import nets
 import numpy as np
 
 import hybrid as mx
 from hybrid import nd
+from hybrid.base import system
 from hybrid.contrib import onnx as mxonnx
 from hybrid.contrib import quantization
-from hybrid.gluon import nn
+from hybrid.gluon import nn, rnn
 from hybrid.gluon.model_zoo import vision
+from hybrid.runtime import toolchain
 
 logging.disable(logging.WARNING)
 
 
-def mlp() -> Any:
-    """Of 164 thousand products a row."""
+def lstm() -> Any:
+    """One layer, and a dense one for each step."""
     net = nn.HybridSequential()
-    net.add(nn.Dense(256, activation="relu"), nn.Dense(128, activation="relu"), nn.Dense(2))
+    net.add(rnn.LSTM(128, input_size=64), nn.Dense(10, flatten=False))
     return net
 
 
-NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
-    "mlp": (mlp, (256, 512)), "row": (mlp, (1, 512)),
-    **{name: (getattr(vision, name), (1, 3, 224, 224)) for name in ("resnet18_v1", "resnet50_v1")}}
+Make = Callable[[], Any]
+IMAGE = (1, 3, 224, 224)
+NETWORKS: dict[str, tuple[Make, tuple[int, ...]]] = {
+    "mlp": (nets.mlp, (256, 512)), "row": (nets.mlp, (1, 512)), "resnet18_v1": (vision.resnet18_v1, IMAGE),
+    "resnet50_v1": (vision.resnet50_v1, IMAGE)}
+WITHOUT: dict[str, tuple[Make, tuple[int, ...]]] = {
+    "mlp": NETWORKS["mlp"], "row": NETWORKS["row"], "lenet": (nets.lenet, (16, 1, 28, 28)),
+    "resnet18_v1": NETWORKS["resnet18_v1"], "encoder": (nets.encoder, (1, nets.LENGTH, nets.WIDTH)),
+    "lstm": (lstm, (32, 16, 64))}
+LACKING = {"avx512_bf16": ("-mno-avx512bf16",), "avx512": ("-mno-avx512f",)}          # flags of the C compiler
 
 
-def ours(make: Callable[[], Any], x: Any, folder: str) -> dict[str, Callable[[], np.ndarray]]:
-    """Our three, and the float32 network as an ONNX file in the folder."""
-    nets = []
+def two(make: Make, x: Any, folder: str) -> tuple[Any, Any]:
+    """A network twice, with the same parameters."""
+    made = []
     for _ in range(2):
         mx.random.seed(1)
-        nets.append(make())
-        nets[-1].initialize(mx.init.Xavier())
-        nets[-1](x)
-    plain, low = nets
-    plain.save_parameters(f"{folder}/net.params")
-    low.load_parameters(f"{folder}/net.params")
+        made.append(make())
+        made[-1].initialize(mx.init.Xavier())
+        made[-1](x)
+    made[0].save_parameters(f"{folder}/net.params")
+    made[1].load_parameters(f"{folder}/net.params")
+    return made[0], made[1]
+
+
+def ours(make: Make, x: Any, folder: str) -> dict[str, Callable[[], np.ndarray]]:
+    """Our three, and the float32 network as an ONNX file in the folder."""
+    plain, low = two(make, x, folder)
     plain.hybridize()
     plain(x)
     plain.export(f"{folder}/net")
@@ -126,19 +144,25 @@ def measure(calls: dict[str, Callable[[], np.ndarray]], seconds: float = 8.0) ->
     return best
 
 
-def main(names: list[str]) -> None:
+def data(shape: tuple[int, ...]) -> Any:
+    """Of a network's input."""
+    return nd.array(np.abs(np.random.default_rng(0).standard_normal(shape)))
+
+
+def beside_peers(names: list[str]) -> None:
     """Measure and print."""
     for name in names or list(NETWORKS):
         make, shape = NETWORKS[name]
-        x = nd.array(np.abs(np.random.default_rng(0).standard_normal(shape)))
+        x = data(shape)
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(sys.stdout):
             calls = ours(make, x, folder)
-            path, data = f"{folder}/net.onnx", x.asnumpy()
-            small = quantized(path, data)
-            calls |= {"OpenVINO float32": openvino(path, data, "f32"),
-                      "OpenVINO bfloat16": openvino(path, data, "bf16"),
-                      "OpenVINO int8": openvino(small, data, "f32"), "ONNX Runtime float32": onnxruntime(path, data),
-                      "ONNX Runtime int8": onnxruntime(small, data)}
+            path, given = f"{folder}/net.onnx", x.asnumpy()
+            small = quantized(path, given)
+            calls |= {"OpenVINO float32": openvino(path, given, "f32"),
+                      "OpenVINO bfloat16": openvino(path, given, "bf16"),
+                      "OpenVINO int8": openvino(small, given, "f32"),
+                      "ONNX Runtime float32": onnxruntime(path, given),
+                      "ONNX Runtime int8": onnxruntime(small, given)}
             exact = calls["float32"]()
             best = measure(calls)
             print(f"{name} {shape}")
@@ -148,6 +172,50 @@ def main(names: list[str]) -> None:
                       f"{error:.4f}", flush=True)
 
 
+def lack(feature: str) -> None:
+    """Compiles for a processor without an instruction, or without all whose names begin so, from now on."""
+    said, flags = dict(system.processor()), toolchain.machine_flags
+    said["flags"] = " ".join(word for word in said.get("flags", "").split() if not word.startswith(feature))
+    system.processor = lambda: said                                              # type: ignore[assignment]
+    toolchain.machine_flags = lambda cc: flags(cc) + LACKING[feature]            # type: ignore[assignment]
+
+
+def beside_float32(names: list[str]) -> bool:
+    """Measure and print; whether all results are the same."""
+    same = True
+    for name in names or list(WITHOUT):
+        make, shape = WITHOUT[name]
+        x = data(shape)
+        with tempfile.TemporaryDirectory() as folder:
+            plain, low = two(make, x, folder)
+        plain.hybridize()
+        low.hybridize(precision="bf16")
+        calls = {"float32": lambda: plain(x).asnumpy(), "bfloat16": lambda: low(x).asnumpy()}   # noqa: B023
+        best, equal = measure(calls), bool((calls["float32"]() == calls["bfloat16"]()).all())
+        same &= equal
+        told = "the same bits" if equal else "OTHER RESULTS"
+        print(f"{name:12s} {shape!s:18s} float32 {best['float32']:9.1f} us   bf16 {best['bfloat16']:9.1f} us   "
+              f"{best['bfloat16'] / best['float32']:.3f}   {told}", flush=True)
+    return same
+
+
+def main() -> int:
+    """Runs what the command line asks for; 1 where results differ that must not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("network", nargs="*", help="all by default")
+    parser.add_argument("--without", choices=list(LACKING), help="instructions that are not used")
+    given = parser.parse_args()
+    known = WITHOUT if given.without else NETWORKS
+    if strange := [name for name in given.network if name not in known]:
+        parser.error(f"there is no network {', '.join(strange)}; known: {', '.join(known)}")
+    if not given.without:
+        beside_peers(given.network)
+        return 0
+    with tempfile.TemporaryDirectory() as cache:              # what is known of the compiler was found out with all
+        os.environ["HYBRID_CACHE"] = cache
+        lack(given.without)
+        return 0 if beside_float32(given.network) else 1
+
+
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    main(sys.argv[1:])
+    sys.exit(main())

@@ -1,8 +1,8 @@
 """The ratios of a benchmark as an image."""
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +70,15 @@ def headline(machine: str, rows: dict[str, Any], file: str) -> None:
     plt.close(fig)
 
 
-def main(recorded: str, file: str) -> None:
+def main() -> None:
     """Draw the short plot of recorded figures: ``python benchmarks/plot.py FIGURES.json PLOT.svg``."""
-    found = json.loads(Path(recorded).read_text())
-    headline(found["machine"], found["rows"], file)
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("recorded", help="figures that bench.py --json wrote")
+    parser.add_argument("file", help="where to draw (PNG or SVG)")
+    given = parser.parse_args()
+    found = json.loads(Path(given.recorded).read_text())
+    headline(found["machine"], found["rows"], given.file)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

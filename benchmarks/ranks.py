@@ -13,6 +13,7 @@ os.environ.setdefault("HYBRID_NUM_THREADS", "1")
 os.environ.setdefault("HYBRID_COMPILE", "now")        # what is timed is compiled
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import argparse
 import json
 import subprocess
 import sys
@@ -94,6 +95,15 @@ def training(ranks: int) -> None:
         print(f"{n} ranks: {n * BATCH / seconds:9.0f} images a second, {n * best[1] / seconds:.2f} of one rank's")
 
 
+def main() -> None:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["sums", "training", "worker"], metavar="sums|training")
+    parser.add_argument("ranks", type=int, nargs="?", default=2, help="of training (2)")
+    given = parser.parse_args()
+    {"sums": sums, "worker": worker, "training": lambda: training(given.ranks)}[given.what]()
+
+
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-    {"sums": sums, "worker": worker}.get(sys.argv[1], lambda: training(int((*sys.argv, "2")[2])))()
+    main()

@@ -4,8 +4,8 @@
 """
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from typing import Any, Callable
@@ -198,10 +198,13 @@ def memory() -> float:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tokens", type=int, nargs="?", default=256, help="of the decoder (256)")
+    tokens = parser.parse_args().tokens
     serving()
     every = [*range(4, 124, 4)]
     training("a tagger", training_step, every, [(labels(8, n), labels(8, n)) for n in every], 15)
     every = [*range(8, 248, 8)]
     images = nd.array(numpy.random.RandomState(0).randn(every[-1], 784).astype("float32"))
     training("an MLP", digits_step, every, [(images[:n].copy(), labels(n)) for n in every], 15)
-    decoding(int(sys.argv[1]) if len(sys.argv) > 1 else 256)
+    decoding(tokens)

@@ -21,6 +21,7 @@ from ..base import forking
 from . import derived
 from ..base.device import cpu, zeros
 from ..base.dtype import as_dtype
+from ..base.other_names import ARRAYS, MissingName, public
 from .promise import Promise
 
 if TYPE_CHECKING:
@@ -82,7 +83,11 @@ class Held(NDArrayMethods):
             if name == "_ag" and type(self._away) is Promise:
                 self._away.fulfil()
                 return object.__getattribute__(self, name)
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+            text = f"'{type(self).__name__}' object has no attribute '{name}'"
+            if name.startswith("_"):
+                raise AttributeError(text)
+            numpys = f"x.asnumpy().{name}" if hasattr(np.ndarray, name) else None
+            raise MissingName(text, name, ARRAYS.get(name, numpys), lambda: public(dir(self)))
 
     @property
     def _spec(self) -> Any:

@@ -5,6 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
+from ..base.other_names import BLOCKS, GLUON, MissingName, elsewhere
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from .block import Block
@@ -18,6 +19,7 @@ __all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovin
            "loss", "model_zoo", "nn", "parameter", "rnn", "tensor_types", "trainer", "utils"]
 
 tensor_types = (Symbol, NDArray)
+elsewhere(Block, BLOCKS)
 
 _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils",
          "metric": "hybrid.metric",
@@ -44,7 +46,7 @@ else:
         if name in _NOT_YET:
             raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
                                  f"autograd and compiled programs")
-        raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
+        raise MissingName(f"module 'hybrid.gluon' has no attribute {name!r}", name, GLUON.get(name), __dir__)
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import ShapeError, warn_user
+from ..base.other_names import LOSSES as _LOSSES, hinted as _hinted
 from .loss_pairs import CTCLoss, CosineEmbeddingLoss, PoissonNLLLoss, TripletLoss
 from .loss_base import Loss, _apply_weighting, _broadcasts, _reshape_like, _shapes_known
 
@@ -259,3 +260,6 @@ class SDMLLoss(Loss):
         gold = F.eye(n, ctx=x.context, dtype=np.dtype(x.dtype).name if x.dtype is not None else None)
         gold = gold.as_np_ndarray() if getattr(x, "np_semantics", False) else gold
         return gold * (1 - s - s / (n - 1)) + s / (n - 1)
+
+
+_hinted(globals(), _LOSSES)

@@ -1,7 +1,6 @@
 """Parameters (from one_parameter.py), and dictionaries of them by full name."""
 from __future__ import annotations
 
-import difflib
 from collections import OrderedDict
 from typing import Any, ItemsView, Iterator, KeysView, ValuesView
 
@@ -13,6 +12,7 @@ from ..base import dtype as dt
 from ..buffers.array import NDArray
 from ..base.device import Context
 from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
+from ..base.names import nearest
 from .constant import Constant
 from .one_parameter import VERSION, Parameter
 from .parameter_values import shape_known
@@ -31,8 +31,8 @@ class ParameterDict:
 
     def __getitem__(self, key: str) -> Parameter:
         if key not in self._params:
-            near = difflib.get_close_matches(str(key), self._params, 3, 0.5) or list(self._params)[:5]
-            raise KeyError(f"no parameter {key!r} among {len(self._params)}; near: {', '.join(near) or 'none'}")
+            near = nearest(str(key), self._params) or "".join(f"; {name}" for name in list(self._params)[:5])
+            raise KeyError(f"no parameter {key!r} among {len(self._params)}{near}")
         return self._params[key]
 
     def __iter__(self) -> Iterator[str]:

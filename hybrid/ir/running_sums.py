@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from . import build as b
 from .node import Node
+from .size import fixed
 
 SHORT = 16                             # elements up to which windows are a few additions
 BLOCK = 64                             # a running sum over a longer axis goes by blocks: n * BLOCK additions, not n * n
@@ -10,7 +11,8 @@ BLOCK = 64                             # a running sum over a longer axis goes b
 
 def running_sum(x: Node, axis: int) -> Node:
     """Sums of the first 1, 2, … elements along an axis."""
-    return windows_sum(x, axis) if x.shape[axis] <= SHORT else b.cumulate(x, axis)
+    n = x.shape[axis]
+    return windows_sum(x, axis) if fixed(n) and n <= SHORT else b.cumulate(x, axis)
 
 
 def windows_sum(x: Node, axis: int) -> Node:

@@ -1,12 +1,12 @@
 """A Module's parameters: which there are, where they are, whether they have gradients, and their first values."""
 from __future__ import annotations
 
-import difflib
 from typing import Any, Collection, Mapping, Sequence
 
 from .. import optimizer as opt
 from ..base.device import Context
 from ..base.errors import AttributeValueError, HybridError, warn_user
+from ..base.names import nearest
 from ..buffers.array import NDArray, zeros_like
 from ..mxnet.initializer import InitDesc
 from .batches import fill
@@ -19,9 +19,9 @@ def check_names(names: Sequence[str], arguments: Sequence[str], what: str) -> No
     """ValueError for a name that is none of a symbol's arguments; it says which are near."""
     for name in names:
         if name not in arguments:
-            near = difflib.get_close_matches(name, arguments, 3) or [n for n in arguments if not n.endswith(NOT_INPUTS)]
-            raise ValueError(f"Module: {what}={list(names)}, but the symbol has no argument {name!r}; did you mean "
-                             f"{', '.join(near) or 'none'}?")
+            inputs = ", ".join(n for n in arguments if not n.endswith(NOT_INPUTS))
+            raise ValueError(f"Module: {what}={list(names)}, but the symbol has no argument {name!r}"
+                             f"{nearest(name, arguments) or f'; its inputs are {inputs}'}")
 
 
 def devices_by_group(given: Any, count: int) -> list[dict[str, Context]]:

@@ -1,7 +1,6 @@
 """Functions of the namespaces nd, sym, np and npx, made from the registry: nothing is listed twice."""
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import weakref
@@ -14,6 +13,7 @@ from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
 from ..base.names import PLAIN, named
+from ..base.other_names import LIBRARY, MissingName
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -260,10 +260,15 @@ def _find(space: str, name: str) -> Any:
         return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
     if name.startswith("sparse.") and space in ("nd", "sym"):
         return getattr(_find(space, "sparse"), name[len("sparse."):])
-    near = [n for n in table if n.endswith("." + name)] or ([f"contrib.{name}"] if "." not in name
-                                                            and hasattr(Space(space, "contrib"), name) else []) \
-        or difflib.get_close_matches(name, table, 3)
-    raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+    raise MissingName(f"hybrid.{space} has no {name!r}", name, _in_another_space(space, name) or LIBRARY.get(name),
+                      lambda: table)
+
+
+def _in_another_space(space: str, name: str) -> str | None:
+    """Where a namespace has a function of that name, if below another one."""
+    if "." not in name and space != "np" and hasattr(Space(space, "contrib"), name):
+        return f"{space}.contrib.{name}"
+    return next((f"{space}.{n}" for n in registry.namespace(_table(space)) if n.endswith("." + name)), None)
 
 
 def has(space: str, name: str) -> bool:

@@ -53,9 +53,16 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, devic
 
 
 def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> Any:
-    """An array of a shape whose contents are to be written (zeros here)."""
+    """An array of a shape whose contents are to be written; until then they are undefined (zeros in compiled code)."""
     _order("empty", order)
-    return zeros(shape, dtype, order, ctx, device)
+    found = _unwritten(shape_tuple(shape), as_dtype(dtype or "float32"), ctx or device)
+    return zeros(shape, dtype, order, ctx, device) if found is None else found
+
+
+def _unwritten(shape: tuple[int, ...], dtype: Any, ctx: Any) -> Any:
+    """An array of which nothing is written; None where zeros are to be made."""
+    ctx = current_context() if ctx is None else ctx
+    return None if is_traced() or ctx.device_type == "gpu" else wrap(_np.empty(shape, dtype), ctx, ndarray)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
@@ -99,8 +106,12 @@ zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 
 
 def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
-    """An array in another's shape and dtype whose contents are to be written (zeros here)."""
+    """An array in another's shape and dtype whose contents are to be written (see empty)."""
     _order("empty_like", order)
+    if isinstance(prototype, NDArray) and shape is None:
+        found = _unwritten(prototype.shape, as_dtype(dtype or prototype.dtype), prototype._ctx)
+        if found is not None:
+            return found
     return full_like(prototype, 0, dtype, order, shape=shape)
 
 

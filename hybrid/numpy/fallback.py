@@ -16,7 +16,8 @@ from ..base import pending, rng as generator
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
-from ..base.names import named, nearest
+from ..base.names import named
+from ..base.other_names import LIBRARY, MissingName
 from ..ir.direct import alone
 from ..base.errors import HybridError, TraceError, user_location
 from ..nd import functions, made_here
@@ -40,8 +41,8 @@ def numpy_function(name: str, cls: type) -> Any:
     found = OLD[name] if name in OLD else OURS.get(name) or getattr(np, name, None)
     if found is None or name.startswith("_"):
         ours = [f"hybrid.{space}.{name}" for space in ("npx", "nd") if functions.has(space, name)]
-        raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}"
-                             + (f"; {' and '.join(ours)} are there" if ours else nearest(name, dir(np))))
+        raise MissingName(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}", name,
+                          " or ".join(ours) or LIBRARY.get(name), lambda: dir(np))
     if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
         return found
     if not callable(found) or isinstance(found, type):

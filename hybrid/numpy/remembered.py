@@ -23,8 +23,9 @@ def _finite(found: Any) -> Any:
 
 
 def _einsum(subscripts: Any, *arrays: Any) -> Any:
-    """NumPy's for one array alone, and of integers: sums of products of floats add up in another order than ours."""
-    if len(arrays) > 1 and any(a.dtype.kind not in "iu" for a in arrays):
+    """NumPy's for one array alone, and of integers and truth values: sums of products of floats add up in another order
+    than ours."""
+    if len(arrays) > 1 and any(a.dtype.kind not in "iub" for a in arrays):
         raise TypeError
     return _np.einsum(subscripts, *arrays)
 
@@ -131,7 +132,7 @@ def _count_nonzero(a: Any) -> int:
 
 # functions that choose what they do by the numbers in some arrays: their operator alone is never called again
 BY_NUMBERS = frozenset("take repeat insert delete percentile quantile median histogram".split())
-OPERATORS = """where clip nan_to_num positive reciprocal around round full_like zeros_like ones_like empty_like average
+OPERATORS = """where clip nan_to_num positive reciprocal around round full_like zeros_like ones_like average
  moveaxis rollaxis swapaxes squeeze expand_dims transpose atleast_1d atleast_2d atleast_3d flip fliplr flipud roll rot90
  tile reshape ravel broadcast_to tensordot kron inner trace diagonal""".split()
 NUMPYS = """sort take ediff1d tril triu vdot outer concatenate append stack vstack hstack

@@ -95,7 +95,8 @@ def _linspace_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     endpoint=Bool(True), ctx=Str(""), dtype=DType("float32"))
 def linspace(a: Attrs) -> Node:
     """num numbers from start to stop."""
-    step = (a.stop - a.start) / max(a.num - (1 if a.endpoint else 0), 1)
+    steps = a.num - int(a.endpoint)
+    step = (a.stop - a.start) / (max(steps, 1) if fixed(steps) else ir.size_value(steps, dt.float64))
     return ir.cast(ir.cast(ir.iota(a.num), dt.float64) * step + a.start, dt.as_dtype(a.dtype))
 
 

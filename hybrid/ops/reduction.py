@@ -144,8 +144,12 @@ def _moment(data: Node, a: Attrs) -> Node:
     if a.dtype and dt.is_float(dt.as_dtype(a.dtype)) and not _narrower(x.dtype, a):
         x = ir.cast(x, dt.as_dtype(a.dtype))
     c = x - ir.expand(mean_of(x, axes, True), x.shape)
-    # nan of 0 / 0, as NumPy
-    return ir.reduce("sum", c * c, axes, a.keepdims) / float(max(math.prod(x.shape[i] for i in axes) - a.ddof, 0))
+    count = math.prod(x.shape[i] for i in axes)
+    if fixed(count):
+        less: Any = float(max(count - a.ddof, 0))
+    else:
+        less = ir.map("maximum", ir.size_value(count, c.dtype) - a.ddof, 0)
+    return ir.reduce("sum", c * c, axes, a.keepdims) / less      # nan of 0 / 0, as NumPy
 
 
 def _of_dtype(found: Node, a: Attrs) -> Node:

@@ -14,7 +14,6 @@ It is then in ``hybrid.nd`` and ``hybrid.sym``, has a gradient, and compiles to 
 """
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
@@ -23,6 +22,7 @@ import numpy as np
 from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError, user_location
+from ..base.names import nearest
 from ..ir import Node, Program
 from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape,
                          Str,
@@ -301,12 +301,10 @@ def namespace(space: str) -> dict[str, OpDef]:
 
 
 def find(name: str) -> OpDef:
-    """The operator of a JSON name; an unknown one gives an error that lists the nearest."""
+    """The operator of a JSON name; an unknown one gives an error that names the nearest."""
     hit = OPS.get(name)
     if hit is None:
-        near = difflib.get_close_matches(name, OPS, 3)
-        hint = f"; nearest: {', '.join(near)}" if near else ""
-        raise AttributeValueError(f"operator {name!r} is not known here{hint}")
+        raise AttributeValueError(f"operator {name!r} is not known here{nearest(name, OPS)}")
     return hit
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from ..base.other_names import OPTIMIZERS as _OPTIMIZERS, hinted as _hinted
 from . import contrib
 from .adam import LAMB, Adam, AdamW, Adamax, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
@@ -23,3 +24,5 @@ __all__ = ["AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "
            "LBSGD", "NAG", "Nadam",
            "Optimizer", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "Step", "Test", "Updater", "ccSGD", "contrib",
            "create", "get_updater", "register"]
+
+_hinted(globals(), _OPTIMIZERS)

@@ -193,9 +193,13 @@ def _wait_for_programs(ending: threading.Event) -> bool:
 
 
 def coming() -> bool:
-    """Whether it is being built now, beside the program: by a thread, or a process that compiles programs."""
-    return (bool(_coming) and _coming[0].is_alive()
-            or not _loaded and background.working() and warmed.known(NOTE) is None)
+    """Whether it is being built now, beside the program."""
+    return bool(_coming) and _coming[0].is_alive()
+
+
+def do_without() -> None:
+    """Build none in this process, which calls no programs: it compiles them for another one, and they come first."""
+    _loaded[:] = [None]
 
 
 def later(*_: Any, **__: Any) -> None:

@@ -35,7 +35,8 @@ def main() -> None:
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
     _lower_priority()
     from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
-    from . import build, compiler_process, cpu, plans, sized  # noqa: F401, PLC0415
+    from . import build, compiler_process, cpu, launcher, plans, sized  # noqa: F401, PLC0415
+    launcher.do_without()
     compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
     gc.freeze()                                              # these live as long as the process: not to be scanned
     print(file=answers, flush=True)

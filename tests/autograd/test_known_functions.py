@@ -71,7 +71,7 @@ CALLS = """np.where(c, x, y)|np.where(c, x, 2)|np.where(c, 2, x)|np.where(c, 2.5
 np.clip(x, None, 2)|np.clip(x, y, 3)|np.nan_to_num(x)|np.nan_to_num(x, nan=2.0)|np.ldexp(x, 2)
 np.ldexp(x, i)|np.reciprocal(x)|np.positive(x)|np.full_like(x, 3)
 np.full_like(x, 3, dtype="int32")|np.zeros_like(x)|np.ones_like(x, dtype=onp.float64)
-np.empty_like(x)|np.average(x)|np.average(x, axis=1)|np.average(x, weights=y)|np.moveaxis(x, 0, 1)|np.rollaxis(x, 1)
+np.average(x)|np.average(x, axis=1)|np.average(x, weights=y)|np.moveaxis(x, 0, 1)|np.rollaxis(x, 1)
 np.swapaxes(x, 0, 1)|np.squeeze(x)|np.expand_dims(x, 1)|np.transpose(x)|np.atleast_1d(v)|np.atleast_3d(x)|np.flip(x)
 np.flip(x, 1)|np.fliplr(x)|np.flipud(x)|np.roll(x, 1)|np.roll(x, 2, axis=1)|np.rot90(x)|np.rot90(x, k=2)|np.tile(x, 2)
 np.reshape(x, (9,))|np.reshape(x, (9,), order="F")|np.ravel(x)|np.broadcast_to(v, (2, 6))|np.tensordot(x, y)

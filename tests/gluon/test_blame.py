@@ -110,7 +110,7 @@ OTHERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "backward twice": (lambda _: twice(), "retain_graph=True"),
     "names of blocks": (lambda f: dense().collect_params().load(saved(f), mx.cpu()), "use net.load_parameters"),
     "more than there is": (lambda f: nn.HybridSequential().load_parameters(saved(f)), "it has none"),
-    "in another namespace": (lambda _: nd.boolean_mask, "near: contrib.boolean_mask"),
+    "in another namespace": (lambda _: nd.boolean_mask, "here it is nd.contrib.boolean_mask"),
 }
 
 

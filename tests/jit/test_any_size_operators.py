@@ -2,7 +2,7 @@
 import numpy
 import pytest
 
-from hybrid import hybridize, nd
+from hybrid import hybridize, nd, np
 from hybrid.jit.compile_policy import eagerly
 
 SIZES = (20, 33, 2, 3, 13, 14, 15, 16, 17, 31, 32, 63, 64, 65, 100, 129)
@@ -45,6 +45,15 @@ CASES = {
     "sequences": (lambda x, y: [nd.SequenceMask(x, y, use_sequence_length=True), nd.SequenceReverse(x)],
                   [("n", 3, 4), (3,)], (1,)),
     "layer norm": (lambda x, g, b: nd.LayerNorm(x, g, b), [("n", 7), (7,), (7,)]),
+    "running sums": (lambda x: [nd.cumsum(x, axis=a) for a in (0, 1, 2)], [("n", "m", 3)]),
+    "running sums of lines": (lambda x: [nd.cumsum(x, axis=1), nd.cumsum(nd.cast(x, "int32"), axis=1),
+                                         nd.cumsum(nd.cast(x, "float16"), axis=0)], [("n", 300)]),
+    "running sums along lines": (lambda x: [nd.cumsum(x, axis=1), nd.cumsum(nd.cast(x, "float64"), axis=1)],
+                                 [(3, "n")]),
+    "moments": (lambda x: [f(x.as_np_ndarray(), axis=a, ddof=d).as_nd_ndarray() for f in (np.var, np.std)
+                           for a in (0, (0, 1)) for d in (0, 1)], [("n", 7)]),
+    "numbers between": (lambda x: [(np.linspace(1, 3, x.shape[0], endpoint=e) * 1).as_nd_ndarray()
+                                   for e in (True, False)], [("n", 2)]),
     "windows": (lambda x, w: [nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max"),
                               nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True)],
                 [("n", 3, 8, 8), (4, 3, 3, 3)]),

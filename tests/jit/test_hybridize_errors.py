@@ -246,7 +246,7 @@ def test_what_is_no_array(given: Any, message: str) -> None:
 
 def test_unknown_parameter_names_near_ones() -> None:
     net = nn.Dense(3, in_units=2, prefix="last_")
-    with pytest.raises(KeyError, match="last_wieght.*near: last_weight"):
+    with pytest.raises(KeyError, match="last_wieght.*nearest: last_weight"):
         net.collect_params()["last_wieght"]
 
 

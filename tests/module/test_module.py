@@ -160,7 +160,7 @@ def initialized() -> Any:
 BATCH = io.DataBatch([nd.ones((4, 6))], [nd.zeros((4,))])
 ERRORS = {
     "no symbol": (lambda: mx.mod.Module(mx.gluon.nn.Dense(2)), "takes a Symbol, got Dense"),
-    "data name": (lambda: mx.mod.Module(cases.network(mx), data_names=["dat"]), "no argument 'dat'; did you mean data"),
+    "data name": (lambda: mx.mod.Module(cases.network(mx), data_names=["dat"]), "no argument 'dat' .nearest: data."),
     "fixed name": (lambda: mx.mod.Module(cases.network(mx), fixed_param_names=["fc1"]), "no argument 'fc1'"),
     "not bound": (lambda: network().init_params(), "call bind"),
     "no parameters": (lambda: bound().forward(BATCH), "call init_params"),

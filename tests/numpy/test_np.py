@@ -60,7 +60,7 @@ def test_functions_as_numpy(call):
 def test_numpys_own_functions_give_arrays_here():
     found = np.unique(np.array([3, 1, 3]))
     assert type(found) is np.ndarray and type(np.nonzero(X)[0]) is np.ndarray and found.context == mx.current_context()
-    for space, name, told in ((np, "softmax", "nor has NumPy .*; hybrid.npx.softmax and hybrid.nd.softmax are there"),
+    for space, name, told in ((np, "softmax", "nor has NumPy .*; here it is hybrid.npx.softmax or hybrid.nd.softmax"),
                               (np, "zeross", r"nor has NumPy .* \(nearest: zeros\)"),
                               (np, "r_", "write numpy.r_, outside"),
                               (np.random, "default_rng", "write numpy.random.default_rng, outside"),

@@ -165,3 +165,23 @@ def test_processes_that_want_the_same_program_build_it_once(in_background: None,
 def source_of(line: str) -> str:
     """The name of the C file of the cache among a compiler's arguments; what flags are tried with is elsewhere."""
     return next((Path(word).stem for word in line.split() if re.fullmatch(r".*/[0-9a-f]{32}\.c", word)), "")
+
+
+def test_processes_that_compile_build_no_launcher(tmp_path: Path) -> None:
+    """It would take the time of programs that calls wait for."""
+    script = textwrap.dedent("""
+        import hybrid as mx
+        from hybrid import nd
+        from hybrid.runtime import launcher
+        launcher.prepare = lambda: None                              # nor does this one
+        for k in range(2):
+            f = mx.hybridize(lambda x: nd.tanh(x) * (k + 31))
+            for _ in range(3):
+                f(nd.ones((3, 3)))
+            f.report()                                               # waits for the compiler
+    """)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=100, env={
+        **os.environ, "HYBRID_COMPILE": "background", "HYBRID_CACHE": str(tmp_path), "HYBRID_WARM": "",
+        "HYBRID_VERIFY": "0"})
+    texts = [p.read_text() for p in tmp_path.glob("*.c")]
+    assert len(texts) >= 2 and not any("PyInit_" in t for t in texts)

@@ -9,6 +9,7 @@ import math
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, linear, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, hint, may_exceed
 from hybrid.ir.stmt import COPIED, Assign, Expr, For, Let, Literal, Load, Local, Name, Op, Stmt, Store
 
 from hybrid.codegen.block import Block, chain, loop, nested
@@ -16,6 +17,7 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, Refused, iterations
 from hybrid.codegen.loops import COLUMNS, PARALLEL_WORK, KernelPrinter, Printed
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import VectorEmitter
 
@@ -56,8 +58,8 @@ class _Running(KernelPrinter):
         loops = [v for v in self.outer if v.extent > 1]
         if not loops:
             return body
-        parallel = self.k.root.size * 4 >= PARALLEL_WORK
-        return [loop(loops[0], nested(loops[1:], body), PARALLEL if parallel else "")]
+        size = self.k.root.size
+        return [loop(loops[0], nested(loops[1:], body), where_it_pays(PARALLEL, size, hint(size) * 4, PARALLEL_WORK))]
 
     def _index(self, at: Ix) -> tuple[Ix, ...]:
         place = at if not self.reverse else Ix(self.along.extent - 1) + at * -1
@@ -66,7 +68,7 @@ class _Running(KernelPrinter):
     # ---- along the innermost axis
     def _vectors(self) -> list[Stmt]:
         root, v, lanes = self.k.root, self.along, self.width
-        if root.dtype != F32 or lanes < 4 or self.reverse or v.extent < lanes:
+        if root.dtype != F32 or lanes < 4 or self.reverse or fixed(v.extent) and v.extent < lanes:
             raise Refused("no vectors of this type, or against the order of memory")
         e = VectorEmitter(C, self.reads, extra=self.extra, width=lanes, lanes={v})
         outside, block = chain([v], Block(None, frozenset(self.outer)))
@@ -77,7 +79,7 @@ class _Running(KernelPrinter):
                 Store(Name(self.names[root]), linear(root.shape, at), Op("{0} + {1}", (sums, before)), "STORE"),
                 Assign(before, Op("hyv_last({0})", (sums,)), "+=")]
         return [*outside.body, Let("hy_v", before, Op("HYV_B(-0.0f)", ())),
-                *iterations(v, body, lanes, 4 if v.extent >= 16 * lanes else 1)]
+                *iterations(v, body, lanes, 4 if hint(v.extent) >= 16 * lanes else 1)]
 
     def _fours(self) -> list[Stmt]:
         """Elements one by one, four of them together: the sum that goes on to the next four is one addition away."""
@@ -85,8 +87,8 @@ class _Running(KernelPrinter):
         whole = n // FOUR * FOUR
         e = Emitter(C, self.reads, extra=self.extra)
         outside = Block(None, frozenset(self.outer))
-        fours = self._four(e, outside.child([t])) if whole else []
-        ones = self._one(e, outside.child([t])) if whole < n else []
+        fours = self._four(e, outside.child([t])) if may_exceed(n, FOUR - 1) else []
+        ones = self._one(e, outside.child([t])) if not fixed(n) or whole < n else []
         return [*outside.body, Let(self._type(), Name("before"), self._nothing()),
                 *(For(t.name, Ix(first), Ix(end), tuple(body), step)
                   for first, end, step, body in ((0, whole, FOUR, fours), (whole, n, 1, ones)) if body)]
@@ -142,8 +144,9 @@ class _Running(KernelPrinter):
         total = Load(before, at)
         body = [*column.body, Store(before, at, self._add(total, value)), e.store(self.names[root], root, idx, total)]
         simd = "" if is_half(root.dtype) else "#pragma omp simd"
-        last = Op(f"({{0}} + {COLUMNS} < {n} ? {{0}} + {COLUMNS} : {n})" if n % COLUMNS else f"{{0}} + {COLUMNS}",
-                  (base,))
+        some = not fixed(n) or n % COLUMNS                       # there may be fewer at the end
+        last = Op(f"({{0}} + {COLUMNS} < {{1}} ? {{0}} + {COLUMNS} : {{1}})" if some else f"{{0}} + {COLUMNS}",
+                  (base, Ix(n)) if some else (base,))
         nothing = Store(before, var(Var("q", COLUMNS)), self._nothing())
         return [*outside.body, For(base, Ix(), Ix(n), (
             Let("long", end, last, True), Local(T, before, COLUMNS), For("q", Ix(), Ix(COLUMNS), (nothing,)),

@@ -1,6 +1,7 @@
 """Layers."""
 from __future__ import annotations
 
+from ...base.other_names import LAYERS as _LAYERS, hinted as _hinted
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..symbol_block import SymbolBlock
@@ -28,3 +29,5 @@ __all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "Ba
            "ReflectionPad2D", "RotaryPositions", "SELU", "Sequential", "SiLU", "SinusoidalPositions", "SwiGLU", "Swish",
            "SymbolBlock", "SyncBatchNorm", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
            "TransformerEncoderLayer"]
+
+_hinted(globals(), _LAYERS)

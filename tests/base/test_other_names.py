@@ -1,0 +1,62 @@
+"""Errors about names of other libraries say what stands here for them, and that is there."""
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any, Mapping
+
+import pytest
+
+import hybrid
+from hybrid import autograd, gluon, nd, np, npx
+from hybrid.base import other_names
+
+X, Y, NET = np.ones((2, 2)), nd.ones((2, 2)), gluon.nn.Dense(2)
+TABLES: list[tuple[Any, Mapping[str, str]]] = [
+    (X, other_names.ARRAYS), (Y, other_names.ARRAYS), (NET, other_names.BLOCKS), (gluon.nn, other_names.LAYERS),
+    (gluon, other_names.GLUON), (gluon.loss, other_names.LOSSES), (gluon.data, other_names.DATA),
+    (autograd, other_names.GRADIENTS), (hybrid.optimizer, other_names.OPTIMIZERS), (hybrid, other_names.LIBRARY),
+    (np, other_names.LIBRARY), (nd, other_names.LIBRARY), (npx, other_names.LIBRARY)]
+SPACES = {"x": X, "y": Y, "net": NET, "nn": gluon.nn, "gluon": gluon, "loss": gluon.loss, "data": gluon.data, "np": np,
+          "autograd": autograd, "hybrid": hybrid, "npx": npx, "optimizer": hybrid.optimizer}
+
+
+@pytest.mark.parametrize("owner, table", TABLES, ids=lambda v: getattr(v, "__name__", type(v).__name__))
+def test_a_missing_name_is_told_where_it_is(owner: Any, table: Mapping[str, str]) -> None:
+    told = 0
+    for name, hint in table.items():
+        if hasattr(owner, name):                         # some modules have it
+            continue
+        with pytest.raises(AttributeError) as error:
+            getattr(owner, name)
+        assert repr(name) in str(error.value) and str(error.value).count("here it is") == 1
+        assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+        told += hint in str(error.value)
+    assert told
+
+
+def test_what_errors_name_is_there() -> None:
+    for hint in {hint for _, table in TABLES for hint in table.values()}:
+        for space, path in re.findall(r"(?<![\w.])(\w+)\.([A-Za-z_][\w.]*)", hint):
+            found = SPACES[space]
+            for name in path.split("."):
+                found = getattr(found, name)
+
+
+@pytest.mark.parametrize("owner, name, told", [
+    (Y, "sumz", "nearest: sum"), (X, "nbytess", "nearest: nbytes"), (gluon.nn, "Dens", "nearest: Dense"),
+    (hybrid.optimizer, "Adagrad", "nearest: AdaGrad"), (np.linalg, "nrm", "nearest: norm"),
+    (nd, "softmaxx", "nearest: softmax"),
+    (Y, "trace", "x.asnumpy().trace")])
+def test_other_names_are_told_the_nearest(owner: Any, name: str, told: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(told)):
+        getattr(owner, name)
+
+
+def test_networks_may_have_the_names() -> None:
+    class Net(gluon.nn.HybridBlock):
+        def train(self) -> int:
+            return 3
+    net = Net()
+    net.training = True
+    assert net.train() == 3 and net.training and not hasattr(net, "parameters")
