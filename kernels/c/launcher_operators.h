@@ -1,11 +1,12 @@
-/* Operators as events of a Track (launcher_rounds.h), as the dispatcher calls them: (operator, class, which of its inputs
- * are there, how many arrays it writes into, ((name of an attribute, value, its class or None), ...)). In the place of a
- * number that may differ from round to round stands its class alone, as the value. */
+/* Operators as events of a Track (launcher_rounds.h), as the dispatcher calls them: (operator, class, which of its
+ * inputs are there, how many arrays it writes into, ((name of an attribute, value, its class), ...)). In the place of
+ * a number that may differ from round to round stands its class alone, as the value. */
 static int check_operator(Event *e) {
   if (e->operator == Py_None) { e->operator = NULL; return 0; }
   PyObject *d, *cls, *given, *attrs, *name, *value, *kind;
   int outs, numbers = 0, inputs = 0;
-  if (!PyArg_ParseTuple(e->operator, "OOO!iO!", &d, &cls, &PyTuple_Type, &given, &outs, &PyTuple_Type, &attrs)) return -1;
+  if (!PyArg_ParseTuple(e->operator, "OOO!iO!", &d, &cls, &PyTuple_Type, &given, &outs, &PyTuple_Type, &attrs))
+      return -1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(attrs); i++) {
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(attrs, i), "UOO", &name, &value, &kind)) return -1;
     numbers += value == kind;                  /* a number's class */

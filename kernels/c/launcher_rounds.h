@@ -220,7 +220,7 @@ static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs, PyObj
   if ((!at && begin_round(self, state)) || add_numbers(self, numbers, e->numbers)) {
     unlock(self); drop(out, e->results); drop(refs, e->results); return NULL;
   }
-  for (int i = 0; i < e->inputs; i++) if (!e->input[i].held && e->input[i].result < 0 && e->input[i].outside >= self->outsides) {
+  for (int i = 0; i < e->inputs; i++) if (e->input[i].outside >= self->outsides) {
     self->given[self->outsides++] = Py_NewRef(xs[i]);
     hide(self, xs[i], e->input[i].promise);
   }
@@ -282,7 +282,7 @@ static int alive(const Track *self, PyObject **out) {
   return 1;
 }
 
-/* Results of the program into the arrays given for them; one may be a copy of the array that the last event writes. */
+/* Results of the program into the arrays given for them; one may be a copy of what the last event writes. */
 static int fill_results(const Track *self, PyObject **out, int n, PyObject *values) {
   Py_ssize_t k = 0;
   for (int i = 0; i < n; i++) if (out[i] && PyTuple_GET_ITEM(self->alive, i) == Py_None) {
@@ -333,9 +333,9 @@ static void forget(Track *self) {
   if (self->numbers) PyList_SetSlice(self->numbers, 0, PyList_GET_SIZE(self->numbers), NULL);
 }
 
-/* finish(what): the step that ends a round, or None behind its last event, does all of it by one program: True. NotImplemented where that is not due;
- * False, or an error, where the program does not take it: then everything is as before the step, and ``give`` says what
- * the round was. */
+/* finish(what): the step that ends a round, or None behind its last event, does all of it by one program: True.
+ * NotImplemented where that is not due; False, or an error, where the program does not take it: then everything is as
+ * before the step, and ``give`` says what the round was. */
 static PyObject *track_finish(PyObject *object, PyObject *const *args, Py_ssize_t n) {
   Track *self = (Track *)object;
   const Event *last = self->event + self->events - 1,
@@ -368,8 +368,8 @@ static PyObject *listed(PyObject **items, int n) {
 }
 
 /* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for
- * it)], numbers); the track is free for another round, and whoever called sees to the rest: memory goes back into its slots,
- * counters go down. Under the lock. */
+ * it)], numbers); the track is free for another round, and whoever called sees to the rest: memory goes back into its
+ * slots, counters go down. Under the lock. */
 static PyObject *track_give(PyObject *object, PyObject *none) {
   Track *self = (Track *)object;
   PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides),

@@ -1,11 +1,12 @@
 /* How a Track (launcher_rounds.h) is made of what Python knows of a path's events (hybrid/jit/deferred/followed.py),
  * and how it goes. */
 static int read_input(Track *self, Input *in, PyObject *of) {
+  in->outside = -1;
   if (PyLong_Check(of)) { in->result = (int)PyLong_AsLong(of); return in->result < 0 ? -1 : 0; }
   PyObject *shape;
   in->result = -1;
   if (PyTuple_Check(of) && PyTuple_GET_SIZE(of) == 1) {
-    in->outside = -1, in->held = PyTuple_GET_ITEM(of, 0);
+    in->held = PyTuple_GET_ITEM(of, 0);
     return same_layout(self, Py_TYPE(in->held));
   }
   if (!PyArg_ParseTuple(of, "iO!O&O!OO", &in->outside, &PyTuple_Type, &shape, PyArray_DescrConverter, &in->descr,
