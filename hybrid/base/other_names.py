@@ -119,8 +119,12 @@ class Elsewhere:
 
 
 def elsewhere(cls: type, table: Mapping[str, str]) -> None:
-    """Have a class say what stands here for the names of a table."""
+    """Have a class say what stands here for the names of a table; ``dir`` does not list them."""
     for name, hint in table.items():
         entry = Elsewhere(hint)
         entry.__set_name__(cls, name)
         setattr(cls, name, entry)
+
+    def listed(self: Any) -> list[str]:
+        return [n for n in object.__dir__(self) if n not in table or hasattr(self, n)]
+    cls.__dir__ = listed  # type: ignore[method-assign, assignment]

@@ -90,3 +90,12 @@ def test_networks_may_have_the_names() -> None:
     net = Net()
     net.training = True
     assert net.train() == 3 and net.training and not hasattr(net, "parameters")
+
+
+def test_dir_lists_what_is_there():
+    class Named(hybrid.gluon.Block):
+        def train(self):
+            """A method that the class has, unlike blocks."""
+
+    assert not {"parameters", "train", "to"} & set(dir(hybrid.gluon.nn.Dense(2)))
+    assert "train" in dir(Named()) and "collect_params" in dir(Named()) and "to" not in dir(Named())
