@@ -67,6 +67,9 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
     for v in values:
         if v is None or isinstance(v, NDArray):
             out.append(v)
+        elif isinstance(v, (list, tuple)) and hasattr(v, "__array_ufunc__"):         # its two parts are no rows
+            raise DTypeError(f"operator {d.shown} takes real arrays, got one of {getattr(v, 'dtype', type(v))}; "
+                             f"compute with z.real and z.imag")
         elif isinstance(v, (np.ndarray, np.generic, int, float, bool, list, tuple)):
             out.append(array(v, ctx))
         else:

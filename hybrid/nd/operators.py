@@ -85,7 +85,8 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
         return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs, rhs)}, hint=reversed_hint or back + tail)
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
         _refuse_stranger(row, lhs, rhs)
-        return NotImplemented
+        beside = type(rhs) is complex and is_np(lhs) or type(lhs) is complex and is_np(rhs)
+        return BESIDE_COMPLEX[0](np_name, lhs, rhs) if beside else NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
 
 for _name in ("add", "sub", "mul", "truediv", "pow"):
@@ -95,6 +96,8 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
     for _op in (_row[1], f"_npi_{_row[4]}_scalar"):
         OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, x, number))(_row)
 
+# what computes with an np array and a complex number, by the operation's name (numpy/complex_parts.py)
+BESIDE_COMPLEX: list[Callable[[str, Any, Any], Any]] = []
 _STRANGERS = (str, bytes, list, tuple, dict, set, type(None))
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//", "mod": "%",
           "power": "**"}
@@ -103,7 +106,8 @@ _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "flo
 def _refuse_stranger(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> None:
     """TypeError for arithmetic with what is neither array nor number and has no arithmetic with arrays of its own."""
     for x, array in ((rhs, lhs), (lhs, rhs)):
-        if row[4] in _SIGNS and isinstance(x, _STRANGERS) and isinstance(array, (NDArray, Symbol)):
+        strange = isinstance(x, _STRANGERS) and not hasattr(x, "__array_ufunc__")        # complex arrays are tuples
+        if row[4] in _SIGNS and strange and isinstance(array, (NDArray, Symbol)):
             way = ("make it an array: nd.array(...)" if isinstance(x, (list, tuple)) else
                    "a function without return, or a variable that was not set, gives None" if x is None else
                    "use arrays and numbers")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hybrid import hybridize, ir, nd, runtime
-from hybrid.base.device import gpu
+from hybrid.base.device import find_cupy, gpu
 from hybrid.codegen.printers.cuda import contraction as cuda_contraction
 from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, emulator, nvrtc, watch
@@ -27,7 +27,9 @@ from .test_cuda_async import ring, warpgroup
 from .watch_each import in_all_orders
 from ..paths import ROOT
 
-pytestmark = pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line"),
+    pytest.mark.skipif(find_cupy() is not None, reason="there is a GPU, which runs the kernels themselves")]
 BEGIN = 'extern "C" __global__ void k(float *x) {\n'
 ONES = [np.ones((64, 64), ml_dtypes.bfloat16)] * 2 + [np.zeros((64, 64), np.float32)]
 HALVES = [np.ones((64, 64), np.float16)] * 2 + [np.zeros((64, 64), np.float32)]
