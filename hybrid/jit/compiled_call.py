@@ -356,9 +356,9 @@ class Entry:
         return self.bound
 
     def _bind(self) -> Any:
-        now, moves, old = REBINDS[0], MOVES[0], None if self.replaced else self.bound
-        changed = old is not None and old.changed()
-        if changed:
+        now, moves = REBINDS[0], MOVES[0]
+        old: Any = None if self.replaced else self.bound
+        if changed := old is not None and old.changed():
             self.changes = self.changes + 1 if old.uses() < SELDOM else 0
             if self.changes == CHANGES and self.ctx.device_type != "gpu" and self._plain_matrices():
                 old, self.replaced = None, True
