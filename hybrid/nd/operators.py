@@ -175,13 +175,23 @@ def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _reversed(row: tuple[str, str, str, str, str], reversed_hint: str | None) -> Callable[[Any, Any], Any]:
+    """The method of an operator whose array stands behind the other value."""
+    name, hint = row[2], reversed_hint or ("_r" + row[3][1:] if row[2].startswith("_r") else row[3]) + (
+        "scalar" if row[3] in _JOINED else "_scalar")
+
+    def method(self: Any, other: Any) -> Any:
+        if type(self) is NDArray and type(other) is float:
+            return invoke(OPS[name], (self,), {"scalar": other}, None, None, None, hint)
+        return binary(row, other, self, reversed_hint)
+    return method
+
+
 def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
         setattr(cls, f"__{name}__", _operator(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
-            setattr(cls, f"__r{name}__",
-                    (lambda r, h: lambda self, other: binary(r, other, self,
-                                                             h))(row, "_rpower_scalar" if name == "pow" else None))
+            setattr(cls, f"__r{name}__", _reversed(row, "_rpower_scalar" if name == "pow" else None))
             setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
     setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self)
                                                     else "negative"], [self],
