@@ -121,10 +121,9 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
         return old + np.histogram(arr, bins=len(old), range=(-have, have))[0], edges, *ends, have
     step = 2 * have / len(old)
     if (new_th - have) / step > (MOST_BINS - len(old)) / 2:
-        span = {"bins": len(old), "range": (-new_th, new_th)}
-        new, edges = np.histogram(arr, **span)
-        old = np.histogram((old_hist[1][:-1] + old_hist[1][1:]) / 2, weights=old, **span)[0]
-        return new + old.astype(new.dtype), edges, *ends, new_th
+        moved = np.histogram((edges[:-1] + edges[1:]) / 2, len(old), (-new_th, new_th), weights=old)[0]
+        new, edges = np.histogram(arr, len(old), (-new_th, new_th))
+        return new + moved.astype(new.dtype), edges, *ends, new_th
     more = int((new_th - have) // step + 1)
     wide = more * step + have
     new, edges = np.histogram(arr, bins=len(old) + 2 * more, range=(-wide, wide))
