@@ -60,6 +60,12 @@ def difference(fields: Sequence[str], known: Iterable[Sequence[Any]], new: Seque
                      for name, a, b in zip(fields, old, new) if a != b) or "nothing"
 
 
+def difference_of_calls(known: Iterable[Sequence[Any]], new: Sequence[Any]) -> str:
+    """The same of calls' signatures; without a guard for such calls nothing is known of what they read."""
+    seen = len(new) if new[-1] else -1
+    return difference(FIELDS, [s[:seen] for s in known], new[:seen])
+
+
 def _leaf(a: Any, b: Any) -> str:
     """The first place where two nested tuples differ."""
     while isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):

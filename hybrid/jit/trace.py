@@ -163,7 +163,7 @@ class Hybridized:
             if entry is not None:
                 return entry, numbers, True
         if not self._sightings.compiles(signature):
-            self._sightings.warn(self.name, lambda: debug.difference(debug.FIELDS, self.entries, signature))
+            self._sightings.warn(self.name, lambda: debug.difference_of_calls(self.entries, signature))
             return None, numbers, False
         failed = None
         try:
@@ -324,9 +324,7 @@ class Hybridized:
             return entry
 
     def _note_miss(self, signature: Any) -> None:
-        # without a guard for such calls nothing is known of what they read
-        seen = len(signature) if signature[-1] else -1
-        self.cache_misses.append(debug.difference(debug.FIELDS, [s[:seen] for s in self.entries], signature[:seen]))
+        self.cache_misses.append(debug.difference_of_calls(self.entries, signature))
         debug.missed(self.name, self.cache_misses[-1])
         progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 

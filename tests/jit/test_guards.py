@@ -232,6 +232,18 @@ def test_a_value_that_is_always_another_is_told_of_and_right(monkeypatch):
     assert len(f.cache_misses) == 8
 
 
+def test_what_is_told_of_calls_that_do_not_come_again_is_what_differs(monkeypatch):
+    """Nothing is known of what a call reads that was not traced."""
+    monkeypatch.setenv("HYBRID_SIGNATURES", "2")
+    o = _with(Plain, k=2.0)
+    f = hybridize(lambda x: x * o.k, dynamic=False)
+    with pytest.warns(UserWarning, match="compiled for 2 calls that did not come again") as told:
+        for n in range(2, 6):
+            f(nd.ones((n,)))
+    text = str(told[0].message)
+    assert "(arrays: input 0 float32(2,) -> float32(4,))" in text and "Guard" not in text, text
+
+
 def test_methods_and_attributes_of_a_blocks_class():
     class Scaled(gluon.HybridBlock):
         s = 2.0
