@@ -168,6 +168,8 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
     if outs and (SCOPE.recording or any(map(r.has, outs))):
         return ordinary(inputs)
     if not any([r.concerns(x) for x in leaves]):
+        if any(map(r.changes, leaves)):
+            settle(r, "an array was used that shares memory with one that the round writes")
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)

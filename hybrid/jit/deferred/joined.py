@@ -7,7 +7,8 @@ from ... import autograd, runtime
 from ...base.errors import HybridError
 from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
-from ...buffers.array import NDArray
+from ...buffers.array import REBINDS, NDArray
+from ...buffers.extents import Extents, extent
 from ...buffers.tape import Entry, Slot
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
@@ -28,6 +29,8 @@ def run(r: Any, node: Node) -> str:
         node.withheld, node.spent = _not_given(r.trail)
     if not node.withheld.isdisjoint(alive):
         return "a result is kept that backward did not go over, or one that shares another's memory"
+    if _overlap(r, node):
+        return "an array shares memory with one that the round writes"
     numbers, places = _distinct(r.values)
     plans = _plans(node)
     plan = plans.get((alive, places))
@@ -48,6 +51,20 @@ def run(r: Any, node: Node) -> str:
             if i in node.spent:
                 x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
     return ""
+
+
+def _overlap(r: Any, node: Node) -> bool:
+    """Whether a round that writes arrays by hand also uses others with the same memory (``detach``): a program reads
+    its inputs as they were at its begin."""
+    if not any(place.writes for place in r.trail):
+        return False
+    if node.memory is None or node.memory[0] != REBINDS[0]:
+        raws = [x._data for place in r.trail for x, _ in place.away]
+        stretches = sorted(map(extent, raws))
+        node.memory = (REBINDS[0], Extents(raws),
+                       any(start < stop for (_, stop), (start, _) in zip(stretches, stretches[1:])))
+    _, memory, among = node.memory
+    return among or any(memory.meets(*extent(ref()._data)) for ref in r.outside)
 
 
 class Spent:
