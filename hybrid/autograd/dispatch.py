@@ -67,6 +67,9 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
     for v in values:
         if v is None or isinstance(v, NDArray):
             out.append(v)
+        elif isinstance(v, (list, tuple)) and hasattr(v, "__array_ufunc__"):         # its two parts are no rows
+            raise DTypeError(f"operator {d.shown} takes real arrays, got one of {getattr(v, 'dtype', type(v))}; "
+                             f"compute with z.real and z.imag")
         elif isinstance(v, (np.ndarray, np.generic, int, float, bool, list, tuple)):
             out.append(array(v, ctx))
         else:
@@ -80,6 +83,11 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into. told: whether the
     training loop that is watched knows of the call."""
     if pending.WATCHED[0] and not told and not SCOPE.traces:
+        track = pending.STATE[0].track
+        if track is not None and (made := track.operator(d, inputs, attrs, cls, out)) is not NotImplemented:
+            if type(made) is tuple or track.at == track.events:
+                made = pending.LATER[0].given_back(track, made)
+            return made if out is None else out
         return pending.LATER[0].operator(d, inputs, attrs, cls, out,
                                          lambda given: invoke(d, given, attrs, out, name, cls, hint, True))
     if out is None and d.known and not (CASTS or TIMERS):

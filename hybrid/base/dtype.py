@@ -45,7 +45,8 @@ def as_dtype(given: Any, default: Any = float32) -> np.dtype:
     except (TypeError, ValueError):
         raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from None
     if found not in SUPPORTED:
-        raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}")
+        way = f"; np.array(x, dtype='{found}') makes a complex array of x" if found.kind == "c" else ""
+        raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}{way}")
     return found
 
 
@@ -138,3 +139,20 @@ def promote(*dts: np.dtype) -> np.dtype:
         else:
             out = np.promote_types(out, d)
     return np.dtype(out)
+
+
+def between(d: Any) -> np.dtype:
+    """The dtype of numbers that lie between elements (medians, edges of bins): the elements' own if it is a float type,
+    else float32.
+
+    >>> between(np.int8)
+    dtype('float32')
+    """
+    d = np.dtype(d)
+    return d if is_float(d) else float32
+
+
+def ordered(d: Any) -> np.dtype:
+    """The dtype in which NumPy's percentiles take elements: truth values as integers, halves as float32."""
+    d = np.dtype(d)
+    return uint8 if d == bool_ else float32 if d == float16 else d

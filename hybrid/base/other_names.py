@@ -102,21 +102,29 @@ def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
 
 
 class Elsewhere:
-    """A name that a class lacks; whoever asks for it is told what stands here for it."""
+    """A name that a class lacks; whoever asks for it is told what stands here for it. Classes beside it, of which a
+    user's class is made too, may have it."""
 
     def __init__(self, hint: str):
         self._hint = hint
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+        self._name, self._lacks = name, owner
 
     def __get__(self, instance: Any, owner: type) -> Any:
+        order = owner.__mro__
+        if any(self._name in vars(c) for c in order[order.index(self._lacks) + 1:]):
+            return getattr(super(self._lacks, owner if instance is None else instance), self._name)  # type: ignore[misc]
         raise MissingName(f"{owner.__name__!r} object has no attribute {self._name!r}", self._name, self._hint, tuple)
 
 
 def elsewhere(cls: type, table: Mapping[str, str]) -> None:
-    """Have a class say what stands here for the names of a table."""
+    """Have a class say what stands here for the names of a table; ``dir`` does not list them."""
     for name, hint in table.items():
         entry = Elsewhere(hint)
         entry.__set_name__(cls, name)
         setattr(cls, name, entry)
+
+    def listed(self: Any) -> list[str]:
+        return [n for n in object.__dir__(self) if n not in table or hasattr(self, n)]
+    cls.__dir__ = listed  # type: ignore[method-assign, assignment]

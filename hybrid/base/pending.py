@@ -12,6 +12,8 @@ WATCHED = [0]
 # other counters
 PUT_OFF = [0]
 LATER: list[Any] = []                   # jit/deferred/entrances.py, put here when it is loaded
+# what the thread watches (jit/deferred/followed.py), put here with it; ``track`` of it is asked first, without a call
+STATE: list[Any] = []
 
 
 def settle(why: str) -> None:

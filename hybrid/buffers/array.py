@@ -320,10 +320,15 @@ class NDArray(evict.Held):
             return pending.LATER[0].method(self, "detach", (), lambda: wrap(self._data, self._ctx, type(self)))
         return wrap(self._data, self._ctx, type(self))
 
+    @property
+    def _whole(self) -> Any:
+        """The key of all elements."""
+        return slice(None) if self.shape else Ellipsis
+
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
         if self._ag is not None and (grad := self._ag.grad) is not None:
-            grad._write(0) if SCOPE.traces else grad.__setitem__(Ellipsis, 0)
+            grad._write(0) if SCOPE.traces else grad.__setitem__(grad._whole, 0)
             self._ag.lost = False
 
 

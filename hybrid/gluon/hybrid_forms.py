@@ -24,7 +24,8 @@ def first_array(value: Any) -> Any:
 
 
 def _form_of(args: Any, kwargs: Any) -> Any:
-    """How a call's arguments are nested, and shape and dtype of the arrays among them."""
+    """How a call's arguments are nested, and shape and dtype of the arrays among them; None where the shape of a Symbol
+    is not known."""
     leaves: list[Any] = []
     try:
         structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, Symbol)), leaves)
@@ -32,6 +33,8 @@ def _form_of(args: Any, kwargs: Any) -> Any:
         # an argument that no program can take: the arrays alone
         leaves = [a for a in args if isinstance(a, (NDArray, Symbol))]
         structure = flatten((tuple(leaves), {}), lambda v: isinstance(v, (NDArray, Symbol)), [])
+    if any(x.shape is None for x in leaves):
+        return None
     return structure, tuple((tuple(x.shape), np.dtype(x.dtype)) for x in leaves)
 
 
@@ -40,8 +43,7 @@ def form_of_traced(args: Any, kwargs: Any) -> Any:
     shapes are not known."""
     if SCOPE.numbers:
         args, kwargs = of_this_call(args), of_this_call(kwargs)
-    first = first_array((args, kwargs))
-    return None if first is None or first.shape is None else _form_of(args, kwargs)
+    return None if first_array((args, kwargs)) is None else _form_of(args, kwargs)
 
 
 def _shadow(value: Any, leaves: list[Any], i: int) -> Any:

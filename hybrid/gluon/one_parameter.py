@@ -196,8 +196,8 @@ class Parameter(Parts, SparseAccess):
     def _check(self, ctx: Context | None) -> Any:
         if self._data is not None:
             if ctx is None:
-                if len(self._data) == 1:
-                    return next(iter(self._data.values()))
+                if len(self._data) == 1:                 # to iterate takes longer
+                    return x if (x := self._data.first) is not None else next(iter(self._data.values()))
                 ctx = current_context()
             if ctx in self._data:
                 return self._data[ctx]
@@ -284,7 +284,7 @@ class Parameter(Parts, SparseAccess):
             data = data.tostype("default")
         for ctx, x in self._data.items():
             if pending.WATCHED[0] and not SCOPE.recording and isinstance(data, NDArray) and data.context == ctx:
-                x[...] = data                                # may be put off (jit/deferred)
+                x[x._whole] = data                           # may be put off (jit/deferred)
             else:
                 x._write(array(data, ctx, self._dtype)._data)
 

@@ -13,11 +13,13 @@ VERSION = [0]                        # grows whenever any parameter gets other a
 
 class PerDevice(OrderedDict[Context, NDArray]):
     """Arrays by device. Programs put others in their places, as ``param._data[i] = x`` (a sampled weight): compiled
-    code hears of it."""
+    code hears of it. first: the array that came when there was none."""
+    first: NDArray | None = None
 
     def __setitem__(self, ctx: Context, x: NDArray) -> None:
         pending.settle_for("a parameter got another array", self.values())
         super().__setitem__(ctx, x)
+        self.first = x if len(self) == 1 else None
         VERSION[0] += 1
         REBINDS[0] += 1
 

@@ -28,18 +28,34 @@ def _path(owner: "Hybridized", kind: Any) -> Path | None:
 
 
 def read(owner: "Hybridized", kind: Any, shapes: Sequence[Shape]) -> list[list[Shape]]:
-    """Shapes of the arrays in earlier processes' calls of a kind; none where none is known. shapes: of this call."""
+    """Shapes of the arrays in earlier processes' calls of a kind; none where none is known. shapes: of this call, whose
+    sizes stand for those that did not vary: the same code computes with other parameters, too."""
     path = _path(owner, kind)
-    with contextlib.suppress(OSError, ValueError, TypeError):
-        found = [[tuple(map(int, s)) for s in call] for call in json.loads(cache.read_text(path))] if path else []
-        if all(list(map(len, call)) == list(map(len, shapes)) for call in found):
+    found = _noted(path) if path is not None else []
+    if any(list(map(len, call)) != list(map(len, shapes)) for call in found):
+        return []
+    varied = _varied(found)
+    return [[tuple(n if (k, i) in varied else shapes[k][i] for i, n in enumerate(s)) for k, s in enumerate(call)]
+            for call in found]
+
+
+def write(owner: "Hybridized", kind: Any, calls: Sequence[Sequence[Shape]]) -> None:
+    """Note the shapes of calls of a kind, the latest last, where other sizes vary in them than is noted."""
+    path = _path(owner, kind)
+    if path is not None and not _varied(calls) <= _varied(_noted(path)):
+        with contextlib.suppress(OSError):
+            cache.write(path, json.dumps(calls).encode())
+
+
+def _noted(path: Path) -> list[list[Shape]]:
+    """The calls of a note; none where there is none, or a damaged one."""
+    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+        found = [[tuple(map(int, s)) for s in call] for call in json.loads(cache.read_text(path))]
+        if all(list(map(len, call)) == list(map(len, found[0])) for call in found):
             return found                                         # type: ignore[return-value]
     return []
 
 
-def write(owner: "Hybridized", kind: Any, calls: Sequence[Sequence[Shape]]) -> None:
-    """Note the shapes of calls of a kind, the latest last."""
-    path = _path(owner, kind)
-    with contextlib.suppress(OSError):
-        if path is not None and not path.exists():
-            cache.write(path, json.dumps(calls).encode())
+def _varied(calls: Sequence[Sequence[Shape]]) -> set[tuple[int, int]]:
+    """The places, array and axis, whose sizes differ between calls of equally many arrays and axes."""
+    return {(k, i) for call in calls for k, s in enumerate(call) for i, n in enumerate(s) if n != calls[0][k][i]}

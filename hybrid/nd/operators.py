@@ -85,7 +85,8 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
         return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs, rhs)}, hint=reversed_hint or back + tail)
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
         _refuse_stranger(row, lhs, rhs)
-        return NotImplemented
+        beside = type(rhs) is complex and is_np(lhs) or type(lhs) is complex and is_np(rhs)
+        return BESIDE_COMPLEX[0](np_name, lhs, rhs) if beside else NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
 
 for _name in ("add", "sub", "mul", "truediv", "pow"):
@@ -95,6 +96,8 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
     for _op in (_row[1], f"_npi_{_row[4]}_scalar"):
         OF_NUMBER[_op] = (lambda row: lambda x, number: binary(row, x, number))(_row)
 
+# what computes with an np array and a complex number, by the operation's name (numpy/complex_parts.py)
+BESIDE_COMPLEX: list[Callable[[str, Any, Any], Any]] = []
 _STRANGERS = (str, bytes, list, tuple, dict, set, type(None))
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "floor_divide": "//", "mod": "%",
           "power": "**"}
@@ -103,7 +106,8 @@ _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "flo
 def _refuse_stranger(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> None:
     """TypeError for arithmetic with what is neither array nor number and has no arithmetic with arrays of its own."""
     for x, array in ((rhs, lhs), (lhs, rhs)):
-        if row[4] in _SIGNS and isinstance(x, _STRANGERS) and isinstance(array, (NDArray, Symbol)):
+        strange = isinstance(x, _STRANGERS) and not hasattr(x, "__array_ufunc__")        # complex arrays are tuples
+        if row[4] in _SIGNS and strange and isinstance(array, (NDArray, Symbol)):
             way = ("make it an array: nd.array(...)" if isinstance(x, (list, tuple)) else
                    "a function without return, or a variable that was not set, gives None" if x is None else
                    "use arrays and numbers")
@@ -171,13 +175,23 @@ def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _reversed(row: tuple[str, str, str, str, str], reversed_hint: str | None) -> Callable[[Any, Any], Any]:
+    """The method of an operator whose array stands behind the other value."""
+    name, hint = row[2], reversed_hint or ("_r" + row[3][1:] if row[2].startswith("_r") else row[3]) + (
+        "scalar" if row[3] in _JOINED else "_scalar")
+
+    def method(self: Any, other: Any) -> Any:
+        if type(self) is NDArray and type(other) is float:
+            return invoke(OPS[name], (self,), {"scalar": other}, None, None, None, hint)
+        return binary(row, other, self, reversed_hint)
+    return method
+
+
 def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
         setattr(cls, f"__{name}__", _operator(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
-            setattr(cls, f"__r{name}__",
-                    (lambda r, h: lambda self, other: binary(r, other, self,
-                                                             h))(row, "_rpower_scalar" if name == "pow" else None))
+            setattr(cls, f"__r{name}__", _reversed(row, "_rpower_scalar" if name == "pow" else None))
             setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
     setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self)
                                                     else "negative"], [self],
@@ -229,7 +243,7 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if SCOPE.recording and new._ag is not None:
         return rewrite(self, new)
     if pending.WATCHED[0] and not SCOPE.traces:
-        pending.LATER[0].assign(self, Ellipsis, new, lambda: _put_into(self, new))
+        pending.LATER[0].assign(self, self._whole, new, lambda: _put_into(self, new))
     else:
         _put_into(self, new)
     return self

@@ -16,6 +16,7 @@ from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
 from ..ops.shape import normal_axis as _normal_axis
 from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
+from .complex_parts import conj, conjugate
 from . import (composed as _composed, elementwise as _elementwise,
                fallback as _fallback, fft, linalg, multiarray,
                operators as _operators, protocol as _protocol, random, remembered as _remembered)
@@ -49,8 +50,7 @@ _RENAMED = {"round_": "around", "trapz": "trapezoid",
             "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
             "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
             "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
-            "pow": "power", "permute_dims": "transpose", "conj": "copy",
-            "conjugate": "copy"}
+            "pow": "power", "permute_dims": "transpose"}
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, ctx: Any = None, device: Any = None,
@@ -176,7 +176,8 @@ def _written_in(name: str) -> Any:
 
 __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d",
            "atleast_2d", "atleast_3d", "average", "bincount",
-           "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "copy",
+           "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "conj",
+           "conjugate", "copy",
            "count_nonzero", "delete", "diag_indices_from",
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip",
            "fliplr", "flipud", "full", "full_like", "genfromtxt",

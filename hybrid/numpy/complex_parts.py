@@ -1,4 +1,5 @@
-"""Complex arrays as two real ones: what ``np.fft`` gives, so that programs and gradients know them."""
+"""Complex arrays as two real ones: what ``np.fft`` gives, and ``np.array`` of complex numbers, so that programs and
+gradients know them."""
 from __future__ import annotations
 
 from collections import namedtuple
@@ -11,7 +12,8 @@ from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from ..nd import functions
 from . import protocol
-from .multiarray import array, is_value
+from ..nd.operators import BESIDE_COMPLEX
+from .multiarray import COMPLEX, array, is_value
 
 _Parts = namedtuple("_Parts", "real imag")
 
@@ -166,7 +168,7 @@ class ComplexParts(_Parts):
 
 def _refuse(name: str) -> Any:
     known = ", ".join(sorted({*UFUNCS, *FUNCTIONS}))
-    raise TraceError(f"{user_location()}: numpy.{name} of a complex array that hybrid.np.fft made is not supported "
+    raise TraceError(f"{user_location()}: numpy.{name} of a complex array is not supported "
                      f"(known: {known}); compute with z.real and z.imag, or outside of hybridized code and of "
                      f"autograd.record() with numpy.{name}(z.asnumpy())")
 
@@ -201,4 +203,37 @@ def parts_of(x: Any) -> ComplexParts:
     return ComplexParts(array(given.real.astype(width)), imag)
 
 
-__all__ = ["ComplexParts", "parts_of"]
+def _complex_array(values: Any, dtype: Any, ctx: Any) -> ComplexParts | None:
+    """A complex array of new parts, from complex values, or from any if the dtype is complex; None for real ones."""
+    wanted = dtype is not None and _np.dtype(dtype).kind == "c"
+    if not (wanted or dtype is None and _is_complex(values)):
+        return None
+    z = values if isinstance(values, ComplexParts) else ComplexParts(values, values * 0) if is_value(values) \
+        else _np.asarray(values)
+    width = "float64" if (_np.dtype(dtype) if wanted else z.dtype) == "complex128" else "float32"
+    return ComplexParts(array(z.real, width, ctx), array(z.imag, width, ctx))
+
+
+def _is_complex(values: Any) -> bool:
+    return isinstance(values, (ComplexParts, _np.ndarray, _np.generic)) and values.dtype.kind == "c"
+
+
+COMPLEX.append(_complex_array)
+
+
+def _with_complex(name: str, lhs: Any, rhs: Any) -> Any:
+    """An operation of an array and a complex number."""
+    run = UFUNCS.get(name)
+    return NotImplemented if run is None else run(*(ComplexParts(x, x * 0) if is_value(x) else x for x in (lhs, rhs)))
+
+
+BESIDE_COMPLEX.append(_with_complex)
+
+
+def conj(x: Any) -> Any:
+    """The complex conjugate; of a real array a copy."""
+    return x.conj() if isinstance(x, ComplexParts) else _np_function("copy")(x)
+
+
+conjugate = conj
+__all__ = ["ComplexParts", "conj", "conjugate", "parts_of"]

@@ -9,7 +9,7 @@ import numpy as _np
 from ..nd import functions
 from ..buffers.array import NP_CLASS, NDArray, array as _array, wrap
 from ..nd import made_here
-from ..base.errors import AttributeValueError, user_location
+from ..base.errors import AttributeValueError, DTypeError, user_location
 from ..base.scope import SCOPE
 from . import protocol
 from .array_methods import ArrayMethods
@@ -86,8 +86,16 @@ def as_np(x: Any) -> Any:
 
 
 def as_value(x: Any) -> Any:
-    """An array from numbers, lists and NumPy's arrays; arrays of ours and traced values as they are."""
-    return x if is_value(x) else array(x)
+    """A real array from numbers, lists and NumPy's arrays; arrays of ours and traced values as they are."""
+    found = x if is_value(x) else array(x)
+    if isinstance(found, tuple):
+        raise DTypeError(f"{user_location()}: this function takes real arrays, got one of {found.dtype}; compute with "
+                         f"z.real and z.imag, or by NumPy with z.asnumpy()")
+    return found
+
+
+# what makes complex arrays: ``(values, dtype, device)``, and None for real ones (complex_parts.py)
+COMPLEX: list[Callable[[Any, Any, Any], Any]] = []
 
 
 def also_named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -113,12 +121,15 @@ def finish(result: Any, out: Any) -> Any:
 
 def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *, copy: Any = True, order: str = "K",
           ndmin: int = 0) -> Any:  # noqa: A002
-    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype. With
-    ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of length 1 come before.
+    """An array from numbers, nested lists or another array; float32 by default (complex64 of complex numbers), of
+    arrays their dtype. With ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of
+    length 1 come before.
 
     >>> array([1, 2]).dtype.name
     'float32'
     """
+    if (found := COMPLEX[0](object, dtype, ctx or device)) is not None:
+        return found.reshape((1,) * (ndmin - found.ndim) + tuple(found.shape)) if ndmin else found
     if order == "F":
         raise NotImplementedError("np.array: arrays lie in the order of rows, order='F' is not supported")
     if ndmin:
@@ -141,7 +152,12 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *
                 (_np.ndarray, _np.generic)) else "float32"
     if isinstance(object, (list, tuple)) and any(is_value(x) for x in object) and not isinstance(object[0], NDArray):
         raise TypeError("np.array of a list of traced values: use np.stack")
-    return made_here(_array(object, ctx or device, dtype, ndarray))
+    try:
+        return made_here(_array(object, ctx or device, dtype, ndarray))
+    except AttributeValueError:
+        if dtype != "float32" or not _np.iscomplexobj(object):
+            raise
+    return array(_np.asarray(object, "complex64"), None, ctx, device)                # of lists of numbers
 
 
 __all__ = ["also_named", "array", "as_np", "as_value", "finish", "is_value", "ndarray"]

@@ -129,6 +129,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     out = kwargs.pop("out", None)
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     arrays = list(_arrays([inputs, target, kwargs.get("where")]))
+    if any(isinstance(x, tuple) and hasattr(x, "__array_ufunc__") for x in inputs):          # a complex array, which
+        return NotImplemented                                                                # NumPy asks next
     if target is not None and not is_ours(target):
         return _into_numpy(ufunc, method, inputs, kwargs, out, arrays)
     if method == "__call__" and len(inputs) == 2 and not is_ours(inputs[0]) and target is None and not kwargs:

@@ -11,6 +11,7 @@ from typing import Any, Callable
 import numpy as _np
 
 from ..autograd.known_functions import known
+from ..base import dtype as dt
 from ..buffers.array import NDArray
 from ..ops.np_linalg import svd_run
 
@@ -80,14 +81,13 @@ def _irfft(a: Any, *, axis: int = -1) -> Any:
 
 
 def _ordered(a: Any) -> Any:
-    """The array as NumPy's percentiles take it: halves as float32, truth values as integers."""
-    return a if a.dtype.kind in "iu" or a.dtype in FLOATS else a.astype(_np.uint8 if a.dtype == bool else _np.float32)
+    """The array as NumPy's percentiles take it."""
+    return a.astype(dt.ordered(a.dtype), copy=False)
 
 
-def _in_dtype_of(found: Any, a: Any) -> Any:
-    """A statistic of a: in its dtype if that is a float, else in float32."""
-    dtype = a.dtype if a.dtype.kind == "f" else SINGLE
-    return found if found.dtype == dtype else found.astype(dtype)
+def _between(found: Any, a: Any) -> Any:
+    """Numbers between the elements of a, in the dtype of such."""
+    return found.astype(dt.between(a.dtype), copy=False)
 
 
 def _interpolated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,14 +95,14 @@ def _interpolated(function: Callable[..., Any]) -> Callable[..., Any]:
     def found(a: Any, q: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
         if not isinstance(q, (int, float)):              # of several the places between elements are float32
             raise TypeError
-        return _in_dtype_of(function(_ordered(a), _np.float64(q), axis=axis, keepdims=keepdims), a)
+        return _between(function(_ordered(a), _np.float64(q), axis=axis, keepdims=keepdims), a)
     return found
 
 
 def _median(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     if axis == ():                                       # a copy, signs of zeros too
         raise TypeError
-    return _in_dtype_of(_np.median(a.astype(SINGLE) if a.dtype == _np.float16 else a, axis, keepdims=keepdims), a)
+    return _between(_np.median(_ordered(a), axis, keepdims=keepdims), a)
 
 
 def _ldexp(x1: Any, x2: Any) -> Any:

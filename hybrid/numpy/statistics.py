@@ -11,6 +11,7 @@ from ..nd import functions
 from ..nd.views import in_order
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
+from ..base import dtype as dt
 from ..base.names import named
 from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
@@ -48,10 +49,9 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
     if ((values < 0) | (values * scale > 100)).any():
         raise ValueError(f"np.{name}: q must lie between 0 and {100 / scale:g}, got {q}")
     if how != "nearest" and _numpy_has_percentiles(a) and not composed.needs_operators(a, q):   # sorts not all
-        numbers = a.astype({"b": "uint8", "f": "float32"}[a.dtype.kind]) if a.dtype in (_np.bool_, _np.float16) else a
-        found = _counted(name, numbers, values.astype("float64"), axis=axis,
+        found = _counted(name, a.astype(dt.ordered(a.dtype), copy=False), values.astype("float64"), axis=axis,
                          method=how, keepdims=keepdims)
-        return finish(found.astype(a.dtype if a.dtype.kind == "f" else "float32", copy=False), out)
+        return finish(found.astype(dt.between(a.dtype), copy=False), out)
     if isinstance(a, NDArray) and a.dtype.kind in "iub":     # the operator takes floats
         a = a.astype("float32")
     return finish(_op("_npi_percentile", as_value(a), *rest, **attrs), out)
@@ -81,8 +81,8 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False) -> Any:
     """The middle of the sorted elements over axes, or the mean of the two that are."""
     if _numpy_has_percentiles(a) and axis != () and not composed.needs_operators(a):
-        found = _counted("median", a.astype("float32") if a.dtype == _np.float16 else a, axis, keepdims=keepdims)
-        return finish(found.astype(a.dtype if a.dtype.kind == "f" else "float32", copy=False), out)
+        found = _counted("median", a.astype(dt.ordered(a.dtype), copy=False), axis, keepdims=keepdims)
+        return finish(found.astype(dt.between(a.dtype), copy=False), out)
     return percentile(a, 50, axis, out, keepdims=keepdims)
 
 
@@ -122,13 +122,13 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, wei
     if hasattr(a, "entries") or hasattr(bins, "entries"):
         return _traced_histogram(a, bins, range)
     counts, edges = _counted("histogram", a, bins, range)
-    return counts, edges.astype(a.dtype if _np.dtype(a.dtype).kind == "f" else "float32")
+    return counts, edges.astype(dt.between(a.dtype))
 
 
 def _traced_histogram(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002
     """NumPy's counts: how many sorted elements lie before each edge, the last edge within its bin."""
     resolve, flat = functools.partial(functions.resolve, "np"), a.reshape(-1)
-    dtype = a.dtype if _np.dtype(a.dtype).kind == "f" else "float32"
+    dtype = dt.between(a.dtype)
     if isinstance(bins, (int, _np.integer)):
         low: Any
         high: Any

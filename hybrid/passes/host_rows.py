@@ -97,12 +97,14 @@ class _Calls:
 def _product_with_itself(n: Node) -> bool:
     """Whether a node is a matrix times itself, transposed, so large that half of the product is faster by BLAS than all
     of it, as measured."""
-    if n.prim != "dot" or n.args[0] is not n.args[1] or n.args[0].ndim != 2 or n.attrs.get("may_round_operands"):
+    if n.prim != "dot" or n.args[0] is not n.args[1] or n.args[0].ndim != 2 or (
+            n.ndim != 2 or any(n.attrs["batch"])):
         return False
-    (i,), (j,) = n.attrs["contract"] if n.ndim == 2 else ((0,), (1,))
+    (i,), (j,) = n.attrs["contract"]
     size, depth = n.shape[0], n.args[0].shape[i]
     known = isinstance(size, int) and isinstance(depth, int)
-    return i == j and known and size >= 128 and depth >= 192 and n.dtype in (dt.float32, dt.float64)
+    exact = n.dtype in (dt.float32, dt.float64) and not n.attrs.get("may_round_operands")
+    return i == j and known and exact and size >= 128 and depth >= 192
 
 
 def _multiplied(n: Node, x: Node) -> Node:

@@ -147,6 +147,7 @@ static int check_places(PyObject *places) {
 
 static PyTypeObject LauncherType;
 #include "launcher_rounds.h"
+#include "launcher_operators.h"
 #include "launcher_track.h"
 #include "launcher_ways.h"
 

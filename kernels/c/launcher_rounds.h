@@ -6,7 +6,8 @@
  */
 enum { NONE = LIST + 1 };                      /* of an event without results, beside ONE and TUPLE */
 typedef struct {
-  int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
+  /* held: the array itself, where it is the same in every round */
+  PyObject *held; int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
   int ndim; npy_intp dims[32];
 } Input;
 typedef struct { PyObject *shape, *dtype, *ctx; PyTypeObject *cls; } Made;
@@ -15,7 +16,8 @@ typedef struct {
   /* (array, promise) of each array that it reads or writes and no event before it */
   PyObject *away;
   PyObject *slots;                             /* of ``backward``: (array, slot, gradient) */
-  int training, recording, np_array, inputs, results, kind;
+  PyObject *operator;                          /* of an operator: see launcher_operators.h; else NULL */
+  int training, recording, np_array, inputs, results, kind, numbers;
   Input *input;
   Made *made;
 } Event;
@@ -32,6 +34,8 @@ typedef struct {
   Hidden *hidden;
   unsigned long thread;                        /* that puts the round off */
   PyObject **given, **result;                  /* arrays from outside; weak references to results */
+  PyObject *numbers;                           /* a list of those of its events that may differ from round to round */
+  int steps;                                   /* whether a Trainer's step ends the round */
 } Track;
 
 /* The object of a weak reference, a new reference, or NULL. */
@@ -99,7 +103,7 @@ static int due(const Track *self, const Event *e, PyObject *scope, PyObject *sta
 static int on_devices(const Track *self, const Event *e, PyObject *const *xs) {
   for (int i = 0; i < e->inputs; i++) {
     const Input *in = &e->input[i];
-    if (in->result >= 0 || in->outside < self->outsides) continue;
+    if (in->held || in->result >= 0 || in->outside < self->outsides) continue;
     PyObject *ctx = Py_TYPE(xs[i]) == in->cls ? AT(xs[i], self->at_ctx) : NULL;
     if (!ctx || (ctx != in->ctx && PyObject_RichCompareBool(ctx, in->ctx, Py_EQ) != 1)) return 0;
   }
@@ -127,7 +131,9 @@ static int fits(const Track *self, const Input *in, PyObject *x) {
 static int fits_all(const Track *self, const Event *e, PyObject *const *xs) {
   for (int i = 0; i < e->inputs; i++) {
     const Input *in = &e->input[i];
-    if (in->result >= 0) {
+    if (in->held) {
+      if (in->held != xs[i]) return 0;
+    } else if (in->result >= 0) {
       if (!is_result(self, in->result, xs[i])) return 0;
     } else if (in->outside < self->outsides) {
       if (self->given[in->outside] != xs[i]) return 0;
@@ -194,8 +200,13 @@ static PyObject *given_back(const Event *e, PyObject **out) {
   return tuple;
 }
 
-/* The next event with these arrays is put off, where it is the one that is due. */
-static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs) {
+static int add_numbers(const Track *self, PyObject *const *xs, int n) {
+  while (n-- && !PyList_Append(self->numbers, *xs)) xs++;
+  return n < 0 ? 0 : -1;
+}
+
+/* The next event with these arrays and numbers is put off, where it is the one that is due. */
+static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs, PyObject *const *numbers) {
   PyObject *out[e->results + 1], *refs[e->results + 1];
   int at = self->at;
   if (promised(self, e, out, refs)) return NULL;
@@ -206,8 +217,10 @@ static PyObject *put_off(Track *self, const Event *e, PyObject *const *xs) {
     drop(out, e->results), drop(refs, e->results);
     return not_followed();
   }
-  if (!at && begin_round(self, state)) { unlock(self); drop(out, e->results); drop(refs, e->results); return NULL; }
-  for (int i = 0; i < e->inputs; i++) if (e->input[i].result < 0 && e->input[i].outside >= self->outsides) {
+  if ((!at && begin_round(self, state)) || add_numbers(self, numbers, e->numbers)) {
+    unlock(self); drop(out, e->results); drop(refs, e->results); return NULL;
+  }
+  for (int i = 0; i < e->inputs; i++) if (e->input[i].outside >= self->outsides) {
     self->given[self->outsides++] = Py_NewRef(xs[i]);
     hide(self, xs[i], e->input[i].promise);
   }
@@ -229,14 +242,17 @@ static const Event *expected(const Track *self, PyObject *what, PyObject *struct
   return at == self->at && places_hold(e->places) ? e : NULL;
 }
 
-/* take(what, arrays, structure): the result of the next event, put off; NotImplemented where another one is due. */
+/* take(what, arrays, structure, numbers): the result of the next event, put off; NotImplemented where another one is
+ * due. */
 static PyObject *track_take(PyObject *object, PyObject *const *args, Py_ssize_t n) {
   Track *self = (Track *)object;
-  if (n != 3 || !(PyTuple_CheckExact(args[1]) || PyList_CheckExact(args[1]))) return not_followed();
+  if (n != 4 || !(PyTuple_CheckExact(args[1]) || PyList_CheckExact(args[1])) || !PyTuple_CheckExact(args[3]))
+      return not_followed();
   const Event *e = expected(self, args[0], args[2], PySequence_Fast_GET_SIZE(args[1]));
-  if (!e || e == self->event + self->events - 1) return not_followed();
+  if (!e || (self->steps && e == self->event + self->events - 1) || e->numbers != PyTuple_GET_SIZE(args[3]))
+      return not_followed();
   Py_INCREF(self);
-  PyObject *out = put_off(self, e, PySequence_Fast_ITEMS(args[1]));
+  PyObject *out = put_off(self, e, PySequence_Fast_ITEMS(args[1]), &PyTuple_GET_ITEM(args[3], 0));
   Py_DECREF(self);
   return out;
 }
@@ -255,19 +271,28 @@ static void show(Track *self) {
 
 static void drop_all(PyObject **xs, int n) { while (n--) Py_XDECREF(xs[n]); }
 
-/* Whether those results are alive that the program gives: they, or nothing. */
+/* Whether those results are alive that the program gives, and no others but one that is a copy (None): they, or
+ * nothing. */
 static int alive(const Track *self, PyObject **out) {
   for (int i = 0; i < self->results; i++) {
+    PyObject *given = PyTuple_GET_ITEM(self->alive, i);
     out[i] = target(self->result[i]);
-    if (!out[i] == (PyTuple_GET_ITEM(self->alive, i) == Py_True)) { drop_all(out, i + 1); return 0; }
+    if (given != Py_None && !out[i] == (given == Py_True)) { drop_all(out, i + 1); return 0; }
   }
   return 1;
 }
 
-/* Results of the program into the arrays that were given for them. */
+/* Results of the program into the arrays given for them; one may be a copy of what the last event writes. */
 static int fill_results(const Track *self, PyObject **out, int n, PyObject *values) {
   Py_ssize_t k = 0;
-  for (int i = 0; i < n; i++) if (out[i]) {
+  for (int i = 0; i < n; i++) if (out[i] && PyTuple_GET_ITEM(self->alive, i) == Py_None) {
+    PyObject *raw = AT(self->event[self->events - 1].input[0].held, self->at_data),
+        *copy = raw && PyArray_Check(raw) ? PyArray_NewCopy((PyArrayObject *)raw, NPY_CORDER) : NULL;
+    if (!copy) return -1;
+    set(out[i], self->at_data, copy);
+    Py_DECREF(copy);
+    set(out[i], self->at_ag, Py_None), set(out[i], self->at_away, Py_None);
+  } else if (out[i]) {
     PyObject *y = PyTuple_CheckExact(values) && k < PyTuple_GET_SIZE(values) ? PyTuple_GET_ITEM(values, k++) : NULL;
     if (!y || Py_TYPE(y) != Py_TYPE(out[i])) {
       PyErr_SetString(PyExc_RuntimeError, "a round of a training loop gave other results"); return -1;
@@ -278,14 +303,17 @@ static int fill_results(const Track *self, PyObject **out, int n, PyObject *valu
   return 0;
 }
 
-/* The program on the arrays from outside, while this thread puts nothing off and records nothing. A new reference to
- * what it gives. */
+/* The program on the arrays from outside and the numbers, while this thread puts nothing off and records nothing. A new
+ * reference to what it gives. */
 static PyObject *done(Track *self, PyObject *scope, PyObject *state) {
   PyObject *fast = Py_NewRef(PyList_GET_ITEM(self->fast, 0)), *out = NULL;
-  int recording = flag(scope, str_recording);
+  int recording = flag(scope, str_recording), numbers = (int)PyList_GET_SIZE(self->numbers);
+  PyObject *given[self->outsides + numbers + 1];
+  for (int i = 0; i < self->outsides; i++) given[i] = self->given[i];
+  for (int i = 0; i < numbers; i++) given[self->outsides + i] = PyList_GET_ITEM(self->numbers, i);
   if (fast == Py_None) out = Py_NewRef(Py_None);
   else if (!PyDict_SetItem(state, str_busy, Py_True) && !(recording && PyDict_SetItem(scope, str_recording, Py_False)))
-      out = PyObject_Vectorcall(fast, self->given, self->outsides, NULL);
+      out = PyObject_Vectorcall(fast, given, self->outsides + numbers, NULL);
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyDict_SetItem(state, str_busy, Py_False);
@@ -302,22 +330,25 @@ static void forget(Track *self) {
   while (results) Py_DECREF(self->result[--results]);
   while (outsides) Py_DECREF(self->given[--outsides]);
   self->at = 0;
+  if (self->numbers) PyList_SetSlice(self->numbers, 0, PyList_GET_SIZE(self->numbers), NULL);
 }
 
-/* finish(what): the step that ends a round does all of it by one program: True. NotImplemented where that is not due;
- * False, or an error, where the program does not take it: then everything is as before the step, and ``give`` says what
- * the round was. */
+/* finish(what): the step that ends a round, or None behind its last event, does all of it by one program: True.
+ * NotImplemented where that is not due; False, or an error, where the program does not take it: then everything is as
+ * before the step, and ``give`` says what the round was. */
 static PyObject *track_finish(PyObject *object, PyObject *const *args, Py_ssize_t n) {
   Track *self = (Track *)object;
-  const Event *e = n == 1 ? expected(self, args[0], Py_None, 0) : NULL;
+  const Event *last = self->event + self->events - 1,
+      *e = n != 1 ? NULL : args[0] != Py_None ? expected(self, args[0], Py_None, 0)
+      : self->events && self->at == self->events ? last : NULL;
   PyObject *scope = flags_of(self->scope), *state = scope ? flags_of(self->state) : NULL, *out[self->most_results + 1],
       *values = NULL;
-  if (!e || e != self->event + self->events - 1 || !state || !due(self, e, scope, state) || !lock_taken(self))
+  if (!e || e != last || !state || !due(self, e, scope, state) || !lock_taken(self))
       return not_followed();
   int results = self->results, full = 0;
   if (!alive(self, out)) { unlock(self); return not_followed(); }
   Py_INCREF(self);
-  self->at++;
+  self->at = self->events;
   show(self);
   if (!end_round(self, state)) values = done(self, scope, state);
   if (values && values != Py_None) full = fill_results(self, out, results, values) ? -1 : 1;
@@ -337,8 +368,8 @@ static PyObject *listed(PyObject **items, int n) {
 }
 
 /* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for
- * it)]); the track is free for another round, and whoever called sees to the rest: memory goes back into its slots,
- * counters go down. Under the lock. */
+ * it)], numbers); the track is free for another round, and whoever called sees to the rest: memory goes back into its
+ * slots, counters go down. Under the lock. */
 static PyObject *track_give(PyObject *object, PyObject *none) {
   Track *self = (Track *)object;
   PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides),
@@ -348,8 +379,9 @@ static PyObject *track_give(PyObject *object, PyObject *none) {
     PyObject *three = PyTuple_Pack(3, h->x, h->raw, h->old ? h->old : Py_None);
     if (three) PyList_SET_ITEM(hidden, i, three); else Py_CLEAR(hidden);
   }
-  PyObject *out = hidden && given && results ? Py_BuildValue("kiNNN", self->thread, self->at, given, results, hidden)
-      : NULL;
+  PyObject *numbers = PyList_GetSlice(self->numbers, 0, PyList_GET_SIZE(self->numbers)),
+      *out = hidden && given && results && numbers
+      ? Py_BuildValue("kiNNNN", self->thread, self->at, given, results, hidden, numbers) : NULL;
   if (!out) return NULL;
   while (self->hiddens) {
     Hidden *h = &self->hidden[--self->hiddens];

@@ -1,9 +1,14 @@
 /* How a Track (launcher_rounds.h) is made of what Python knows of a path's events (hybrid/jit/deferred/followed.py),
  * and how it goes. */
 static int read_input(Track *self, Input *in, PyObject *of) {
+  in->outside = -1;
   if (PyLong_Check(of)) { in->result = (int)PyLong_AsLong(of); return in->result < 0 ? -1 : 0; }
   PyObject *shape;
   in->result = -1;
+  if (PyTuple_Check(of) && PyTuple_GET_SIZE(of) == 1) {
+    in->held = PyTuple_GET_ITEM(of, 0);
+    return same_layout(self, Py_TYPE(in->held));
+  }
   if (!PyArg_ParseTuple(of, "iO!O&O!OO", &in->outside, &PyTuple_Type, &shape, PyArray_DescrConverter, &in->descr,
       &PyType_Type, &in->cls, &in->ctx, &in->promise)) return -1;
   in->ndim = (int)PyTuple_GET_SIZE(shape);
@@ -35,15 +40,18 @@ static int read_pairs(const Track *self, PyObject *away, PyObject *slots) {
   return 0;
 }
 
-/* (what, inputs, structure, training, recording, numpy arrays, kind of the results, results, away, slots, places) */
+/* (what, inputs, structure, training, recording, numpy arrays, kind of the results, results, away, slots, places, how
+ * many numbers it takes, None or what it is as an operator) */
 static int read_event(Track *self, Event *e, PyObject *of) {
   PyObject *inputs, *made;
-  if (!PyArg_ParseTuple(of, "OO!OpppiO!O!O!O!", &e->what, &PyTuple_Type, &inputs, &e->structure, &e->training,
+  if (!PyArg_ParseTuple(of, "OO!OpppiO!O!O!O!iO", &e->what, &PyTuple_Type, &inputs, &e->structure, &e->training,
       &e->recording, &e->np_array, &e->kind, &PyTuple_Type, &made,
-                        &PyTuple_Type, &e->away, &PyTuple_Type, &e->slots, &PyTuple_Type, &e->places)) return -1;
+                        &PyTuple_Type, &e->away, &PyTuple_Type, &e->slots, &PyTuple_Type, &e->places, &e->numbers,
+                        &e->operator)) return -1;
   e->inputs = (int)PyTuple_GET_SIZE(inputs), e->results = (int)PyTuple_GET_SIZE(made);
   e->input = PyMem_Calloc(e->inputs + 1, sizeof(Input)), e->made = PyMem_Calloc(e->results + 1, sizeof(Made));
   if (!e->input || !e->made) { PyErr_NoMemory(); return -1; }
+  if (check_operator(e)) return -1;
   if ((e->kind == ONE && e->results != 1) || (e->kind == NONE && e->results)) {
     PyErr_SetString(PyExc_ValueError, "another number of results"); return -1;
   }
@@ -88,7 +96,8 @@ static PyObject *track_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     &self->watched, &PyList_Type, &self->put_off, &PyList_Type, &self->live, &PyList_Type, &self->fast, &PyTuple_Type,
         &self->alive, &PyTuple_Type, &self->empty);
   for (int i = 0; fine && i < self->events; i++) fine = !read_event(self, &self->event[i], PyTuple_GET_ITEM(events, i));
-  if (!fine || room(self)) { Py_DECREF(self); return NULL; }
+  self->steps = self->events && !self->event[self->events - 1].inputs;
+  if (!fine || room(self) || !(self->numbers = PyList_New(0))) { Py_DECREF(self); return NULL; }
   self->seen = Py_NewRef(PyList_GET_ITEM(self->rebinds, 0));
   return (PyObject *)self;
 }
@@ -128,16 +137,18 @@ static void track_dealloc(PyObject *object) {
     PyMem_Free(e->made);
   }
   PyMem_Free(self->event); PyMem_Free(self->hidden); PyMem_Free(self->given); PyMem_Free(self->result);
-  Py_XDECREF(self->seen); Py_XDECREF(self->all); Py_XDECREF(self->path);
+  Py_XDECREF(self->seen); Py_XDECREF(self->numbers); Py_XDECREF(self->all); Py_XDECREF(self->path);
   Py_TYPE(object)->tp_free(object);
 }
 
 static PyMethodDef track_methods[] = {
   {"take", (PyCFunction)(void (*)(void))track_take, METH_FASTCALL, NULL},
+  {"operator", (PyCFunction)(void (*)(void))track_operator, METH_FASTCALL, NULL},
   {"finish", (PyCFunction)(void (*)(void))track_finish, METH_FASTCALL, NULL},
   {"give", track_give, METH_NOARGS, NULL}, {"memory", track_memory, METH_NOARGS, NULL}, {NULL}};
 static PyMemberDef track_members[] = {{"path", T_OBJECT_EX, offsetof(Track, path), 0},
-  {"rebinds", T_OBJECT_EX, offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY}, {NULL}};
+  {"rebinds", T_OBJECT_EX, offsetof(Track, seen), READONLY}, {"at", T_INT, offsetof(Track, at), READONLY},
+  {"events", T_INT, offsetof(Track, events), READONLY}, {NULL}};
 static PyTypeObject TrackType = {
   PyVarObject_HEAD_INIT(NULL, 0)
   .tp_name = "hybrid_launcher.Track", .tp_basicsize = sizeof(Track),

@@ -17,7 +17,7 @@ static PyObject *front_call(PyObject *object, PyObject *const *args, size_t narg
     PyObject *scope = flags_of(track->scope);
     if (scope && flag(scope, str_recording) == e->recording && PyVectorcall_NARGS(nargsf) == e->inputs
         && places_hold(self->places) && places_hold(e->places)
-        && (self->number || defers())) out = put_off((Track *)found, e, args);
+        && (self->number || defers())) out = put_off((Track *)found, e, args, NULL);
   }
   Py_XDECREF(found);
   if (out != Py_NotImplemented) return out ? out : no();

@@ -53,6 +53,36 @@ def test_other_names_are_told_the_nearest(owner: Any, name: str, told: str) -> N
         getattr(owner, name)
 
 
+def test_classes_beside_a_block_may_have_the_names() -> None:
+    class Trained:
+        training = False
+
+        def train(self) -> "Trained":
+            self.training = True
+            return self
+
+        @property
+        def parameters(self) -> list[str]:
+            return [*self.collect_params()]              # type: ignore[attr-defined]
+
+        @classmethod
+        def compile(cls) -> str:
+            return cls.__name__
+
+    class Net(gluon.nn.HybridBlock, Trained):
+        def train(self) -> Any:
+            return super().train()
+
+    class Last(gluon.nn.Dense, Trained):
+        pass
+    net = Net()
+    assert not net.training and net.train() is net and net.training and Net.compile() == net.compile() == "Net"
+    last = Last(2)
+    assert last.train() is last and last.parameters == [*last.collect_params()] and not Last.training
+    with pytest.raises(AttributeError, match="'Last' object has no attribute 'eval'; here it is"):
+        last.eval()
+
+
 def test_networks_may_have_the_names() -> None:
     class Net(gluon.nn.HybridBlock):
         def train(self) -> int:
@@ -60,3 +90,12 @@ def test_networks_may_have_the_names() -> None:
     net = Net()
     net.training = True
     assert net.train() == 3 and net.training and not hasattr(net, "parameters")
+
+
+def test_dir_lists_what_is_there():
+    class Named(hybrid.gluon.Block):
+        def train(self):
+            """A method that the class has, unlike blocks."""
+
+    assert not {"parameters", "train", "to"} & set(dir(hybrid.gluon.nn.Dense(2)))
+    assert "train" in dir(Named()) and "collect_params" in dir(Named()) and "to" not in dir(Named())

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybrid.runtime.cuda.interface import Launch
 
-from .ptx_floats import Singles
+from .ptx_floats import Roundings, rounds_to
 from .ptx_later import MBARRIER, Later, Products
 from .ptx_text import Entry, Line, PtxError, TooLong, call_of
 
@@ -35,9 +35,9 @@ class Block:
     """The threads of one block: registers, where each stands, memory."""
 
     def __init__(self, entry: Entry, memory: np.ndarray, pointers: Sequence[int], launch: Launch, index: int,
-                 singles: Singles | None = None):
+                 roundings: Roundings | None = None):
         x, y, z = launch.block
-        self.singles = singles
+        self.roundings = roundings
         self.entry, self.memory, self.threads, self.home = entry, memory, x * y * z, entry.name
         self.local = np.full((self.threads, entry.depth), 0xFF, np.uint8)
         self.shared = np.full(entry.size + launch.shared + 16, 0xFF, np.uint8)
@@ -311,7 +311,7 @@ class Memory:
             self.starts.append(end)
             end += -(-a.nbytes // 256) * 256 + GAP
         self.bytes = np.full(end, 0xFF, np.uint8)
-        self.single = np.zeros(end, bool)                  # the bytes of doubles that were computed in float32
+        self.rounded = np.zeros(end, np.uint8)             # to which type its numbers were, as of Roundings
         for start, (_, a) in zip(self.starts, self.arrays):
             self.bytes[start:start + a.nbytes] = _raw(a)
 
@@ -326,9 +326,8 @@ class Memory:
         """One block after the other; those of a cooperative launch in turns. ``most``: instructions of all blocks."""
         x, y, z = launch.grid
         places = [self.address(p) for p in pointers]
-        mixed = any(line.op[-2:] == ["f64", "f32"] for line in entry.lines)
-        singles = Singles(entry, self.single) if mixed else None
-        runs = [Block(entry, self.bytes, places, launch, i, singles).run(most) for i in range(x * y * z)]
+        roundings = Roundings(entry, self.rounded) if any(map(rounds_to, entry.lines)) else None
+        runs = [Block(entry, self.bytes, places, launch, i, roundings).run(most) for i in range(x * y * z)]
         for turn in range(most // TURN):
             with np.errstate(all="ignore"):
                 for run in list(runs) if launch.cooperative else runs[:1]:

@@ -25,6 +25,7 @@ from hybrid.runtime.cuda.interface import Launch
 
 from . import watch_record as record
 from .ptx import Memory
+from .ptx_floats import COARSER
 from .ptx_text import Entry, PtxError, TooLong, arch_of, compile_ptx, parse
 
 MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
@@ -123,11 +124,11 @@ def held(a: np.ndarray, types: set[str]) -> set[str]:
 
 
 def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
-           most_of: Mapping[Any, float] = MappingProxyType({}), single: np.ndarray | None = None) -> str:
+           most_of: Mapping[Any, float] = MappingProxyType({}), rounded: np.ndarray | None = None) -> str:
     """What is different in bytes that hold numbers of one of the types, or an empty text. Whole numbers are those of
     which a float's exponent would be 0. ``most_of``: the largest numbers of what a launch reads and writes; a result
-    that is nothing but what rounding left of them may be another. ``single``: the bytes of numbers that were computed
-    in float32, which are as near to each other as floats are, whatever type they have now."""
+    that is nothing but what rounding left of them may be another. ``rounded``: for each
+    byte, to which of COARSER its number was rounded on the way: it is as near as those are, whatever it is now."""
     if (got == expected).all():
         return ""
     wrong = "bytes"
@@ -139,9 +140,9 @@ def differ(got: np.ndarray, expected: np.ndarray, types: set[str],
         x, y, most = a[at], b[at], np.abs(b[np.isfinite(b)]).max(initial=0)
         whole = np.maximum(np.abs(x), np.abs(y)) < (ml_dtypes.finfo(dtype).tiny if types & WHOLE else 0)
         own = max(tolerance * most, 2 * float(ml_dtypes.finfo(dtype).eps) * most_of.get(np.dtype(dtype), 0))
-        by_float = np.zeros(len(at), bool) if single is None else single[:n:size][at]
+        levels = np.zeros(len(at), np.uint8) if rounded is None else rounded[:n:size][at]
+        room = np.array([max(own, TYPES[t][1] * most if i else 0) for i, t in enumerate(COARSER)])[levels]
         with np.errstate(invalid="ignore"):
-            room = np.where(by_float, max(own, TYPES["float"][1] * most), own)
             near = (np.abs(x - y) <= room) & ~whole | (x == y) | (np.isnan(x) & np.isnan(y))
         if near.all():
             return ""
@@ -195,8 +196,8 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
         return None
     types, most_of = set(re.findall(r"\b(\w+) ?\*", text)), largest(a for _, a in memory.arrays)
     for start, (_, a) in zip(memory.starts, memory.arrays):
-        got, single = (of[start:start + a.nbytes] for of in (memory.bytes, memory.single))
-        what = differ(got, a.reshape(-1).view(np.uint8), held(a, types), most_of, single)
+        got, rounded = (of[start:start + a.nbytes] for of in (memory.bytes, memory.rounded))
+        what = differ(got, a.reshape(-1).view(np.uint8), held(a, types), most_of, rounded)
         if what:
             outcomes[text] = f"differs: {what}"
             raise AssertionError(f"the interpreter of PTX and the emulator differ in kernel {launch.kernel}: {what}; "

@@ -1,5 +1,5 @@
-"""Which numbers of a kernel that tests/cuda/ptx.py runs were computed in float32 on their way: a double among them is
-as near to another compiler's as a float is.
+"""To which type the numbers of a kernel that tests/cuda/ptx.py runs were rounded on their way: a double that was
+computed in float32 is as near to another compiler's as a float is, a float that was a half as a half is.
 
 Registers are followed through the text, whatever threads hold in them; global memory byte by byte, as it is written;
 shared memory and that of threads as one place.
@@ -16,19 +16,28 @@ from .ptx_text import Entry, Line, call_of
 Place = tuple[str, str]                                    # a function, and a register or a parameter of it
 ROUNDED = {"add", "sub", "mul", "fma", "mad", "div", "sqrt", "rsqrt", "rcp", "ex2", "lg2", "sin", "cos", "tanh",
            "mma", "wgmma"}
+COARSER = ("double", "float", "hy_half", "hy_bf16")        # types, as texts name them, with ever fewer digits
 MEMORY = {"st", "red", "setp", "bra", "ret", "exit", "bar", "barrier"}        # nothing goes from operand to operand
+
+
+def rounds_to(line: Line) -> int:
+    """The place in COARSER of what an instruction rounds floats to, 0 of others; 1 of one that widens floats."""
+    if line.op[0] != "cvt" or line.op[-1] != "f32":
+        return 0
+    return {"f64": 1, "f16": 2, "f16x2": 2, "bf16": 3, "bf16x2": 3}.get(line.op[-2], 0)
 
 
 def _places(home: str, args: Iterable[str]) -> list[Place]:
     return [(home, name) for arg in args for name in re.findall(r"%\w+", arg)]
 
 
-class Singles:
-    """What a launch has computed in float32: registers and parameters, bytes of global memory, whether any other."""
+class Roundings:
+    """The coarsest type to which the numbers of a launch were rounded: of registers and parameters, of bytes of global
+    memory, of any other memory. As numbers: places of COARSER, 0 for none."""
 
     def __init__(self, entry: Entry, memory: np.ndarray):
-        self.bytes, self.elsewhere = memory, False         # of what was launched before too
-        self.places: set[Place] = set()
+        self.bytes, self.elsewhere = memory, 0             # of what was launched before too
+        self.places: dict[Place, int] = {}
         self.next: dict[Place, list[Place]] = {}           # where the number of a place goes
         for line in entry.lines:
             for to, sources in self._moved(entry, line):
@@ -36,7 +45,11 @@ class Singles:
                     self.next.setdefault(source, []).append(to)
         for line in entry.lines:
             if line.op[0] in ROUNDED and "f32" in line.op or line.op[0] == "cvt" and line.op[-2:] == ["f32", "f64"]:
-                self._spread(_places(line.home, line.args[:1]))
+                self._spread(_places(line.home, line.args[:1]), 1)
+        for line in entry.lines:
+            level = rounds_to(line)
+            if level > 1 and self.of(line.home, line.args[1:]):        # else it is a number that was there
+                self._spread(_places(line.home, line.args[:1]), level)
 
     @staticmethod
     def _moved(entry: Entry, line: Line) -> Iterable[tuple[Place, list[Place]]]:
@@ -56,31 +69,37 @@ class Singles:
             sources = _places(home, line.args[1:3] if line.op[0] == "selp" else line.args[1:])
             yield from ((to, sources) for to in _places(home, line.args[:1]))
 
-    def _spread(self, places: Iterable[Place]) -> None:
+    def _spread(self, places: Iterable[Place], level: int) -> None:
         """Note places, and all that their numbers go to."""
-        new = [p for p in places if p not in self.places]
+        new = list(places)
         while new:
-            self.places.update(new)
-            new = list({to for p in new for to in self.next.get(p, ()) if to not in self.places})
+            new = [p for p in new if self.places.get(p, 0) < level]
+            self.places.update(dict.fromkeys(new, level))
+            new = list({to for p in new for to in self.next.get(p, ())})
+
+    def of(self, home: str, args: Iterable[str]) -> int:
+        """Of what operands hold."""
+        return max((self.places.get(p, 0) for p in _places(home, args)), default=0)
 
     def store(self, home: str, arg: str, at: np.ndarray | None) -> None:
         """Threads write registers to bytes of global memory, or (None) to another."""
-        single = any(p in self.places for p in _places(home, [arg]))
+        level = self.of(home, [arg])
         if at is None:
-            self.elsewhere |= single
+            self.elsewhere = max(self.elsewhere, level)
         else:
-            self.bytes[at] = single
+            self.bytes[at] = level
 
     def load(self, home: str, arg: str, at: np.ndarray | None) -> None:
         """Threads read registers from bytes of global memory, or (None) from another."""
-        if self.elsewhere if at is None else self.bytes[at].any():
-            self._spread(_places(home, [arg]))
+        level = self.elsewhere if at is None else int(self.bytes[at].max(initial=0))
+        if level:
+            self._spread(_places(home, [arg]), level)
 
     def add(self, home: str, args: Iterable[str], result: str, at: np.ndarray | None) -> None:
         """An atomic instruction reads bytes into a register and adds others to them."""
         self.load(home, result, at)
-        if any(p in self.places for p in _places(home, args)):
-            if at is None:
-                self.elsewhere = True
-            else:
-                self.bytes[at] = True
+        level = self.of(home, args)
+        if at is None:
+            self.elsewhere = max(self.elsewhere, level)
+        else:
+            self.bytes[at] = np.maximum(self.bytes[at], level)

@@ -300,8 +300,8 @@ def load(b: Block, op: list[str], args: list[str]) -> None:
     else:
         memory, bytes_ = b.place(space, b.address(args[1]), n * dtype.itemsize)
         values = memory[bytes_].view(dtype)
-        if b.singles:
-            b.singles.load(b.home, args[0], bytes_ if memory is b.memory else None)
+        if b.roundings:
+            b.roundings.load(b.home, args[0], bytes_ if memory is b.memory else None)
     for i, name in enumerate(vector(args[0])):
         b.set(name, _extended(b, name, np.ascontiguousarray(values[:, i])))
 
@@ -316,8 +316,8 @@ def store(b: Block, op: list[str], args: list[str]) -> None:
         return
     memory, bytes_ = b.place(space, b.address(args[0]), n * dtype.itemsize)
     memory[bytes_] = values
-    if b.singles:
-        b.singles.store(b.home, args[1], bytes_ if memory is b.memory else None)
+    if b.roundings:
+        b.roundings.store(b.home, args[1], bytes_ if memory is b.memory else None)
 
 
 @step("atom", "red")
@@ -337,8 +337,9 @@ def atomic(b: Block, op: list[str], args: list[str]) -> None:
         else:
             new = TWO[next(o for o in op if o in TWO)](old[i], given[0][i])
         memory[where] = np.array([new], dtype).view(np.uint8)
-    if b.singles:
-        b.singles.add(b.home, operands[1:], args[0] if op[0] == "atom" else "_", bytes_ if memory is b.memory else None)
+    if b.roundings:
+        result = args[0] if op[0] == "atom" else "_"
+        b.roundings.add(b.home, operands[1:], result, bytes_ if memory is b.memory else None)
     if op[0] == "atom":
         b.set(args[0], old)
 

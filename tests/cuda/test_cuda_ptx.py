@@ -123,6 +123,14 @@ def test_what_differs_beside_the_emulator() -> None:
     assert not differ(small.view(np.uint8), last.view(np.uint8), held(small, types))
 
 
+def rounded(memory: Memory, arrays: list[np.ndarray]) -> list[int]:
+    """To what the numbers of each array were rounded, all of it alike."""
+    found = {at: set(memory.rounded[start:start + a.nbytes].tolist())
+             for start, (at, a) in zip(memory.starts, memory.arrays)}
+    (levels,) = zip(*(found[a.ctypes.data] for a in arrays), strict=True)
+    return list(levels)
+
+
 def test_doubles_that_were_computed_in_float() -> None:
     """They are as near as floats are, wherever they went in between; those beside them are as near as doubles."""
     text = """
@@ -142,11 +150,28 @@ extern "C" __global__ void k(double *a, double *b, double *c, double *d, double 
     arrays[5][:] = normal(32)
     memory = Memory({a.ctypes.data: a for a in arrays})
     memory.launch(entry, Launch("k", (1, 1, 1), (32, 1, 1), 0, tuple(range(6))), [a.ctypes.data for a in arrays])
-    by_float = {a: memory.single[start:start + 256].all() for start, (a, _) in zip(memory.starts, memory.arrays)}
-    assert [bool(by_float[a.ctypes.data]) for a in arrays] == [True, False, True, True, False, False]
-    x, y, single = np.array([1.5, 0.5]), np.array([1.5 + 1e-7, 0.5]), np.array([True, False]).repeat(8)
-    assert differ(x.view(np.uint8), y.view(np.uint8), {"double"}, single=~single)
-    assert not differ(x.view(np.uint8), y.view(np.uint8), {"double"}, single=single)
+    assert rounded(memory, arrays) == [1, 0, 1, 1, 0, 0]
+    x, y, first = np.array([1.5, 0.5]), np.array([1.5 + 1e-7, 0.5]), np.array([1, 0], np.uint8).repeat(8)
+    assert differ(x.view(np.uint8), y.view(np.uint8), {"double"}, rounded=1 - first)
+    assert not differ(x.view(np.uint8), y.view(np.uint8), {"double"}, rounded=first)
+
+
+def test_floats_that_were_halves() -> None:
+    """They are as near as halves are, if they were computed before; others are as near as floats."""
+    text = """
+#include "hybrid_cuda.cuh"
+extern "C" __global__ void k(float *a, float *b, float *c, const float *x) {
+  int t = threadIdx.x;
+  float y = expf(x[t]);
+  a[t] = 2 * hy_load_half(hy_store_half(y));
+  b[t] = 2 * hy_load_half(hy_store_half(x[t]));
+  c[t] = y;
+}"""
+    entry, arrays = parse(compile_ptx(text))["k"], [np.zeros(32, np.float32) for _ in range(4)]
+    arrays[3][:] = normal(32)
+    memory = Memory({a.ctypes.data: a for a in arrays})
+    memory.launch(entry, Launch("k", (1, 1, 1), (32, 1, 1), 0, tuple(range(4))), [a.ctypes.data for a in arrays])
+    assert rounded(memory, arrays) == [2, 1, 1, 0]
 
 
 def test_mistakes_are_errors() -> None:

@@ -77,3 +77,19 @@ def test_the_shape_that_is_written_is_the_first_one(tmp_path):
         net.export(str(tmp_path / "m"))
         nodes = json.loads((tmp_path / "m-symbol.json").read_text())["nodes"]
         assert nodes[1]["attrs"]["__shape__"] == shape
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_arrays_and_symbols_are_not_mixed(hybridized: bool) -> None:
+    """A ValueError, as in MXNet, whichever comes first; Symbols of unknown shapes beside known ones are taken."""
+    class Sum(gluon.HybridBlock):
+        def hybrid_forward(self, F, a, b):  # noqa: N803
+            return a + b
+    block = Sum()
+    if hybridized:
+        block.hybridize()
+    for mixed in ((nd.ones((3,)), mx.sym.var("a")), (mx.sym.var("a"), nd.ones((3,)))):
+        with pytest.raises(ValueError, match="needs the input|a Symbol cannot be combined with"):
+            block(*mixed)
+    assert block(mx.sym.var("a", shape=(2, 3)), mx.sym.var("b")).list_arguments() == ["a", "b"]
+    assert block(nd.ones((3,)), nd.ones((3,))).asnumpy().tolist() == [2, 2, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy
 import pytest
@@ -90,6 +90,27 @@ def test_a_later_process_knows_which_sizes_vary(monkeypatch: pytest.MonkeyPatch)
     same = mx.hybridize(rows)
     checked(same, 1, 6)
     assert [p.sizes[0] for p in same.programs] == ["float32[1, 9]", "float32[6, 9]"]
+
+
+def test_a_note_serves_networks_of_other_sizes() -> None:
+    """Whose code is the same: the sizes that did not vary are those of the call. What varies later is noted, too."""
+    rng = numpy.random.default_rng(0)
+
+    def programs(features: int, calls: Sequence[tuple[int, int]]) -> list[str]:
+        net = mx.gluon.nn.HybridSequential()
+        net.add(mx.gluon.nn.Dense(3, flatten=False), mx.gluon.nn.Activation("relu"))
+        net.initialize()
+        net.hybridize()
+        for size in calls:
+            x = nd.array(rng.standard_normal((*size, features)))
+            got = net(x).asnumpy()
+            wanted = numpy.maximum(x.asnumpy() @ net[0].weight.data().asnumpy().T, 0)
+            numpy.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        return [p.sizes[0] for p in net.programs]
+    assert programs(9, [(4, 7), (4, 7), (5, 7)]) == ["float32[4, 7, 9]", "float32[n0, 7, 9]"]
+    assert programs(20, [(4, 6), (4, 6), (6, 6)]) == ["float32[4, 6, 20]", "float32[n0, 6, 20]"]
+    assert programs(20, [(4, 6), (4, 6), (4, 8), (8, 9)])[-1] == "float32[n0, n1, 20]"
+    assert programs(11, [(1, 1), (1, 1), (8, 9)]) == ["float32[1, 1, 11]", "float32[n0, n1, 11]"]
 
 
 def test_a_thread_builds_it_where_processes_have_other_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -191,6 +191,22 @@ def test_the_gradient_of_what_collects_none_any_more_is_an_error(monkeypatch: An
     assert 10 in both(monkeypatch, body, 14).seen
 
 
+def test_an_array_with_the_memory_of_a_gradient(monkeypatch: Any) -> None:
+    """Also where it is read once only, after many iterations that were one program."""
+    def body(loop: Loop, i: int) -> None:
+        recorded(loop, i).backward()
+        grads = [p.grad() for p in trained(loop)]
+        if i == 15:
+            loop.seen.append((grads[0].detach() * 2).asnumpy())
+        if i == 19:
+            loop.shared = trained(loop)[0].data().detach()
+        written(loop, i, [], grads)
+        if i in (21, 22):
+            trained(loop)[0].data()[:] = trained(loop)[0].data() - 0.1 * grads[0]
+            loop.seen.append((loop.shared * 2).asnumpy())
+    both(monkeypatch, body, 24)
+
+
 def test_who_shares_an_array_by_dlpack_sees_each_write(monkeypatch: Any) -> None:
     """Also where the array was handed out after such iterations were put off."""
     def body(loop: Loop, i: int) -> None:

@@ -300,6 +300,14 @@ def test_large_products_with_themselves_are_of_blas(transpose: bool) -> None:
     assert "product" in [name for name, _ in made.report().refusals]
 
 
+@pytest.mark.parametrize("axes", [2, ((0, 1), (0, 1)), 0, ((0,), (1,)), ((1,), (0,))])
+def test_other_products_of_a_large_matrix_and_itself_compile(axes: Any) -> None:
+    m = onp.random.default_rng(0).normal(size=(200, 200) if axes else (12, 12))
+    x = np.array(m, dtype="float64")
+    found = mx.hybridize(lambda a: np.tensordot(a, a, axes))(x).asnumpy()
+    onp.testing.assert_allclose(found, onp.tensordot(m, m, axes), rtol=1e-8, atol=1e-9)
+
+
 @pytest.mark.parametrize("n", [5, 70])
 def test_systems_are_solved_without_an_inverse(n: int) -> None:
     r = onp.random.default_rng(n)

@@ -21,7 +21,7 @@ from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
 from . import rounds
 from .events import OPEN, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
-from .followed import STATE, current, is_promised, take
+from .followed import STATE, current, given_back, is_promised, take
 from .held import held
 from .joined import unfit
 from .round import went_back
@@ -151,17 +151,19 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
              ordinary: Callable[[Sequence[Any]], Any]) -> Any:
     """An operator that is called while a round is watched. out: arrays that it is told to write into. ordinary: calls
     it with some inputs."""
-    if STATE.busy or STATE.round is None and STATE.track is None:
+    track = STATE.track
+    if track is None and STATE.round is None or STATE.busy:
         return ordinary(inputs)
-    track, outs = STATE.track, () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
-    if track is not None and not any([is_promised(x) or held(x) is not None for x in (*inputs, *outs)]):
+    outs = () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
+    if track is not None and not any([is_promised(x) or held(x) is not None or track.path.meets(x)
+                                      for x in (*inputs, *outs)]):
         return ordinary(inputs)
     what, numbers = _operator(d, inputs, attrs, cls, len(outs))
     leaves = [x for x in (*inputs, *outs) if x is not None]
     if track is not None:
-        made = take(track, what, leaves, None)
+        made = take(track, what, leaves, None, numbers)
         if made is not NotImplemented:
-            return made
+            return made if out is None else out
     r = current()
     if r is None:
         return ordinary(inputs)
@@ -269,6 +271,6 @@ def _calls(what: Any, block: Any) -> bool:
     return id(block) in called
 
 
-__all__ = ["assign", "backward", "call", "give_up", "grad", "is_event", "loss", "method", "operator", "scaled",
-           "settle", "settle_all", "settle_for", "step"]
+__all__ = ["assign", "backward", "call", "give_up", "given_back", "grad", "is_event", "loss", "method", "operator",
+           "scaled", "settle", "settle_all", "settle_for", "step"]
 pending.LATER.append(sys.modules[__name__])

@@ -114,6 +114,9 @@ def _back(form: Any) -> Any:
     return slice(*map(_back, form[1:])) if form[0] is slice else form[0](map(_back, form[1:]))
 
 
+WHOLE = hashable(slice(None))
+
+
 class Assign(NamedTuple):
     """``x[key] = value`` where x is held."""
     key: Any                                             # as ``hashable`` gives it
@@ -123,6 +126,9 @@ class Assign(NamedTuple):
     def do(self, values: Sequence[Any], structure: Any) -> None:
         """Write it."""
         values[0][_back(self.key)] = values[1] if len(values) > 1 else self.value
+
+
+ASSIGN_ALL = Assign(WHOLE, None, None)                   # ``x[:] = array``
 
 
 class Backward(NamedTuple):
@@ -237,6 +243,7 @@ class Node:
         self.taped = False                               # whether results are on the tape
         # outside of ``record``: whether the event writes variables; whether it writes those, or other held arrays
         self.updates = self.writes = False
+        self.whole = False                               # whether it writes an array of its target's shape and dtype
         self.ends = False                                # whether rounds end here, though no Trainer steps
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
@@ -266,7 +273,7 @@ class Node:
 
     def copy_of(self, other: "Node") -> None:
         """Take over what is known of the same event in another tree."""
-        for name in ("made", "taped", "updates", "writes", "entry", "draws", "follows"):
+        for name in ("made", "taped", "updates", "writes", "whole", "entry", "draws", "follows"):
             setattr(self, name, getattr(other, name))
 
     def note_slots(self, slots: list[tuple[Any, Any, Any]]) -> None:

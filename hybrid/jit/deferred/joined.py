@@ -12,7 +12,7 @@ from ...buffers.extents import Extents, extent
 from ...buffers.tape import Entry, Slot
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
-from .events import Backward, Event, Grad, Method, Node, Step
+from .events import WHOLE, Assign, Backward, Event, Grad, Method, Node, Operator, Step
 from .followed import lay
 from .held import Owners
 from .unrelated import written_by
@@ -31,6 +31,7 @@ def run(r: Any, node: Node) -> str:
         return "a result is kept that backward did not go over, or one that shares another's memory"
     if _overlap(r, node):
         return "an array shares memory with one that the round writes"
+    alive = _given(r, node)
     numbers, places = _distinct(r.values)
     plans = _plans(node)
     plan = plans.get((alive, places))
@@ -50,13 +51,15 @@ def run(r: Any, node: Node) -> str:
             x._ag, x._data, x._away = None, y._data, None
             if i in node.spent:
                 x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
+    if (copied := written_last(node)) is not None and (x := r.results[copied]()) is not None:
+        x._ag, x._data, x._away = None, node.event.inputs[0].array()._data.copy(), None
     return ""
 
 
 def _overlap(r: Any, node: Node) -> bool:
-    """Whether a round that writes arrays by hand also uses others with the same memory (``detach``): a program reads
-    its inputs as they were at its begin."""
-    if not any(place.writes for place in r.trail):
+    """Whether a round uses arrays with the memory of others that it writes (``detach``) behind a backward pass: a
+    program reads its inputs as they were at its begin."""
+    if not any(isinstance(place.event.what, (Operator, Assign)) and not place.event.recording for place in r.trail):
         return False
     if node.memory is None or node.memory[0] != REBINDS[0]:
         raws = [x._data for place in r.trail for x, _ in place.away]
@@ -65,6 +68,22 @@ def _overlap(r: Any, node: Node) -> bool:
                        any(start < stop for (_, stop), (start, _) in zip(stretches, stretches[1:])))
     _, memory, among = node.memory
     return among or any(memory.meets(*extent(ref()._data)) for ref in r.outside)
+
+
+def written_last(node: Node) -> int | None:
+    """The number of the result that the last event of a round writes into all of a held array, if it does. While it is
+    written, its caller holds it; it is no result of the program, but a copy of that array, for the few who keep it."""
+    e = node.event
+    if not (node.ends and isinstance(e.what, Assign) and e.what.key == WHOLE and len(e.inputs) > 1):
+        return None
+    target, value = e.inputs[0].array(), e.inputs[1]
+    return value if type(value) is int and target is not None and node.whole else None
+
+
+def _given(r: Any, node: Node) -> tuple[int, ...]:
+    """Numbers of the results that the program of a round gives."""
+    copied = written_last(node)
+    return tuple([i for i in r.alive() if i != copied])
 
 
 class Spent:
@@ -83,11 +102,11 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
 
 def lay_track(r: Any, node: Node) -> None:
     """Rounds that go the way of one that a program has just done are followed in C from now on, where that can be."""
-    alive = r.alive()
-    plan = _plans(node).get((alive, ()))
-    if plan is not None and not r.values:
+    alive, (_, places) = _given(r, node), _distinct(r.values)
+    plan = _plans(node).get((alive, places))
+    if plan is not None:
         way = plan.engine.fast_path if plan.engine.fast_path[0] is not None else [plan.engine]
-        plan.track = lay(r, way, alive) or plan.track
+        plan.track = lay(r, way if not places else [plan.of_all(places)], alive, written_last(node)) or plan.track
 
 
 def _not_given(path: Sequence[Node]) -> tuple[frozenset[int], frozenset[int]]:
@@ -165,6 +184,23 @@ class Plan:
             return out if out is not None else self.engine.slow_path(*outside)
         finally:
             SCOPE.recording = recording
+
+    def of_all(self, places: tuple[int, ...]) -> Callable[..., Any]:
+        """The program as a function of the arrays and of all numbers of a round's events; it gives None for numbers
+        that are equal in other places."""
+        fast, engine, count = self.engine.fast_path, self.engine, len(places)
+        last: list[Any] = [(), ()]                       # numbers of the events, and each of them once
+
+        def done(*given: Any) -> Any:
+            every = given[-count:]
+            if every != last[0] or 0 in every:
+                numbers, found = _distinct(every)
+                if found != places:
+                    return None
+                last[:] = every, numbers
+            out = fast[0](*given[:-count], *last[1]) if fast[0] is not None else None
+            return out if out is not None else engine(*given[:-count], *last[1])
+        return done
 
     def _begin(self, path: Sequence[Node]) -> None:
         """At the first round: the programs of its calls let go of their working memory."""

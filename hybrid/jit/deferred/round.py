@@ -31,7 +31,7 @@ class Round:
         self.numbers: dict[int, int] = {}                # id of a result -> its number
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.values: list[Any] = []                      # the numbers of its events that may differ from round to round
-        self.memory = 0, Extents(())                     # of so many hidden arrays
+        self.memory: Any = None                          # after so many events: of hidden arrays, not of arguments
         self.draws = False
         self.counted: Callable[[], Any] = int            # ends its being watched
         self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
@@ -142,16 +142,13 @@ class Round:
         self.hidden = []
 
     def changes(self, x: Any) -> bool:
-        """Whether an array that is no event's shares memory with those of events that are put off, some of which
-        write by hand."""
-        if (not self.deferred or x.stype != "default" or type(x._away) is Promise
-            or not any([node.writes for node in self.trail])):
+        """Whether an array that is no event's shares memory with what events that are put off may write."""
+        if not self.deferred or not self.went_back or x.stype != "default" or type(x._away) is Promise:
             return False
-        known, memory = self.memory
-        for _, raw, _ in self.hidden[known:]:
-            memory.add(*extent(raw))
-        self.memory = len(self.hidden), memory
-        return memory.meets(*extent(x._data))
+        if self.memory is None or self.memory[0] != len(self.trail):
+            self.memory = len(self.trail), Extents(raw for y, raw, _ in self.hidden
+                                                   if not any([y is a for a in self.arguments]))
+        return self.memory[1].meets(*extent(x._data))
 
     def reads(self, raw: Any) -> bool:
         """Whether memory is among what the events read or write."""

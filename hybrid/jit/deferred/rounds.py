@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 from ...base import pending
 from ...base.errors import user_location
@@ -20,8 +19,8 @@ from ...buffers import evict
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
 from . import followed, joined
-from .events import Backward, Event, Grad, Node, Root, Step
-from .followed import LIVE, ROUNDS, STATE, current, not_watched
+from .events import Assign, Backward, Event, Grad, Node, Root, Step
+from .followed import FINISH, LIVE, ROUNDS, STATE, busy, current, not_watched, of_its_own
 from .held import Held, collects, hold, is_variable
 from .promised import hold_gradients, promises, see
 from .round import Round
@@ -51,29 +50,6 @@ def end(r: Round) -> None:
         r.counted()
 
 
-@contextmanager
-def busy() -> Iterator[None]:
-    """Scope in which events are done and not watched."""
-    old, STATE.busy = STATE.busy, True
-    try:
-        yield
-    finally:
-        STATE.busy = old
-
-
-@contextmanager
-def _of_its_own() -> Iterator[None]:
-    """Scope in which events are done as where they were put off, whoever looked at a result: a trace, say."""
-    old = {k: getattr(SCOPE, k) for k in ("traces", "plain", "symbolic", "shadows", "watching", "numbers_refused")}
-    SCOPE.traces, SCOPE.watching = [], None
-    SCOPE.plain = SCOPE.symbolic = SCOPE.shadows = SCOPE.numbers_refused = False
-    try:
-        yield
-    finally:
-        for k, v in old.items():
-            setattr(SCOPE, k, v)
-
-
 # ---- events
 def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[], Any],
           check: Callable[[Node], str], numbers: Sequence[Any] = ()) -> Any:
@@ -101,7 +77,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
             return put_off(r, node, numbers)
         settle(r, "another call followed than in the rounds before it")
     r.values += numbers
-    return _now(r, key, ordinary, check)
+    return _now(r, key, leaves, ordinary, check)
 
 
 def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node | None:
@@ -117,7 +93,7 @@ def _likely(r: Round, what: Any, leaves: Sequence[Any], structure: Any) -> Node 
     return None
 
 
-def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Node], str]) -> Any:
+def _now(r: Round, key: Event, leaves: Sequence[Any], ordinary: Callable[[], Any], check: Callable[[Node], str]) -> Any:
     """An event is done now, and noted."""
     r.fresh = []
     node = r.node.next.get(key)
@@ -139,6 +115,8 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
     node.updates, node.writes = any(map(is_variable, written)), any(not collects(x) for x in written)
     if isinstance(key.what, Backward):
         hold_gradients(r)
+    if isinstance(key.what, Assign) and not why:
+        node.whole = len({(x.shape, x.dtype) for x in leaves}) == 1
     for x in [*(x for x, v in before if x._version != v), *r.among_outside(node)]:
         hold(x)                                          # from the next round on the key of its events is another one
     if why:
@@ -286,8 +264,9 @@ def finish(r: Round, node: Node) -> None:
         node.event.do((), (), iter(()))
 
 
-def finish_track(track: Any, step: Step) -> bool:
-    """The step that ends a round which is followed in C, where that is so: all of it is done by one program."""
+def finish_track(track: Any, step: Step | None) -> bool:
+    """The step that ends a round which is followed in C, where that is so: all of it is done by one program. None: its
+    last event was put off."""
     path = track.path
     try:
         out = track.finish(step)
@@ -295,6 +274,10 @@ def finish_track(track: Any, step: Step) -> bool:
         failed(path.round_of(track)[1], err)
         raise
     if out is NotImplemented:
+        if step is None:                                 # other results are alive than before
+            r = current()
+            if r is not None:
+                finish(r, r.node)
         return False
     if out:
         path.done += 1
@@ -304,6 +287,9 @@ def finish_track(track: Any, step: Step) -> bool:
             _, r = path.round_of(track)
             finish(r, r.node)
     return True
+
+
+FINISH.append(finish_track)
 
 
 def settle(r: Any, why: str) -> None:
@@ -318,7 +304,7 @@ def settle(r: Any, why: str) -> None:
         node.settled += 1
         _come_back(r)
         try:
-            with busy(), _of_its_own():
+            with busy(), of_its_own():
                 if isinstance(node.event.what, (Backward, Grad)) and node.settled > 1:
                     instead = joined.run(r, node)
                     if not instead:

@@ -9,11 +9,12 @@ import numpy as np
 from ...buffers.array import NDArray
 from ...ops.attributes import told_apart
 from . import rounds
-from .events import BACKWARD, Assign, Backward, Grad, Node, hashable
-from .followed import STATE, current, take
+from .events import ASSIGN_ALL, BACKWARD, Assign, Backward, Grad, Node, hashable
+from .followed import STATE, current, given_back, take
 from .held import held, hold, is_variable
 from .rounds import event, strange
 
+ALL = slice(None)
 OF_NO_CALL = "backward begins at an array that no call of the round gave"
 
 
@@ -35,7 +36,7 @@ def backward(heads: Any, head_grads: Any, retain_graph: bool, train_mode: bool, 
     comes. ordinary: computes the gradients, given the other four arguments."""
     several, track = heads if isinstance(heads, (list, tuple)) else (heads,), STATE.track
     if (track is not None and head_grads is None and not retain_graph
-        and track.take(BACKWARD[bool(train_mode)], several, None) is None):
+        and track.take(BACKWARD[bool(train_mode)], several, None, ()) is None):
         return None
     if STATE.busy:
         return ordinary(heads, head_grads, retain_graph, train_mode)
@@ -120,18 +121,26 @@ def grad(heads: Any, variables: list[Any], head_grads: Any, retain_graph: bool |
 
 def assign(x: Any, key: Any, value: Any, ordinary: Callable[[], None]) -> None:
     """``x[key] = value`` outside of ``record``. ordinary: does it."""
-    if STATE.busy or STATE.round is None and STATE.track is None:
+    track = STATE.track
+    if track is not None and type(key) is slice and key == ALL:
+        made = track.take(ASSIGN_ALL, (x, value), None, ())
+        if made is not NotImplemented:
+            if track.at == track.events:
+                given_back(track, made)
+            return None
+    if track is None and STATE.round is None or STATE.busy:
         return ordinary()
     known = held(x)
     number = type(value) in (int, float, bool)
-    if not number and not isinstance(value, NDArray) or known is None and STATE.track is not None:
+    if not number and not isinstance(value, NDArray) or known is None and track is not None:
         return ordinary()
     try:
-        what = Assign(hashable(key), value if number else None, told_apart(value) if number else None)
+        what = ASSIGN_ALL if not number and type(key) is slice and key == ALL else Assign(
+            hashable(key), value if number else None, told_apart(value) if number else None)
     except TypeError:
         return ordinary()
     leaves = [x] if number else [x, value]
-    if STATE.track is not None and take(STATE.track, what, leaves, None) is None:
+    if track is not None and take(track, what, leaves, None) is None:
         return None
     r = current()
     if r is None:
