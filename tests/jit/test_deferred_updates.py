@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import HybridError, autograd, nd
+from hybrid import HybridError, autograd, gluon, nd
 from hybrid.gluon import nn
 
 from .test_deferred_loop import BATCHES, Loop, both, data, is_joined, small, smooth
@@ -222,20 +222,18 @@ def test_who_shares_an_array_by_dlpack_sees_each_write(monkeypatch: Any) -> None
 
 
 def test_arrays_without_dimensions(monkeypatch: Any) -> None:
-    class Scaled(nn.HybridSequential):
+    class Scaled(gluon.HybridBlock):
         def __init__(self) -> None:
             super().__init__()
+            self.dense = nn.Dense(4, in_units=12)
             self.factor = self.params.get("factor", shape=(), init="ones")
 
         def hybrid_forward(self, F: Any, x: Any, factor: Any) -> Any:
-            for child in self._children.values():
-                x = child(x)
-            return F.broadcast_mul(x, F.reshape(factor, (1, 1)))
+            return F.broadcast_mul(self.dense(x), F.reshape(factor, (1, 1)))
 
     def maker() -> Any:
         mx.random.seed(1)
         net = Scaled()
-        net.add(nn.Dense(4, in_units=12))
         net.initialize()
         net.hybridize()
         return net
@@ -248,7 +246,8 @@ def test_arrays_without_dimensions(monkeypatch: Any) -> None:
             weight -= 0.01 * p.grad()
             p.data().zero_grad()
         loop.seen.append(loop.net.factor.grad().asnumpy())
-    assert is_joined(both(monkeypatch, body, maker=maker), 10)
+    loop = both(monkeypatch, body, maker=maker)
+    assert is_joined(loop, 10), str(loop.root)
 
 
 # ---- what else loops say
