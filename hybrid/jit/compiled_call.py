@@ -98,8 +98,8 @@ class Entry:
         self.stamp: Any = None                          # what the code read of Python's objects (free_variables.py)
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no fast path took
-        self.bound: Any = None
-        self.changes = 0
+        self.bound: Any = None                          # and whether it is of a program that another one replaced
+        self.changes, self.replaced = 0, False
         self.seen = self.checked = self.collected = self.marked = -1
         self.arrays: list[NDArray] = []                 # captured, as long as ``collected`` is the count of rebinds
 
@@ -357,27 +357,27 @@ class Entry:
 
     def _bind(self) -> Any:
         now, moves = REBINDS[0], MOVES[0]
-        old = self.bound
-        changed = old is not None and old.changed()
-        if changed:
+        old: Any = None if self.replaced else self.bound
+        if changed := old is not None and old.changed():
             self.changes = self.changes + 1 if old.uses() < SELDOM else 0
-            # programs for GPUs pack no matrices
             if self.changes == CHANGES and self.ctx.device_type != "gpu" and self._plain_matrices():
-                old = None
+                old, self.replaced = None, True
+        if not hasattr(exe := self.exe, "bind"):           # the other program waits for a compiler in the background
+            self._waits = True
+            return None
         fixed = range(self.arguments, self.arguments + len(self.captured))
-        bound = self.exe.bind(fixed, self.fixed(), old)
+        bound = exe.bind(fixed, self.fixed(), old)
         if bound is None:
             return None
         if old is not None and not changed and bound is not old:
             bound.calls = old.uses()
-        self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
+        # in this order: another thread may look between
+        self.replaced, self.bound, self.seen = False, bound, now + MOVES[0] - moves
         return bound
 
     def _plain_matrices(self) -> bool:
         """Parameters change again and again after a few calls (an agent that acts and learns by turns): packing the
-        matrices of dense layers costs more than it saves, and they are not packed any more. Whether there was such a
-        matrix.
-        """
+        matrices of dense layers costs more than it saves, they are packed no more. Whether there is one."""
         with forking.IMPORTS:
             from ..passes.layout import of_products    # noqa: PLC0415
         frozen = self.program.memo["frozen"]

@@ -16,6 +16,7 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
+from hybrid.gluon import nn
 from hybrid.ir.size import Specialised
 from hybrid.runtime import background, blas, compiler_process, cpu, launcher, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
@@ -353,3 +354,21 @@ def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.Monk
     assert g.programs[0].state == "compiled" and len(jobs) == 1
     monkeypatch.setenv("HYBRID_DETERMINISTIC", "1")
     assert config.compile_mode() == "now"
+
+
+def test_parameters_that_change_after_a_few_calls(in_background: None) -> None:
+    """As by validation after each epoch: another program, which packs no matrices, takes the place of the first one,
+    and calls do not wait for it either."""
+    mx.random.seed(0)
+    net, x = nn.HybridSequential(), nd.random.normal(shape=(64, 96))
+    net.add(nn.Dense(64, activation="relu", in_units=96), nn.Dense(48, in_units=64))
+    net.initialize()
+    net.hybridize()
+    for _ in range(3):
+        net(x).wait_to_read()
+    net.report()                                                 # waits for the compiler
+    for step in range(12):
+        for _ in range(3):
+            y = net(x)
+        assert abs(y - net[1](net[0](x))).max().asscalar() < 1e-5
+        net[0].weight.data()[:] *= 1 + step / 100
