@@ -100,7 +100,7 @@ class Round:
                 if self.results[ref]() is x:
                     continue
             elif type(ref) is Held:
-                if ref.ref() is x and not (OUTSIDE and unfit(x)):       # others may write it since
+                if ref.ref() is x and not (OUTSIDE and unfit(x)):  # type: ignore[arg-type]  # others may write it since
                     continue
             elif -1 - ref[0] < len(outside):
                 if outside[-1 - ref[0]]() is x:
