@@ -320,10 +320,7 @@ class NDArray(evict.Held):
             return pending.LATER[0].method(self, "detach", (), lambda: wrap(self._data, self._ctx, type(self)))
         return wrap(self._data, self._ctx, type(self))
 
-    @property
-    def _whole(self) -> Any:
-        """The key of all elements."""
-        return slice(None) if self.shape else Ellipsis
+    _whole = property(lambda self: slice(None) if self.shape else Ellipsis)         # the key of all elements
 
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
