@@ -320,8 +320,6 @@ class NDArray(evict.Held):
             return pending.LATER[0].method(self, "detach", (), lambda: wrap(self._data, self._ctx, type(self)))
         return wrap(self._data, self._ctx, type(self))
 
-    _whole = property(lambda self: slice(None) if self.shape else Ellipsis)         # the key of all elements
-
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
         if self._ag is not None and (grad := self._ag.grad) is not None:
