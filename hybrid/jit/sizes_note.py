@@ -49,7 +49,7 @@ def write(owner: "Hybridized", kind: Any, calls: Sequence[Sequence[Shape]]) -> N
 
 def _noted(path: Path) -> list[list[Shape]]:
     """The calls of a note; none where there is none, or a damaged one."""
-    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
+    with contextlib.suppress(OSError, ValueError, TypeError, OverflowError, RecursionError):
         found = [[tuple(map(int, s)) for s in call] for call in json.loads(cache.read_text(path))]
         if all(list(map(len, call)) == list(map(len, found[0])) for call in found):
             return found                                         # type: ignore[return-value]

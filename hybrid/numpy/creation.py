@@ -9,7 +9,7 @@ from typing import Any
 import numpy as _np
 
 from ..nd import functions
-from ..base.device import current_context
+from ..base.device import Context, current_context
 from ..base.dtype import as_dtype
 from ..buffers.array import NDArray, array as _array, wrap
 from ..ir.build import ints
@@ -60,9 +60,10 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, devi
 
 
 def _unwritten(shape: tuple[int, ...], dtype: Any, ctx: Any) -> Any:
-    """An array of which nothing is written; None where zeros are to be made."""
+    """An array of which nothing is written; None where zeros are to be made, which also says what is wrong."""
     ctx = current_context() if ctx is None else ctx
-    return None if is_traced() or ctx.device_type == "gpu" else wrap(_np.empty(shape, dtype), ctx, ndarray)
+    plain = isinstance(ctx, Context) and ctx.device_type != "gpu" and min(shape, default=0) >= 0 and not is_traced()
+    return wrap(_np.empty(shape, dtype), ctx, ndarray) if plain else None
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,

@@ -11,6 +11,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.contrib import quantization
+from hybrid.contrib.quantization import calibration
 
 Model = tuple[Any, dict[str, Any], dict[str, Any], Any]
 
@@ -176,3 +177,26 @@ def test_wrong_uses(model: Model) -> None:
         quantization.calib_graph(qsym, args, aux, collector, calib_mode="none")
     with pytest.warns(UserWarning, match="has not seen data, pool_output"):
         quantization.calib_graph(qsym, args, aux, collector, calib_mode="naive")
+
+
+@pytest.mark.parametrize("first", [0.0, 1e-30, 1e-4])
+def test_histograms_stay_small_when_elements_become_much_larger(first: float) -> None:
+    """As where an activation is dead for the first batch: whole bins of its width would take terabytes."""
+    collector = calibration.Histograms("int8")
+    x = np.random.default_rng(0).standard_normal(10000)
+    collector.collect("x", np.full(3, first))
+    collector.collect("x", np.zeros((0, 4)))
+    collector.collect("x", x)
+    counts, edges, low, high, wide = collector.hist_dict["x"]
+    assert len(counts) == calibration.BINS == len(edges) - 1 and counts.sum() == 10003
+    assert (low, high, wide) == (x.min(), max(first, x.max()), abs(x).max())
+    alone = calibration.Histograms("int8")
+    alone.collect("x", x)
+    np.testing.assert_allclose(collector.ends()["x"], alone.ends()["x"], rtol=0.02)
+
+
+@pytest.mark.parametrize("collector", ["naive", "entropy"])
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+def test_what_has_no_range_is_an_error(collector: str, strange: float) -> None:
+    with pytest.raises(mx.base.MXNetError, match="relu_output has elements that are infinite or no numbers"):
+        calibration.COLLECTORS[collector]("int8").collect("relu_output", nd.array([1, strange]))

@@ -242,3 +242,13 @@ def test_percentiles_are_the_same_eagerly_and_compiled(method):
 def test_a_function_that_writes_needs_its_array() -> None:
     with pytest.raises(TypeError, match="fill_diagonal"):
         np.fill_diagonal()
+
+
+def test_empty_takes_what_zeros_takes():
+    for ctx in (None, "cpu", "cpu(0)", mx.cpu(), mx.cpu(1)):
+        assert np.empty((2, 0), ctx=ctx).ctx == np.zeros((2, 0), ctx=ctx).ctx, ctx
+        assert np.empty((), "float16", device=ctx).dtype == onp.float16
+    with pytest.raises(mx.base.MXNetError, match="negative size"):
+        np.empty((-1, 2))
+    with pytest.raises(mx.base.MXNetError, match="a shape is"):
+        np.empty(None)

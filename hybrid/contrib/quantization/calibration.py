@@ -11,6 +11,7 @@ from ...base.errors import AttributeValueError
 from ...buffers.array import NDArray, array
 
 BINS = 8001                      # of a histogram, MXNet's number: odd, so that zero is in the middle of one
+MOST_BINS = 8 * BINS             # of one that grew; one that would have more becomes coarser
 LEVELS = 255                     # bins that a distribution is quantized to
 Ends = dict[str, tuple[float, float]]                          # ranges (min, max) by name
 # counts, their edges, least and greatest element, half the width
@@ -47,10 +48,16 @@ class Collector:
         self.quantized_dtype, self.include_layer = dtype, include_layer
 
     def collect(self, name: str | bytes, x: Any) -> None:
-        """Updates the statistics of a tensor with another batch."""
+        """Updates the statistics of a tensor with another batch, which may be empty; an error for one with elements
+        that are not finite, for these have no range."""
         name = py_str(name)
-        if self.include_layer is None or name in self.include_layer:
-            self._collect(name, x.asnumpy() if isinstance(x, NDArray) else np.asarray(x))
+        if self.include_layer is not None and name not in self.include_layer:
+            return
+        x = x.asnumpy() if isinstance(x, NDArray) else np.asarray(x)
+        if not np.isfinite(x).all():
+            raise AttributeValueError(f"calibration: {name} has elements that are infinite or no numbers, and no range")
+        if x.size:
+            self._collect(name, x)
 
     def _collect(self, name: str, x: np.ndarray) -> None:
         raise NotImplementedError
@@ -98,7 +105,8 @@ class Histograms(Collector):
 
 
 def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float) -> Histogram:
-    """A histogram with the elements of another array counted too; it grows by whole bins if they go beyond it.
+    """A histogram with the elements of another array counted too; it grows by whole bins if they go beyond it, and
+    where it would have more than MOST_BINS, it has as many as before, wider ones.
 
     old_hist: counts, edges, least element, greatest element, half the width. new_min, new_max, new_th: the least and
     the greatest element of ``arr``, and its greatest magnitude.
@@ -112,6 +120,10 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
     if new_th <= have:
         return old + np.histogram(arr, bins=len(old), range=(-have, have))[0], edges, *ends, have
     step = 2 * have / len(old)
+    if (new_th - have) / step > (MOST_BINS - len(old)) / 2:
+        moved = np.histogram((edges[:-1] + edges[1:]) / 2, len(old), (-new_th, new_th), weights=old)[0]
+        new, edges = np.histogram(arr, len(old), (-new_th, new_th))
+        return new + moved.astype(new.dtype), edges, *ends, new_th
     more = int((new_th - have) // step + 1)
     wide = more * step + have
     new, edges = np.histogram(arr, bins=len(old) + 2 * more, range=(-wide, wide))
