@@ -323,7 +323,7 @@ class NDArray(evict.Held):
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
         if self._ag is not None and (grad := self._ag.grad) is not None:
-            grad._write(0) if SCOPE.traces else grad.__setitem__(slice(None), 0)
+            grad._write(0) if SCOPE.traces else grad.__setitem__(grad._whole, 0)
             self._ag.lost = False
 
 

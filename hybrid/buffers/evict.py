@@ -90,6 +90,11 @@ class Held(NDArrayMethods):
             raise MissingName(text, name, ARRAYS.get(name, numpys), lambda: public(dir(self)))
 
     @property
+    def _whole(self) -> Any:
+        """The key of all elements."""
+        return slice(None) if self._spec.shape else Ellipsis
+
+    @property
     def _spec(self) -> Any:
         """What has the buffer's shape and dtype: itself, or what stands for it."""
         try:

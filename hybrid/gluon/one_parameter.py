@@ -284,7 +284,7 @@ class Parameter(Parts, SparseAccess):
             data = data.tostype("default")
         for ctx, x in self._data.items():
             if pending.WATCHED[0] and not SCOPE.recording and isinstance(data, NDArray) and data.context == ctx:
-                x[:] = data                                  # may be put off (jit/deferred)
+                x[x._whole] = data                           # may be put off (jit/deferred)
             else:
                 x._write(array(data, ctx, self._dtype)._data)
 

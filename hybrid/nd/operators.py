@@ -243,7 +243,7 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if SCOPE.recording and new._ag is not None:
         return rewrite(self, new)
     if pending.WATCHED[0] and not SCOPE.traces:
-        pending.LATER[0].assign(self, slice(None), new, lambda: _put_into(self, new))
+        pending.LATER[0].assign(self, self._whole, new, lambda: _put_into(self, new))
     else:
         _put_into(self, new)
     return self

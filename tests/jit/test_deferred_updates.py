@@ -7,9 +7,12 @@ import subprocess
 import sys
 from typing import Any, Callable
 
+import numpy as np
 import pytest
 
-from hybrid import HybridError, autograd, nd
+import hybrid as mx
+from hybrid import HybridError, autograd, gluon, nd
+from hybrid.gluon import nn
 
 from .test_deferred_loop import BATCHES, Loop, both, data, is_joined, small, smooth
 
@@ -154,6 +157,97 @@ def test_gradients_that_can_be_differentiated_again_are_not_joined(monkeypatch: 
     loop = both(monkeypatch, body, 8, maker=smooth)
     assert not loop.root.joined
     assert "create_graph=True" in str(loop.net.report()) and "test_deferred_updates.py:" in str(loop.root)
+
+
+@pytest.mark.parametrize("use", [lambda d, g: d * 2 + g, lambda d, g: g + d], ids=["alone", "together"])
+def test_arrays_that_share_memory_are_read_when_they_are_used(monkeypatch: Any, use: Callable[[Any, Any], Any]) -> None:
+    """Behind the write to a parameter, what ``detach`` gave before the loop holds the new value."""
+    def body(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.shared = [p.data().detach() for p in trained(loop)]
+            loop.states = [nd.zeros(p.shape) for p in trained(loop)]
+        recorded(loop, i).backward()
+        for p, d, state in zip(trained(loop), loop.shared, loop.states):
+            p.data()[:] = p.data() - 0.05 * p.grad()
+            state[:] = use(d, p.grad())
+        loop.seen += [s.asnumpy() for s in loop.states]
+    assert not both(monkeypatch, body, 12, maker=smooth).root.joined
+
+
+def test_the_gradient_of_what_collects_none_any_more_is_an_error(monkeypatch: Any) -> None:
+    def body(loop: Loop, i: int) -> None:
+        if i == 0:
+            loop.weights = [p.data() for p in trained(loop)]
+        if i == 10:
+            trained(loop)[1].grad_req = "null"
+        loss = recorded(loop, i)
+        try:
+            grads = autograd.grad(loss, loop.weights)
+        except HybridError:
+            grads = [nd.ones(w.shape) for w in loop.weights]
+            loop.seen.append(i)
+        for w, g in zip(loop.weights, grads):
+            w -= 0.05 * g
+    assert 10 in both(monkeypatch, body, 14).seen
+
+
+def test_an_array_with_the_memory_of_a_gradient(monkeypatch: Any) -> None:
+    """Also where it is read once only, after many iterations that were one program."""
+    def body(loop: Loop, i: int) -> None:
+        recorded(loop, i).backward()
+        grads = [p.grad() for p in trained(loop)]
+        if i == 15:
+            loop.seen.append((grads[0].detach() * 2).asnumpy())
+        if i == 19:
+            loop.shared = trained(loop)[0].data().detach()
+        written(loop, i, [], grads)
+        if i in (21, 22):
+            trained(loop)[0].data()[:] = trained(loop)[0].data() - 0.1 * grads[0]
+            loop.seen.append((loop.shared * 2).asnumpy())
+    both(monkeypatch, body, 24)
+
+
+def test_who_shares_an_array_by_dlpack_sees_each_write(monkeypatch: Any) -> None:
+    """Also where the array was handed out after such iterations were put off."""
+    def body(loop: Loop, i: int) -> None:
+        recorded(loop, i).backward()
+        weight = trained(loop)[0].data()
+        if i == 8:
+            loop.outside = np.from_dlpack(weight)
+        weight -= 0.05 * weight.grad
+        if i >= 8:
+            loop.seen.append(loop.outside.copy())
+        written(loop, i, [], [p.grad() for p in trained(loop)])
+    assert both(monkeypatch, body, 14).root.joined
+
+
+def test_arrays_without_dimensions(monkeypatch: Any) -> None:
+    class Scaled(gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(4, in_units=12)
+            self.factor = self.params.get("factor", shape=(), init="ones")
+
+        def hybrid_forward(self, F: Any, x: Any, factor: Any) -> Any:
+            return F.broadcast_mul(self.dense(x), F.reshape(factor, (1, 1)))
+
+    def maker() -> Any:
+        mx.random.seed(1)
+        net = Scaled()
+        net.initialize()
+        net.hybridize()
+        return net
+
+    def body(loop: Loop, i: int) -> None:
+        recorded(loop, i).backward()
+        for p in trained(loop):
+            p.set_data(p.data() - 0.05 * p.grad())
+            weight = p.data()
+            weight -= 0.01 * p.grad()
+            p.data().zero_grad()
+        loop.seen.append(loop.net.factor.grad().asnumpy())
+    loop = both(monkeypatch, body, maker=maker)
+    assert is_joined(loop, 10), str(loop.root)
 
 
 # ---- what else loops say

@@ -155,7 +155,8 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
     if track is None and STATE.round is None or STATE.busy:
         return ordinary(inputs)
     outs = () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
-    if track is not None and not any([is_promised(x) or held(x) is not None for x in (*inputs, *outs)]):
+    if track is not None and not any([is_promised(x) or held(x) is not None or track.path.meets(x)
+                                      for x in (*inputs, *outs)]):
         return ordinary(inputs)
     what, numbers = _operator(d, inputs, attrs, cls, len(outs))
     leaves = [x for x in (*inputs, *outs) if x is not None]
@@ -169,6 +170,8 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
     if outs and (SCOPE.recording or any(map(r.has, outs))):
         return ordinary(inputs)
     if not any([r.concerns(x) for x in leaves]):
+        if any(map(r.changes, leaves)):
+            settle(r, "an array was used that shares memory with one that the round writes")
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)

@@ -10,8 +10,10 @@ from ... import autograd
 from ...autograd.dispatch import OF_NUMBER, invoke
 from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
+from ...buffers.derived import OUTSIDE
+from ...buffers.extents import Extents
 from ...buffers.tape import flags
-from .held import Held
+from .held import Held, unfit
 
 MOST_KINDS = 16                 # of events that come after the same events
 MOST_STATES = 16                # of a block that are remembered
@@ -78,7 +80,7 @@ class Operator(NamedTuple):
         if type(number) not in PLAIN_NUMBERS and self.opdef.name in OF_NUMBER:
             made = OF_NUMBER[self.opdef.name](inputs[0], number)
             if outs:
-                outs[0][:] = made
+                outs[0][...] = made
         else:
             made = invoke(self.opdef, inputs, attrs, (outs if self.outs > 1 else outs[0]) if outs else None,
                           cls=self.cls)
@@ -257,6 +259,9 @@ class Node:
         self.away: list[tuple[Any, Any]] = []
         self.slots: list[tuple[Any, Any, Any]] = []      # of ``backward``: array, slot, gradient
         self.seen = -1
+        # of the last event of a round: a count of rebinds, and the memory of what all its events read or write beside
+        # their arguments then, and whether some of that is another's too (joined.py)
+        self.memory: tuple[int, Extents, bool] | None = None
 
     def add(self, node: "Node") -> str:
         """Note an event that comes after this one; why not, where too many different ones do."""
@@ -278,9 +283,11 @@ class Node:
         self.slots = slots
 
     def as_it_was(self) -> bool:
-        """Whether what a call's code reads of Python's objects is as it was."""
+        """Whether what a call's code reads of Python's objects is as it was, and nobody else may write its arrays by
+        now."""
         entry = self.entry
-        return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
+        return entry is None or ((not entry.guard.places or entry.guard.stamp() == entry.stamp)
+                                 and not (OUTSIDE and any(map(unfit, entry.fixed()))))
 
     def waits(self, seconds: float) -> bool:
         """Whether rounds that begin with this event run as they are, since their program is being compiled. seconds:

@@ -140,6 +140,13 @@ class Path:
     def __init__(self, root: Root, nodes: Sequence[Node], draws: bool):
         self.root, self.nodes, self.draws = root, tuple(nodes), draws
         self.done = self.left = 0                        # rounds that a track did, and that left it
+        # what its events read or write beside their arguments
+        self.memory = Extents(x._data for node in nodes for x, _ in node.away)
+
+    def meets(self, x: Any) -> bool:
+        """Whether an array that is no event's shares memory with some of that."""
+        return x is not None and x.stype == "default" and type(x._away) is not Promise and self.memory.meets(
+            *extent(x._data))
 
     def round_of(self, track: Any) -> tuple[int, Round]:
         """The thread and the Round of what a track has put off; the track is free then."""

@@ -7,11 +7,12 @@ from ... import autograd, runtime
 from ...base.errors import HybridError
 from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
-from ...buffers.array import NDArray
+from ...buffers.array import REBINDS, NDArray
+from ...buffers.extents import Extents, extent
 from ...buffers.tape import Entry, Slot
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
-from .events import WHOLE, Assign, Backward, Event, Grad, Method, Node, Step
+from .events import WHOLE, Assign, Backward, Event, Grad, Method, Node, Operator, Step
 from .followed import lay
 from .held import Owners
 from .unrelated import written_by
@@ -28,6 +29,8 @@ def run(r: Any, node: Node) -> str:
         node.withheld, node.spent = _not_given(r.trail)
     if not node.withheld.isdisjoint(alive):
         return "a result is kept that backward did not go over, or one that shares another's memory"
+    if _overlap(r, node):
+        return "an array shares memory with one that the round writes"
     alive = _given(r, node)
     numbers, places = _distinct(r.values)
     plans = _plans(node)
@@ -51,6 +54,20 @@ def run(r: Any, node: Node) -> str:
     if (copied := written_last(node)) is not None and (x := r.results[copied]()) is not None:
         x._ag, x._data, x._away = None, node.event.inputs[0].array()._data.copy(), None
     return ""
+
+
+def _overlap(r: Any, node: Node) -> bool:
+    """Whether a round uses arrays with the memory of others that it writes (``detach``) behind a backward pass: a
+    program reads its inputs as they were at its begin."""
+    if not any(isinstance(place.event.what, (Operator, Assign)) and not place.event.recording for place in r.trail):
+        return False
+    if node.memory is None or node.memory[0] != REBINDS[0]:
+        raws = [x._data for place in r.trail for x, _ in place.away]
+        stretches = sorted(map(extent, raws))
+        node.memory = (REBINDS[0], Extents(raws),
+                       any(start < stop for (_, stop), (start, _) in zip(stretches, stretches[1:])))
+    _, memory, among = node.memory
+    return among or any(memory.meets(*extent(ref()._data)) for ref in r.outside)
 
 
 def written_last(node: Node) -> int | None:

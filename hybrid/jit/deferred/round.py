@@ -6,7 +6,7 @@ import weakref
 from typing import Any, Callable, Sequence
 
 from ...buffers.array import NDArray, wrap
-from ...buffers.derived import is_shared
+from ...buffers.derived import OUTSIDE, is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
 from .events import Backward, Call, Grad, Node, Root
@@ -17,7 +17,7 @@ class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers",
-                 "hidden", "draws", "counted", "forgotten", "values", "__weakref__")
+                 "hidden", "draws", "counted", "forgotten", "values", "memory", "__weakref__")
 
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
@@ -31,6 +31,7 @@ class Round:
         self.numbers: dict[int, int] = {}                # id of a result -> its number
         self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.values: list[Any] = []                      # the numbers of its events that may differ from round to round
+        self.memory: Any = None                          # after so many events: of hidden arrays, not of arguments
         self.draws = False
         self.counted: Callable[[], Any] = int            # ends its being watched
         self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
@@ -99,7 +100,7 @@ class Round:
                 if self.results[ref]() is x:
                     continue
             elif type(ref) is Held:
-                if ref.ref() is x:
+                if ref.ref() is x and not (OUTSIDE and unfit(x)):  # type: ignore[arg-type]  # others may write it since
                     continue
             elif -1 - ref[0] < len(outside):
                 if outside[-1 - ref[0]]() is x:
@@ -139,6 +140,15 @@ class Round:
             x._away.round = None                         # it is kept for other rounds
             x._data, x._away = raw, old
         self.hidden = []
+
+    def changes(self, x: Any) -> bool:
+        """Whether an array that is no event's shares memory with what events that are put off may write."""
+        if not self.deferred or not self.went_back or x.stype != "default" or type(x._away) is Promise:
+            return False
+        if self.memory is None or self.memory[0] != len(self.trail):
+            self.memory = len(self.trail), Extents(raw for y, raw, _ in self.hidden
+                                                   if not any([y is a for a in self.arguments]))
+        return self.memory[1].meets(*extent(x._data))
 
     def reads(self, raw: Any) -> bool:
         """Whether memory is among what the events read or write."""

@@ -11,7 +11,7 @@ from ...ops.attributes import told_apart
 from . import rounds
 from .events import ASSIGN_ALL, BACKWARD, Assign, Backward, Grad, Node, hashable
 from .followed import STATE, current, given_back, take
-from .held import held, hold
+from .held import held, hold, is_variable
 from .rounds import event, strange
 
 ALL = slice(None)
@@ -111,7 +111,7 @@ def grad(heads: Any, variables: list[Any], head_grads: Any, retain_graph: bool |
            else OF_NO_CALL.replace("backward", "autograd.grad") if not several or not all(map(r.has, several))
            else "autograd.grad is given gradients of other dtypes or shapes than its heads" if seeds is None
            else "autograd.grad is asked for the gradient of an array that collects none"
-           if any(held(x) is None and not r.has(x) for x in variables) else "")
+           if not all(r.has(x) or is_variable(x) for x in variables) else "")
     if why:
         strange(why)
         STATE.broken = False
