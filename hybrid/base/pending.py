@@ -36,6 +36,13 @@ def before_write(raw: Any) -> None:
         LATER[0].settle_all("an array that it reads was written before the step", raw)
 
 
+def before_read(x: Any) -> None:
+    """What was put off and may write the memory of an array, which is about to be read, is done now. The array is one
+    that shares memory with another: an array that was itself put off fulfils its promise."""
+    if PUT_OFF[0]:
+        LATER[0].settle_written(x)
+
+
 def before_draw() -> None:
     """What was put off and draws random numbers draws them before others do."""
     if PUT_OFF[0]:

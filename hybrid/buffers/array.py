@@ -126,14 +126,13 @@ class NDArray(evict.Held):
         return self._numpy()
 
     def _numpy(self) -> np.ndarray:
-        if EVICTED[0]:
-            try:
-                raw = _BUFFER(self, type(self))              # most are there
-            except AttributeError:
-                made = evict.read(self)
-                return made if made is not None else np.array(self._data)
-            return np.array(raw) if isinstance(raw, np.ndarray) else raw.get()
-        return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
+        pending.before_read(self)
+        try:
+            raw = _BUFFER(self, type(self))                  # most are there
+        except AttributeError:
+            made = evict.read(self)
+            return made if made is not None else np.array(self._data)
+        return np.array(raw) if isinstance(raw, np.ndarray) else raw.get()
 
     def asscalar(self) -> Any:
         """The only element, as a NumPy number."""

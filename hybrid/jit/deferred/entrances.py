@@ -25,7 +25,7 @@ from .followed import STATE, current, given_back, is_promised, take
 from .held import held
 from .joined import unfit
 from .round import went_back
-from .rounds import event, give_up, settle, settle_all, strange
+from .rounds import event, give_up, settle, settle_all, settle_written, strange
 from .updates import assign, backward, current_updated, grad, nothing, step
 
 LOOKED_INTO = "a profiler or a check of each operator is on"
@@ -171,7 +171,7 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
         return ordinary(inputs)
     if not any([r.concerns(x) for x in leaves]):
         if any(map(r.changes, leaves)):
-            settle(r, "an array was used that shares memory with one that the round writes")
+            settle(r, rounds.SHARED)
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)
@@ -272,5 +272,5 @@ def _calls(what: Any, block: Any) -> bool:
 
 
 __all__ = ["assign", "backward", "call", "give_up", "given_back", "grad", "is_event", "loss", "method", "operator",
-           "scaled", "settle", "settle_all", "settle_for", "step"]
+           "scaled", "settle", "settle_all", "settle_for", "settle_written", "step"]
 pending.LATER.append(sys.modules[__name__])

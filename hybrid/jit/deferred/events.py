@@ -10,6 +10,7 @@ from ... import autograd
 from ...autograd.dispatch import OF_NUMBER, invoke
 from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
+from ...buffers import evict
 from ...buffers.derived import OUTSIDE
 from ...buffers.extents import Extents
 from ...buffers.tape import flags
@@ -279,6 +280,8 @@ class Node:
         """Whether what a call's code reads of Python's objects is as it was, and nobody else may write its arrays by
         now."""
         entry = self.entry
+        if OUTSIDE and any(unfit(x) for *_, x in self.slots if evict.of(x) is None):
+            return False
         return entry is None or ((not entry.guard.places or entry.guard.stamp() == entry.stamp)
                                  and not (OUTSIDE and any(map(unfit, entry.fixed()))))
 

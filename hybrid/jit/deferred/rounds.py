@@ -29,6 +29,7 @@ from .unrelated import lacks_calls, later_half, rounds_ended
 TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"      # of a round; what report() says of longer ones
 MOST_UPDATES = 4096             # events of a round with its updates by hand
+SHARED = "an array was used that shares memory with one that the round writes"
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
@@ -375,6 +376,19 @@ def settle_all(why: str, raw: Any = None, drawn: bool = False,
         for r in list(ROUNDS):
             if (raw is None or r.reads(raw)) and (r.draws or not drawn) and concerns(r.trail):
                 settle(r, why)
+
+
+def settle_written(x: Any) -> None:
+    """What may write the memory of an array that is no event's is done now."""
+    if STATE.busy or evict.of(x) is not None:            # an evicted array has memory of its own
+        return
+    with LOCK:
+        for track in list(LIVE):
+            if track.path.meets(x):
+                followed.taken_over(track)
+        for r in list(ROUNDS):
+            if r.changes(x):
+                settle(r, SHARED)
 
 
 def give_up() -> None:
