@@ -121,7 +121,7 @@ class Assign(NamedTuple):
     """``x[key] = value`` where x is held."""
     key: Any                                             # as ``hashable`` gives it
     value: Any                                           # a number, if it is no array
-    kind: Any                                            # what tells it from equal ones
+    kind: Any                                            # what tells the number from equal ones, as 1 from True
 
     def do(self, values: Sequence[Any], structure: Any) -> None:
         """Write it."""
@@ -248,7 +248,7 @@ class Node:
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        # results that no program may give (joined.py), once known; those it gives which no backward pass can go over
+        # results that no program may give (joined.py), once known; those it gives that no backward pass may go over
         self.withheld: frozenset[int] | None = None
         self.spent: frozenset[int] = frozenset()
         # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
