@@ -2,6 +2,7 @@
 ``record``: weights in the loss, ``pause``, ``retain_graph``, steps within."""
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -343,3 +344,19 @@ def test_a_program_without_a_trainer() -> None:
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HYBRID_COMPILE": "now"}, text=True,
                           capture_output=True, check=True)
     assert "4 rounds of the training loop ran as one program" in done.stdout
+
+
+def test_rounds_that_are_others_each_time_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hybrid.jit.deferred import events  # noqa: PLC0415  a limit of its own
+
+    def nodes() -> int:
+        gc.collect()
+        return sum(isinstance(x, events.Node) for x in gc.get_objects())
+    monkeypatch.setattr(events, "MOST_BRANCHES", 20)
+    loop, draws, before = Loop(), np.random.RandomState(3), nodes()
+    for _ in range(200):
+        recorded(loop, 0).backward()
+        w, grad = loop.net[0].weight.data(), loop.net[0].weight.grad()
+        for j in map(int, draws.randint(0, 4, size=4)):
+            w[j] = w[j] - 0.05 * grad[j]
+    assert nodes() - before < 120

@@ -16,6 +16,7 @@ from ...buffers.tape import flags
 from .held import Held, unfit
 
 MOST_KINDS = 16                 # of events that come after the same events
+MOST_BRANCHES = 256             # of a tree: events that came after events after which others had come
 MOST_STATES = 16                # of a block that are remembered
 OPEN = object()                 # in the place of a number that may differ from round to round: a value of the program
 PLAIN_NUMBERS = (int, float, type(None))
@@ -263,14 +264,6 @@ class Node:
         # their arguments then, and whether some of that is another's too (joined.py)
         self.memory: tuple[int, Extents, bool] | None = None
 
-    def add(self, node: "Node") -> str:
-        """Note an event that comes after this one; why not, where too many different ones do."""
-        if len(self.next) >= MOST_KINDS:
-            self.next.clear()
-            return "the calls of its rounds, or numbers in them, are others each time"
-        self.next[node.event] = node
-        return ""
-
     def copy_of(self, other: "Node") -> None:
         """Take over what is known of the same event in another tree."""
         for name in ("made", "taped", "updates", "writes", "whole", "entry", "draws", "follows"):
@@ -315,9 +308,24 @@ class Root(Node):
         self.track: Any = None
         self.laid = self.lay_again = 0
         self.missed = 0                                  # counts where a way ends, as for a compiled signature
+        self._branches = 0
         self._counts = -1
         self._numbers: dict[Any, int] = {}               # of the states that the block's traces were made for
         self._number = self._last = 0
+
+    def add(self, place: Node, node: Node) -> str:
+        """Note an event that comes after that of a place in this tree; why not, where too many different ones do. A
+        tree with too many branches begins anew, so that loops whose rounds are others each time take no more memory."""
+        self._branches += bool(place.next)
+        if self._branches > MOST_BRANCHES:
+            self.next.clear()
+            self.likely, self._branches = None, 0
+        elif len(place.next) >= MOST_KINDS:
+            place.next.clear()
+        else:
+            place.next[node.event] = node
+            return ""
+        return "the calls of its rounds, or numbers in them, are others each time"
 
     def number(self, engine: Any) -> int:
         """A number for the state of all that the block's traces depend on: another one for each, as far as they are

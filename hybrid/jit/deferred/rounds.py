@@ -110,7 +110,7 @@ def _now(r: Round, key: Event, leaves: Sequence[Any], ordinary: Callable[[], Any
         raise
     why = _note(r, node, made) if not isinstance(key.what, (Backward, Step)) else ""
     if not known and not why:
-        why = check(node) or r.node.add(node)
+        why = check(node) or r.root.add(r.node, node)
     written = [x for x, v in fixed if x._version != v and not key.recording]
     node.updates, node.writes = any(map(is_variable, written)), any(not collects(x) for x in written)
     if isinstance(key.what, Backward):

@@ -104,7 +104,7 @@ def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node],
         if known is None:
             known = Node(key)
             known.copy_of(node)
-            if place.add(known):
+            if root.add(place, known):
                 return [], []
         out.append(known)
         place = known
