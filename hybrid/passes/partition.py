@@ -101,7 +101,7 @@ def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple
         every, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
                                   [i in rows for i in wrt])
         joint, again = _joint([*program.roots, *every], blocks)
-        found = tidied(joint)             # a loop whose steps are kept for its gradient is one with the loop itself
+        found = tidied(joint)             # a loop that keeps its steps for the gradient replaces the plain loop
         program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
         forward = set(program.order())
         forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}

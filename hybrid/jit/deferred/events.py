@@ -315,7 +315,7 @@ class Root(Node):
 
     def add(self, place: Node, node: Node) -> str:
         """Note an event that comes after that of a place in this tree; why not, where too many different ones do. A
-        tree with too many branches begins anew, so that loops whose rounds are others each time take no more memory."""
+        tree with too many branches begins anew, so that loops whose rounds always differ take no more memory."""
         self._branches += bool(place.next)
         if self._branches > MOST_BRANCHES:
             self.next.clear()

@@ -95,7 +95,7 @@ class Spent:
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """The numbers of a round, each once, and where each of them stands among these."""
+    """The distinct ones of a round's numbers, and for each of its numbers the place among the distinct ones."""
     found: dict[Any, int] = {}
     places = tuple([found.setdefault((type(v), repr(v)), len(found)) for v in values])
     return [values[places.index(k)] for k in range(len(found))], places
@@ -111,9 +111,9 @@ def lay_track(r: Any, node: Node) -> None:
 
 
 def _not_given(path: Sequence[Node]) -> tuple[frozenset[int], frozenset[int]]:
-    """Numbers of the results that a program does not give as they would be: those that are on the tape after some
-    events, for no ``backward`` goes over them, and those that share memory (``detach``). And of those on the tape from
-    which no ``backward`` can go any more, since the events have written parameters that they were computed of."""
+    """Numbers of the results that a program cannot give as the events would: those that are still on the tape, since no
+    ``backward`` among the events goes over them, and those that share memory (``detach``). Apart from these, numbers of
+    results on the tape whose parameters the events have written, so that ``backward`` from them is an error."""
     maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
     gone: set[int] = set()
 
