@@ -16,8 +16,8 @@ NOTE = ("**No measurement:** this ran on a stand-in for a GPU, where kernels run
 
 @dataclass
 class Row:
-    """Times of one program in microseconds: a call that is waited for, the same back to back, until it returns; the
-    most bytes that CuPy's memory pool held for it."""
+    """Times of one program in microseconds: of a call and waiting for it, of one of many back to back, of a call until
+    it returns. pool: the most bytes that CuPy's memory pool held for it."""
     program: str
     by: str
     alone: float = float("nan")

@@ -22,7 +22,7 @@ from hybrid import autograd, hybridize, nd, np  # noqa: E402
 from hybrid.autograd import known_calls  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 
-# a: a square matrix, s: a positive definite one, l: its factor, b: a quarter as many columns, v: a vector, t: two of a
+# a: a square matrix, s: positive definite, l: its Cholesky factor, b: with n / 4 columns, v: a vector, t: two matrices
 NUMPYS = """norm(a)|norm(a, 1)|norm(a, axis=1)|norm(a, 2)|norm(a, "nuc")|det(a)|slogdet(a)|inv(s)|solve(s, b)
 solve(s, v)|cholesky(s)|qr(a)|svd(a)|eigh(s)|eigvalsh(s)|eig(s)|eigvals(s)|pinv(a)|tensorinv(s, 1)|tensorsolve(s, v)
 multi_dot([a, s, a])|matrix_power(a, 3)|inv(t)|det(t)|solve(t, t)""".replace("\n", "|").split("|")
@@ -32,7 +32,7 @@ trsm(l, a, transpose=True)""".replace("\n", "|").split("|")
 
 
 def matrices(n: int) -> dict[str, onp.ndarray]:
-    """What the expressions name, of n rows."""
+    """The arrays that the expressions name, with n rows."""
     draw = onp.random.default_rng(0).standard_normal
     a = draw((n, n))
     s = a @ a.T / n + onp.eye(n)
@@ -42,7 +42,7 @@ def matrices(n: int) -> dict[str, onp.ndarray]:
 
 
 def with_gradient(run: Callable[..., Any], given: list[Any]) -> Callable[[], None]:
-    """A function's forward and backward pass."""
+    """A call of the function and the backward pass of it."""
     for x in given:
         x.attach_grad()
 

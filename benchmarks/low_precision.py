@@ -40,7 +40,7 @@ logging.disable(logging.WARNING)
 
 
 def lstm() -> Any:
-    """One layer, and a dense one for each step."""
+    """An LSTM layer, and a dense layer that is applied at each step."""
     net = nn.HybridSequential()
     net.add(rnn.LSTM(128, input_size=64), nn.Dense(10, flatten=False))
     return net
@@ -145,7 +145,7 @@ def measure(calls: dict[str, Callable[[], np.ndarray]], seconds: float = 8.0) ->
 
 
 def data(shape: tuple[int, ...]) -> Any:
-    """Of a network's input."""
+    """Random data for a network's input."""
     return nd.array(np.abs(np.random.default_rng(0).standard_normal(shape)))
 
 
@@ -173,7 +173,7 @@ def beside_peers(names: list[str]) -> None:
 
 
 def lack(feature: str) -> None:
-    """Compiles for a processor without an instruction, or without all whose names begin so, from now on."""
+    """From now on, compile as for a processor without a feature, and without those whose names begin with its name."""
     said, flags = dict(system.processor()), toolchain.machine_flags
     said["flags"] = " ".join(word for word in said.get("flags", "").split() if not word.startswith(feature))
     system.processor = lambda: said                                              # type: ignore[assignment]
@@ -181,7 +181,7 @@ def lack(feature: str) -> None:
 
 
 def beside_float32(names: list[str]) -> bool:
-    """Measure and print; whether all results are the same."""
+    """Measure and print float32 beside bf16. Whether all results are the same."""
     same = True
     for name in names or list(WITHOUT):
         make, shape = WITHOUT[name]
@@ -211,7 +211,7 @@ def main() -> int:
     if not given.without:
         beside_peers(given.network)
         return 0
-    with tempfile.TemporaryDirectory() as cache:              # what is known of the compiler was found out with all
+    with tempfile.TemporaryDirectory() as cache:              # the usual one knows a compiler with these instructions
         os.environ["HYBRID_CACHE"] = cache
         lack(given.without)
         return 0 if beside_float32(given.network) else 1

@@ -78,7 +78,7 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
 
 
 def changed_in_place(what: str) -> HybridError:
-    """The error of a backward pass over what was computed of an array that holds another value by now."""
+    """The error when backward goes over a computation from an array that holds another value by now."""
     return HybridError(f"{what} was changed in place after it was used in a recorded computation, so its gradient "
                        "would be wrong: use x = x + y instead of x += y inside autograd.record()")
 

@@ -32,7 +32,7 @@ DEMANDS: list[Callable[..., None]] = []
 TRACED_OUT: list[Callable[..., Any]] = []
 # what gives an array a new value on the tape (nd/operators.py)
 NEW_VALUE: list[Callable[..., Any]] = []
-# by name of an operator of an array and a number: the same of a number that is traced (nd/operators.py)
+# by the name of an operator with an array and a number: a function that takes a traced number (nd/operators.py)
 OF_NUMBER: dict[str, Callable[[Any, Any], Any]] = {}
 # at most one, set once sparse arrays exist (sparse/rules.py)
 ROUTE: list[Callable[..., Any]] = []
@@ -67,7 +67,7 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
     for v in values:
         if v is None or isinstance(v, NDArray):
             out.append(v)
-        elif isinstance(v, (list, tuple)) and hasattr(v, "__array_ufunc__"):         # its two parts are no rows
+        elif isinstance(v, (list, tuple)) and hasattr(v, "__array_ufunc__"):         # complex: a pair, not rows
             raise DTypeError(f"operator {d.shown} takes real arrays, got one of {getattr(v, 'dtype', type(v))}; "
                              f"compute with z.real and z.imag")
         elif isinstance(v, (np.ndarray, np.generic, int, float, bool, list, tuple)):

@@ -153,6 +153,6 @@ def between(d: Any) -> np.dtype:
 
 
 def ordered(d: Any) -> np.dtype:
-    """The dtype in which NumPy's percentiles take elements: truth values as integers, halves as float32."""
+    """The dtype in which NumPy's percentiles are given elements: uint8 for truth values, float32 for float16."""
     d = np.dtype(d)
     return uint8 if d == bool_ else float32 if d == float16 else d

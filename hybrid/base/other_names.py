@@ -73,8 +73,9 @@ DATA = {"Subset": "data.Dataset.take, .shard or .filter", "TensorDataset": "data
 
 
 class MissingName(AttributeError):
-    """The error about a name that something lacks. Its text is made when it is read: programs often ask whether a name
-    is there. text: its first part. hint: what stands here for the name. known: the names that are there."""
+    """The error about a name that an object or module lacks. Its text is put together only when it is read, since
+    programs often ask whether a name is there. text: its first part. hint: what to use here instead. known: the names
+    there are."""
 
     def __init__(self, text: str, name: str, hint: str | None, known: Callable[[], Iterable[str]]):
         super().__init__(text, name=name)
@@ -94,7 +95,7 @@ def public(names: Iterable[str]) -> list[str]:
 
 
 def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
-    """Have a module, given its names, say what stands here for a name that it lacks."""
+    """Have a module raise errors that say what to use instead of a name that it lacks. module: its ``globals()``."""
     def missing(name: str) -> Any:
         raise MissingName(f"module {module['__name__']!r} has no attribute {name!r}", name, table.get(name),
                           lambda: public(module))
@@ -102,8 +103,8 @@ def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
 
 
 class Elsewhere:
-    """A name that a class lacks; whoever asks for it is told what stands here for it. Classes beside it, of which a
-    user's class is made too, may have it."""
+    """A name that a class lacks: reading it raises an error that says what to use instead. If another base of a user's
+    class has the name, that one is found."""
 
     def __init__(self, hint: str):
         self._hint = hint
@@ -119,7 +120,7 @@ class Elsewhere:
 
 
 def elsewhere(cls: type, table: Mapping[str, str]) -> None:
-    """Have a class say what stands here for the names of a table; ``dir`` does not list them."""
+    """Have a class raise errors that say what to use instead of the names of a table; ``dir`` does not list them."""
     for name, hint in table.items():
         entry = Elsewhere(hint)
         entry.__set_name__(cls, name)

@@ -12,7 +12,7 @@ WATCHED = [0]
 # other counters
 PUT_OFF = [0]
 LATER: list[Any] = []                   # jit/deferred/entrances.py, put here when it is loaded
-# what the thread watches (jit/deferred/followed.py), put here with it; ``track`` of it is asked first, without a call
+# what the thread watches (jit/deferred/followed.py), put here when that is loaded; callers read its ``track`` first
 STATE: list[Any] = []
 
 

@@ -208,7 +208,8 @@ def unflatten(structure: Any, leaves: Any) -> Any:
 
 
 def builder(structure: Any) -> Callable[[Sequence[Any]], Any]:
-    """``unflatten`` of a structure as a function of a list of leaves; of a flat named tuple without detours."""
+    """A function that does ``unflatten`` of a list of leaves into a structure; into a flat named tuple it is
+    quicker."""
     kind, rest = structure[0], structure[1]
     if isinstance(kind, type) and all(part == LEAF for part in rest):
         return lambda leaves: kind(*leaves)

@@ -196,7 +196,7 @@ class Parameter(Parts, SparseAccess):
     def _check(self, ctx: Context | None) -> Any:
         if self._data is not None:
             if ctx is None:
-                if len(self._data) == 1:                 # to iterate takes longer
+                if len(self._data) == 1:                 # faster than an iterator
                     return x if (x := self._data.first) is not None else next(iter(self._data.values()))
                 ctx = current_context()
             if ctx in self._data:

@@ -13,7 +13,7 @@ VERSION = [0]                        # grows whenever any parameter gets other a
 
 class PerDevice(OrderedDict[Context, NDArray]):
     """Arrays by device. Programs put others in their places, as ``param._data[i] = x`` (a sampled weight): compiled
-    code hears of it. first: the array that came when there was none."""
+    code hears of it. first: the only array, where it is known to be the only one."""
     first: NDArray | None = None
 
     def __setitem__(self, ctx: Context, x: NDArray) -> None:

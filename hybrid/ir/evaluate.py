@@ -26,8 +26,8 @@ _FRESH = frozenset({"cast", "reduce", "argreduce", "dot", "pad", "concat", "cumu
 # steps that show an input in another way
 _VIEWS = frozenset({"reshape", "permute", "slice", "expand"})
 
-SMALL_DRAW = 4096                # most elements of a draw that is made together with others,
-LARGE_KEY = 8                    # and of what its key is computed from
+SMALL_DRAW = 4096                # most elements of a draw that is made together with others
+KEY_SIZE = 8                     # most elements of values from which the key of such a draw is computed
 
 
 class Step(NamedTuple):
@@ -78,15 +78,15 @@ def _live(roots: Sequence[Node], args: dict[Node, tuple[Node, ...]], order: Sequ
 
 
 def _draws_together(order: list[Node]) -> tuple[list[Node], list[Node]]:
-    """The small draws that are made together, as their keys are made of inputs in few operations; and an order in which
-    the keys come first."""
+    """The small draws that can be made together, since their keys are computed from inputs by small operations alone;
+    and an order of the nodes in which the keys come first."""
     first: set[Node] = set()
     draws = []
     for n in order:
         if n.prim == "random_bits":
             if n.args[0] in first and n.size <= SMALL_DRAW:
                 draws.append(n)
-        elif n.prim == "input" or (n.prim in _VIEWS or n.size <= LARGE_KEY) and all(a in first for a in n.args):
+        elif n.prim == "input" or (n.prim in _VIEWS or n.size <= KEY_SIZE) and all(a in first for a in n.args):
             first.add(n)
     if len(draws) < 2:
         return [], order
@@ -98,7 +98,8 @@ def _draws_together(order: list[Node]) -> tuple[list[Node], list[Node]]:
 
 
 def _with_draws(steps: Sequence[Step], draws: Sequence[Node], register: Mapping[Node, int]) -> tuple[Step, ...]:
-    """The steps where some draws are made together before the first of them: a list of arrays in the last register."""
+    """The steps, and before the first of some draws one more, which makes all of these: it puts a list of arrays into
+    the last register, from which each draw's own step takes one."""
     numbers, every = {register[n]: k for k, n in enumerate(draws)}, len(register)
     found: list[Step] = []
     for step in steps:

@@ -13,7 +13,7 @@ import numpy as np
 
 _M0, _M1, _W0, _W1, _MASK = 0xD2511F53, 0xCD9E8D57, 0x9E3779B9, 0xBB67AE85, 0xFFFFFFFF
 _CHUNK = 1 << 14
-IN_C: list[Callable[..., None]] = []     # at most one, which fills an array of NumPy's: kernels/c/launcher_random.h
+IN_C: list[Callable[..., None]] = []     # at most one; it fills a NumPy array: kernels/c/launcher_random.h
 
 
 def philox4x32(xp: Any, counter: list[Any], key: tuple[Any, Any]) -> list[Any]:
@@ -38,7 +38,7 @@ def philox4x32(xp: Any, counter: list[Any], key: tuple[Any, Any]) -> list[Any]:
 
 
 def _put(xp: Any, out: Any, block: Any, seed: Any, call: Any, stream: Any) -> None:
-    """The words of blocks into rows of four. seed, call, stream: numbers, or arrays with one for each block."""
+    """Writes the words of each block into a row of ``out``. seed, call, stream: numbers, or one for each block."""
     full = xp.zeros_like(block)
     counter = [block & xp.uint64(_MASK), block >> xp.uint64(32), full + xp.uint64(call), full + xp.uint64(stream)]
     for i, word in enumerate(philox4x32(xp, counter, (seed, _W0 ^ stream))):
@@ -63,8 +63,8 @@ def random_bits(xp: Any, key: Any, shape: tuple[int, ...], stream: int) -> Any:
 
 
 class Draws:
-    """Small draws, all at once: of few elements NumPy's functions take the same time whatever there is to do. Called
-    with the keys of all, it gives a list of arrays."""
+    """Makes several small draws at once: with few elements, NumPy's functions take the same time for one as for all.
+    Called with the key of each draw, it gives a list of arrays."""
 
     def __init__(self, draws: Sequence[tuple[tuple[int, ...], int]]):
         """draws: the shape and stream of each."""

@@ -28,9 +28,10 @@ class RowKernel:
     those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
     params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
     eager_from: pairs (count, size): for at least ``count`` rows (matrices, vectors) whose last axis has at least
-    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel. parts: where several results lie in a
-    row's one, from the arguments' shapes and the parameters; the rest is working memory, which nobody reads, and
-    ``eager`` gives a list of these parts. alone: for the number of a part, what computes it alone, as ``eager``.
+    ``size`` elements, ``eager`` is faster on a CPU than the compiled kernel. parts: for kernels with
+    several results, where these lie in a row's one array, from the arguments' shapes and the parameters; the rest is
+    working memory, which nobody reads. Then ``eager`` gives a list of the parts. alone: by the number of a part, a
+    function like ``eager`` that computes this part alone.
     """
     name: str
     header: str

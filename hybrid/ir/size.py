@@ -81,7 +81,7 @@ class Size:
         return not self == other
 
     def __lt__(self, other: Any) -> bool:
-        if type(other) is int and at_least(self, other):       # what is proved is kept
+        if type(other) is int and at_least(self, other):       # which remembers its proofs
             return False
         return not _is_negative(other - self - 1)
 

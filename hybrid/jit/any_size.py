@@ -45,7 +45,7 @@ RENEW = 32                      # calls between attempts to install the launcher
 UNTIL_LAID = RENEW - 2          # first count of missed calls: the third call of a size installs it
 MOST = 512                      # concrete sizes whose entries one program keeps
 FEW = 3                         # calls of a size that run as plain Python while the program for any size is built
-SEVERAL = 4                     # sizes after which a program for any of them takes the calls of those made for one
+SEVERAL = 4                     # after so many sizes a program for any size takes the calls of those for one
 KEPT = 16                       # recent shapes of a kind of call, to see which dimension varies
 TRIES = 2                       # symbolic traces of a kind of call in which the same sizes are symbols
 TRACES = 4                      # symbolic traces of a kind of call
@@ -120,7 +120,7 @@ class Family:
         return self._came[size] <= FEW
 
     def serves(self, signature: Any) -> bool:
-        """Whether it is right for the calls of a signature."""
+        """Whether its program can do the calls of a signature."""
         return ((_kind(signature[:-1]), signature[6]) == self.kind
                 and self.sizes([shape for shape, *_ in signature[1]]) is not None)
 
@@ -248,18 +248,18 @@ class AnySize:
 
     def unbuilt(self, owner: "Hybridized", entry: "Entry") -> Job | None:
         """The job of building the program of which an entry is one size, where it is not built yet and this call may
-        run as plain Python instead. Where it is built, it takes over what it can."""
+        run as plain Python instead. If it is built, it takes over the calls of other programs where it can."""
         family = entry.family
         if family.takes_over and len(family.calls) >= SEVERAL and state_of(family.entry) == "compiled":
-            self._taken_over(owner, family)
+            self._take_over(owner, family)
         if (not isinstance(entry.program, AtSizes) or entry.recorded or entry.draws or OBSERVERS
             or not family.count_early_call(entry)):
             return None
         return runtime.being_built(entry.program, entry.ctx)
 
-    def _taken_over(self, owner: "Hybridized", family: Family) -> None:
-        """Have the owner forget programs for one size, or for fewer sizes, where the family's program serves as well:
-        several sizes came since, and none of them is the usual one."""
+    def _take_over(self, owner: "Hybridized", family: Family) -> None:
+        """Have the owner forget programs for one size, or for fewer sizes, whose calls the family's program can do:
+        several sizes came since, so none is the usual one."""
         family.takes_over = False
         gone = {id(e): e for signature, e in list(owner.entries.items())
                 if e.family is not family and e.stamp == e.guard.stamp() and family.serves(signature)}

@@ -126,8 +126,8 @@ def _again(ref: "weakref.ref[NDArray]", shape: Any, dtype: Any, ctx: Any, cls: A
 
 
 def note_name(title: str, engine: Any, kind: Any) -> str | None:
-    """The file name of a note on a kind of calls of such code: another one where the code was changed, for another
-    version of Python, and for another kind, which prints the same in all processes."""
+    """The file name of a note on calls of a kind of some code. It changes with the code, the version of Python and the
+    kind. kind: its ``repr`` must be the same in all processes."""
     known: dict[int, str] = {}
     if engine.owner is not None:
         code = [_code_of_block(b, known) for b in _blocks_of(engine.owner)]

@@ -164,7 +164,7 @@ def on_class(cls: type, name: str) -> Any:
 
 
 def _alike(place: Any, old: Any, new: Any) -> bool:
-    """Whether a trace cannot tell two objects at a place apart. Other arrays are told apart, their stamp says more."""
+    """Whether a trace cannot tell apart an old and a new object at a place. Two arrays are never alike here."""
     return bool(old == new if isinstance(place, Contents) else guard_value(old) == guard_value(new))
 
 

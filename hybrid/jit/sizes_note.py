@@ -22,7 +22,7 @@ Shape = tuple[Any, ...]
 
 
 def _path(owner: "Hybridized", kind: Any) -> Path | None:
-    """kind: of the calls, as any_size.py tells kinds apart."""
+    """The note's file; None where no notes are used. kind: of the calls, as in any_size.py."""
     name = note_name("sizes", owner, (kind[1], kind[3:6])) if config.compile_mode() == "background" else None
     return cache.folder() / name if name is not None else None
 

@@ -265,7 +265,7 @@ def _find(space: str, name: str) -> Any:
 
 
 def _in_another_space(space: str, name: str) -> str | None:
-    """Where a namespace has a function of that name, if below another one."""
+    """The full name of a function of that name in a namespace below this one; None where there is none."""
     if "." not in name and space != "np" and hasattr(Space(space, "contrib"), name):
         return f"{space}.contrib.{name}"
     return next((f"{space}.{n}" for n in registry.namespace(_table(space)) if n.endswith("." + name)), None)

@@ -176,7 +176,7 @@ def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
 
 
 def _reversed(row: tuple[str, str, str, str, str], reversed_hint: str | None) -> Callable[[Any, Any], Any]:
-    """The method of an operator whose array stands behind the other value."""
+    """The reversed method of an operator, such as ``__radd__``: the array is the right operand."""
     name, hint = row[2], reversed_hint or ("_r" + row[3][1:] if row[2].startswith("_r") else row[3]) + (
         "scalar" if row[3] in _JOINED else "_scalar")
 

@@ -60,7 +60,7 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, devi
 
 
 def _unwritten(shape: tuple[int, ...], dtype: Any, ctx: Any) -> Any:
-    """An array of which nothing is written; None where zeros are to be made, which also says what is wrong."""
+    """An array that nothing was written to; None where ``zeros`` is to make it, or to raise an error."""
     ctx = current_context() if ctx is None else ctx
     plain = isinstance(ctx, Context) and ctx.device_type != "gpu" and min(shape, default=0) >= 0 and not is_traced()
     return wrap(_np.empty(shape, dtype), ctx, ndarray) if plain else None

@@ -121,8 +121,8 @@ def finish(result: Any, out: Any) -> Any:
 
 def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *, copy: Any = True, order: str = "K",
           ndmin: int = 0) -> Any:  # noqa: A002
-    """An array from numbers, nested lists or another array; float32 by default (complex64 of complex numbers), of
-    arrays their dtype. With ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of
+    """An array from numbers, nested lists or another array; float32 by default (complex64 for complex numbers); arrays
+    keep their dtype. With ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of
     length 1 come before.
 
     >>> array([1, 2]).dtype.name

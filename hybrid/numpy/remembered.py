@@ -24,8 +24,8 @@ def _finite(found: Any) -> Any:
 
 
 def _einsum(subscripts: Any, *arrays: Any) -> Any:
-    """NumPy's for one array alone, and of integers and truth values: sums of products of floats add up in another order
-    than ours."""
+    """NumPy's ``einsum``, for one array, or for integers and truth values: of products of floats it adds up the terms
+    in another order than ours."""
     if len(arrays) > 1 and any(a.dtype.kind not in "iub" for a in arrays):
         raise TypeError
     return _np.einsum(subscripts, *arrays)
@@ -86,7 +86,7 @@ def _ordered(a: Any) -> Any:
 
 
 def _between(found: Any, a: Any) -> Any:
-    """Numbers between the elements of a, in the dtype of such."""
+    """Numbers that lie between elements of ``a`` (``dtype.between``), in the dtype that such numbers have."""
     return found.astype(dt.between(a.dtype), copy=False)
 
 

@@ -181,7 +181,7 @@ def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
 
 
 def _on_the_right(shapes: Shapes, params: Any) -> list[ir.Box]:
-    """The result stands right of the n columns of what the matrix became."""
+    """The result is to the right of the first n columns, which are working memory."""
     n, width = shapes[0][0], shapes[-1][1]
     return [((0, n), (n, width))]
 
@@ -334,7 +334,7 @@ def syevd(a: Node, at: Attrs) -> tuple[Node, Node]:
 
 @ir.register_grad("symmetric of a triangle")
 def _of_the_triangle(g: Node, attrs: tuple[bool], value: Node, x: Node) -> tuple[Node]:
-    """What is read twice, but for the diagonal, has both gradients."""
+    """An element off the diagonal stands for two, and gets the sum of their gradients."""
     both = g + transposed(g)
     return (lower_of(both, 0.5) if attrs[0] else transposed(lower_of(both, 0.5)),)
 

@@ -16,7 +16,7 @@ from .rewrite import rebuild, rewrite
 
 
 def _within(reader: Node, box: Box) -> bool:
-    """Whether all that a node reads of a row kernel's array lies in one part of each row."""
+    """Whether a node reads a row kernel's array in one part of each row alone. box: the part."""
     begin, size = box
     if reader.prim != "slice":
         return False
@@ -26,7 +26,7 @@ def _within(reader: Node, box: Box) -> bool:
 
 
 def _part_read(n: Node, reader: Node) -> int | None:
-    """The number of the part of a row kernel's results in which a node reads alone."""
+    """The number of the only part of a row kernel's results that a node reads; None where it reads more."""
     return next((i for i, box in enumerate(parts_of(n)) if _within(reader, box)), None)
 
 
@@ -35,15 +35,15 @@ def _call(n: Node, args: Sequence[Node], shapes: Sequence[tuple[int, ...]] | Non
     def whole(xp: Any, arrays: Sequence[Any]) -> list[Any]:
         return [run_rows(xp, n, *(x.reshape(a.shape) for x, a in zip(arrays, n.args)))]
     name, outputs = n.attrs["name"], tuple((s, n.dtype) for s in shapes or [n.shape])
-    given = [_seen_through(a) for a in args]
+    given = [_source(a) for a in args]
     if shapes is None:
         return host(HostCall(name, whole, outputs, shows=False), given)
     alone = {i: by_numpy(n, shapes, i) for i in ROW_KERNELS[name].alone}
     return host(HostCall(name, by_numpy(n, shapes), outputs, shows=False, alone=alone), given)
 
 
-def _seen_through(a: Node) -> Node:
-    """What an argument is made of without computing anything."""
+def _source(a: Node) -> Node:
+    """The value whose elements an argument has, perhaps in another shape."""
     while a.prim in ("reshape", "detach", "with_grad"):
         a = a.args[0]
     return a
@@ -58,11 +58,11 @@ class _Calls:
         self.items: dict[Node, list[Node]] = {}             # the results of calls, by row kernel
 
     def _alone(self, nodes: Sequence[Node], prim: str) -> Node | None:
-        """The one node among readers, of a kind."""
+        """The only one of some readers, if it is of this primitive."""
         return nodes[0] if len(nodes) == 1 and nodes[0].prim == prim else None
 
     def _shape(self, n: Node, number: int) -> tuple[int, ...]:
-        """The shape that a part of the results has for those who read it: without the work of reshaping it."""
+        """The shape in which a part of the results is read, so that nothing has to reshape it."""
         lead = n.args[0].shape[:n.args[0].ndim - ROW_KERNELS[n.attrs["name"]].ranks[0]]
         shape = (*lead, *parts_of(n)[number][1])
         part = self._alone([r for r in self.readers[n] if _part_read(n, r) == number], "slice")
@@ -72,7 +72,7 @@ class _Calls:
         return shape if after is None else after.shape
 
     def call(self, n: Node) -> Node:
-        """A row kernel as a call; its results are apart if all readers read in one of them."""
+        """A row kernel as a call. Its results are separate arrays if each reader reads only one of them."""
         args = [self.new[a] for a in n.args]
         if n in self.roots or any(_part_read(n, r) is None for r in self.readers[n]):
             return _call(n, args, None)[0]
@@ -107,7 +107,7 @@ def _product_with_itself(n: Node) -> bool:
     return i == j and known and exact and size >= 128 and depth >= 192
 
 
-def _multiplied(n: Node, x: Node) -> Node:
+def _product(n: Node, x: Node) -> Node:
     """A product as a call of NumPy."""
     def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
         with np.errstate(all="ignore"):
@@ -115,13 +115,13 @@ def _multiplied(n: Node, x: Node) -> Node:
     return host(HostCall("product", run, ((n.shape, n.dtype),), shows=False), [x, x])[0]
 
 
-def _called(program: Program, order: Sequence[Node]) -> Program:
-    """A program that calls NumPy for the work that is faster by it."""
+def _with_calls(program: Program, order: Sequence[Node]) -> Program:
+    """A program that calls NumPy for the work that NumPy does faster."""
     made = _Calls(program, order)
     for n in order:
         through = made.read if n.prim == "slice" and n.args[0] in made.items else made.other
         if not program.updates and _product_with_itself(n):       # steps of training are faster in one piece
-            made.new[n] = _multiplied(n, made.new[n.args[0]])
+            made.new[n] = _product(n, made.new[n.args[0]])
         else:
             made.new[n] = made.call(n) if faster_eagerly(n) else through(n)
     return program.with_roots([made.new[r] for r in program.roots])
@@ -151,7 +151,7 @@ def on_host(program: Program) -> Program:
     are read, where they can; those in loops stay as they are."""
     order = program.order()
     if any(faster_eagerly(n) or _product_with_itself(n) for n in order):
-        program = _called(program, order)
+        program = _with_calls(program, order)
     alone = _read_alone(program.order())
     if not alone:
         return program

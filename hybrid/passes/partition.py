@@ -32,7 +32,7 @@ LEAVES = frozenset({"input", "const", "data", "iota"})
 class Partition:
     """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in
     ``reads``, the kept values and one cotangent an output; it gives the gradients of the inputs asked for. It is made
-    when it is asked for: of a call of whose outputs some have no cotangent it is not (``of_heads``).
+    when it is first asked for. Where only some outputs of a call have a cotangent, another one is (``of_heads``).
     """
     forward: Program
     kept: tuple[Node, ...]
@@ -44,7 +44,7 @@ class Partition:
     others: "dict[tuple[int, ...], Partition | None]" = field(default_factory=dict, compare=False)
     # the program, the inputs asked for, and the rest of what ``partition`` was given
     of: "tuple[Program, tuple[int, ...], bool, tuple[int, ...]] | None" = field(default=None, compare=False)
-    every: "tuple[Node, ...]" = field(default=(), compare=False)         # the gradients from all heads, not divided
+    every: "tuple[Node, ...]" = field(default=(), compare=False)         # the gradients from all heads, in one graph
     # of one size: the partition with symbolic sizes, and the program for this size
     at_sizes: "tuple[Partition, AtSizes] | None" = field(default=None, compare=False)
 
@@ -63,7 +63,7 @@ class Partition:
         return self._made[1]
 
     def complete(self) -> "Partition":
-        """Itself, with the backward program made now (where what is asked of sizes is noted)."""
+        """Itself; the backward program is made now, while it is noted what is asked of symbolic sizes."""
         self.backward                                        # noqa: B018
         return self
 
@@ -101,7 +101,7 @@ def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple
         every, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
                                   [i in rows for i in wrt])
         joint, again = _joint([*program.roots, *every], blocks)
-        found = tidied(joint)             # a loop whose steps are kept for its gradient is one with the loop itself
+        found = tidied(joint)             # a loop that keeps its steps for the gradient replaces the plain loop
         program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
         forward = set(program.order())
         forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}

@@ -1,9 +1,9 @@
 """Statistics of a product's columns, from the tiles in which they are computed: BatchNorm's of a convolution's result,
 which is then not read again for them.
 
-Each ``ROWS`` rows have a sum of their own, and a sum of squared differences from their own mean, so that no mean of all
-is needed for it and no digits are lost. The program says so (``in_tiles``); where fusion left both to kernels that read
-the result of a product again, that product's kernel stores them beside it (``into_products``).
+Each ``ROWS`` rows have a sum of their own, and a sum of squared differences from their own mean: this needs no mean of
+all rows, and loses no digits. ``in_tiles`` rewrites the program so. After fusion, ``into_products`` finds the kernels
+that would read a product's result again for these sums, and has the product's kernel store them instead.
 """
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ..ir.kernel import Fused, Kernel
 from ..ir.size import fixed
 from .rewrite import rebuild
 
-ROWS = 16                       # of a tile, which the fragments of tensor cores have
+ROWS = 16                       # of a tile, as many as fragments of tensor cores have
 LEAST = 132 << 14               # elements of a result; smaller ones are read again from the cache
 Multiplies = Callable[[np.dtype], bool]
 
 
 def in_tiles(program: Program, takes: Multiplies) -> Program:
-    """The program with such statistics as sums over tiles. takes: which types products have tiles of."""
+    """The program, in which such statistics are summed over tiles. takes: whether products of a dtype have tiles."""
     wanted: set[Node] = set()
     for n in program.order():
         total = _total(n)
@@ -43,7 +43,8 @@ def in_tiles(program: Program, takes: Multiplies) -> Program:
 
 
 def _total(n: Node) -> Node | None:
-    """Of a sum of squared differences from a mean: the sum that the mean is of, over the same axes."""
+    """The sum from which the mean is computed, if a node is a sum of squared differences from a mean over the same
+    axes."""
     x = _difference(n)
     if x is None:
         return None
@@ -55,7 +56,7 @@ def _total(n: Node) -> Node | None:
 
 
 def _difference(n: Node) -> Node | None:
-    """What is squared in a sum of squares over all axes but the last, if it is a difference."""
+    """The difference that is squared, if a node is a sum of squared differences over all axes but the last."""
     if n.prim != "reduce" or n.attrs["op"] != "sum" or n.dtype != float32:
         return None
     x = n.args[0]
@@ -76,18 +77,18 @@ def _of_product(x: Node, takes: Multiplies) -> bool:
 
 
 def tiles(x: Node) -> Node:
-    """The rows of a value, ROWS together, as float32."""
+    """A value as float32 in shape (tiles, ROWS, columns)."""
     y = x.args[0] if x.prim == "cast" else x
     return ir.cast(ir.reshape(y, (math.prod(y.shape[:-1]) // ROWS, ROWS, y.shape[-1])), float32)
 
 
 def sums(x: Node) -> Node:
-    """Of each tile and column."""
+    """The sum of each column of each tile."""
     return ir.reduce("sum", tiles(x), (1,))
 
 
 def squares(x: Node) -> Node:
-    """Of each tile and column: the sum of squared differences from its mean."""
+    """The sum of squared differences from the mean, of each column of each tile."""
     t = tiles(x)
     d = ir.map("sub", t, ir.expand(_mean(x), t.shape))
     return ir.reduce("sum", ir.map("mul", d, d), (1,))
@@ -99,12 +100,13 @@ def _mean(x: Node) -> Node:
 
 
 def _summed(n: Node) -> Node:
-    """A sum over all rows, as one over tiles."""
+    """A sum over all rows, as the sum of its tiles' sums."""
     return ir.reduce("sum", sums(n.args[0]), (0,))
 
 
 def _squared(n: Node) -> Node:
-    """A sum of squared differences: those within tiles, and those of their means, which each of its rows has."""
+    """A sum of squared differences from the mean of all: those within tiles, and ROWS times those of the tiles'
+    means."""
     d = _difference(n)
     assert d is not None
     x, mean = d.args[0], beneath(d.args[1], ("expand", "reshape"))
@@ -116,7 +118,7 @@ def _squared(n: Node) -> Node:
 
 
 def into_products(fused: Fused, takes: Callable[[Kernel], bool]) -> None:
-    """Have products' kernels store the statistics of tiles. takes: those whose printer does."""
+    """Have products' kernels store the statistics of tiles. takes: whether a kernel's printer can do so."""
     by_root = {k.root: k for k in fused.kernels}
     for k in list(fused.kernels):
         if k.kind != "contraction" or not k.root.ndim or k.root.size < LEAST or not all(map(fixed, k.root.shape)):

@@ -350,7 +350,7 @@ def queue() -> Queue:
 
 
 def working() -> bool:
-    """Whether a process compiles for this one, or is about to: it also makes the pool of threads, if need be."""
+    """Whether a process compiles for this one, or is about to. Makes the pool of threads if there is none yet."""
     return _queue is not None and _queue.has_compilers()
 
 

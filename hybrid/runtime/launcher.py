@@ -155,8 +155,8 @@ def prepare() -> None:
 
 
 class _Building:
-    """The launcher as it is built beside the program. ending: set when the process ends; begun: when the compiler did,
-    None as long as programs come first."""
+    """The launcher while a thread builds it. ending: set when the process ends. begun: when its compiler began; None
+    while it waits for programs, which come first."""
 
     def __init__(self) -> None:
         self.ending, self.begun = threading.Event(), None        # type: threading.Event, float | None
@@ -183,8 +183,7 @@ def _quietly(building: _Building) -> None:
 
 
 def _wait_for_programs(ending: threading.Event) -> bool:
-    """Programs come first: wait until no process compiles any. Whether it is time for the launcher then; not where this
-    process ends."""
+    """Programs come first: wait until no process compiles any. False if this process ends before that."""
     end = time.monotonic() + LONGEST_DELAY
     ending.wait(HEAD_START)
     while background.CALLS.compilers and time.monotonic() < end and not ending.wait(LOOK):
@@ -198,7 +197,7 @@ def coming() -> bool:
 
 
 def do_without() -> None:
-    """Build none in this process, which calls no programs: it compiles them for another one, and they come first."""
+    """Never build the launcher in this process, which only compiles programs for another one."""
     _loaded[:] = [None]
 
 

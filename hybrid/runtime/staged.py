@@ -73,8 +73,8 @@ class StagedProgram:
         self.alone = self._one_call(xp)
 
     def _one_call(self, xp: Any) -> Callable[[Sequence[Any]], Sequence[Any]] | None:
-        """What gives a program's outputs, where that is one call of a function of the library's and nothing else: with
-        new arrays of the declared kinds. None for other programs."""
+        """A function that gives a program's outputs, where the program is nothing but one call of one of the library's
+        own functions, which makes new arrays of the declared kinds. None for other programs."""
         program, calls = self.program, [n for calls in self._calls for n in calls]
         if (len(calls) != 1 or any(self._stretches) or program.updates or len(set(program.outputs)) < program.count
             or any(n.prim != "host_item" for n in program.outputs) or calls[0].attrs["call"].shows):

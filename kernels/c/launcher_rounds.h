@@ -34,7 +34,7 @@ typedef struct {
   Hidden *hidden;
   unsigned long thread;                        /* that puts the round off */
   PyObject **given, **result;                  /* arrays from outside; weak references to results */
-  PyObject *numbers;                           /* a list of those of its events that may differ from round to round */
+  PyObject *numbers;                           /* a list: its events' numbers that may differ from round to round */
   int steps;                                   /* whether a Trainer's step ends the round */
 } Track;
 
@@ -271,8 +271,7 @@ static void show(Track *self) {
 
 static void drop_all(PyObject **xs, int n) { while (n--) Py_XDECREF(xs[n]); }
 
-/* Whether those results are alive that the program gives, and no others but one that is a copy (None): they, or
- * nothing. */
+/* Whether just those results are alive that the program gives; one that is a copy (None) may be. Puts them into out. */
 static int alive(const Track *self, PyObject **out) {
   for (int i = 0; i < self->results; i++) {
     PyObject *given = PyTuple_GET_ITEM(self->alive, i);

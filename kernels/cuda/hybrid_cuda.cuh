@@ -181,8 +181,8 @@ template <class T> HY_FN T hy_warp_running(T v) {
     return v;
 }
 
-// Statistics of 8 columns that the 8 lanes with the same lane % 4 have parts of, for two rows each: sums, and squared
-// differences from the mean. The first ones of each lane become those of column lane / 4, for all 16 rows.
+// Merges statistics of 8 columns: sums, and squared differences from the mean. Each of the 8 lanes with the same
+// lane % 4 has those of two rows; in the end sum[0] and square[0] of a lane are those of column lane / 4, of 16 rows.
 HY_FN void hy_merge_columns(float (&sum)[8], float (&square)[8], int lane) {
     float share = 0.25f;                // of the squared difference of two sums: 1 / (their rows)
 #pragma unroll

@@ -52,7 +52,7 @@ def run(sym: Any, args: Any, aux: Any, examples: Any, collector: Any = None) -> 
 
 @pytest.mark.parametrize(("dtype", "grain"), [("int8", "tensor-wise"), ("auto", "channel-wise")])
 def test_in_steps_as_in_one(dtype: str, grain: str, model: Model) -> None:
-    """The graph and parameters that quantize_model makes of the same examples."""
+    """In steps, the graph and parameters are those that quantize_model makes from the same examples."""
     sym, args, aux, examples = model
     qsym, q_args, q_aux, collector = quantization.quantize_graph(
         sym, args, aux, calib_mode="naive", quantized_dtype=dtype, quantize_granularity=grain)

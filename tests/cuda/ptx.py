@@ -27,7 +27,7 @@ DTYPES = {name: np.dtype(kind) for name, kind in KINDS.items()}
 UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WARP = 16                                                  # barriers of a block have lower numbers than those of warps
 CONTROL = {"bra", "call", "ret", "exit", "bar", "barrier", "mbarrier"}   # where threads part, wait or end
-LANES = {"shfl", "vote"}                                   # of which an operand names the lanes that execute
+LANES = {"shfl", "vote"}                                   # with an operand that names the lanes
 TURN = 400                                                 # instructions of a block before another one's, in turns
 
 
@@ -184,8 +184,8 @@ class Block:
         raise TooLong(f"{self.entry.name} executes more than {most} instructions a block")
 
     def whole(self, here: np.ndarray, line: Line) -> np.ndarray:
-        """Those of some threads that execute an instruction now: where a whole warp executes it, a whole warpgroup, or
-        the lanes that a mask names, the first of these threads wait for the others, which another way leads there."""
+        """Those threads that execute an instruction now. If it is one that a whole warp, a whole warpgroup or
+        the lanes of a mask execute together, threads wait until the others have come, too, by whatever branch."""
         lanes = line.op[0] in LANES and "sync" in line.op
         if not lanes and "aligned" not in line.op or line.op[0] in CONTROL:
             return here

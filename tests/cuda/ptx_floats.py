@@ -21,7 +21,8 @@ MEMORY = {"st", "red", "setp", "bra", "ret", "exit", "bar", "barrier"}        # 
 
 
 def rounds_to(line: Line) -> int:
-    """The place in COARSER of what an instruction rounds floats to, 0 of others; 1 of one that widens floats."""
+    """The place in COARSER of the type to which an instruction rounds; 1 where it widens floats, 0 where it does
+    neither."""
     if line.op[0] != "cvt" or line.op[-1] != "f32":
         return 0
     return {"f64": 1, "f16": 2, "f16x2": 2, "bf16": 3, "bf16x2": 3}.get(line.op[-2], 0)
@@ -48,12 +49,12 @@ class Roundings:
                 self._spread(_places(line.home, line.args[:1]), 1)
         for line in entry.lines:
             level = rounds_to(line)
-            if level > 1 and self.of(line.home, line.args[1:]):        # else it is a number that was there
+            if level > 1 and self.of(line.home, line.args[1:]):        # else it was no float before
                 self._spread(_places(line.home, line.args[:1]), level)
 
     @staticmethod
     def _moved(entry: Entry, line: Line) -> Iterable[tuple[Place, list[Place]]]:
-        """The places that an instruction writes, each with those whose numbers it is of."""
+        """The places that an instruction writes, each with the places from which its number comes."""
         home = line.home
         if line.op[0] == "call":
             results, name, given = call_of(line)
@@ -70,7 +71,7 @@ class Roundings:
             yield from ((to, sources) for to in _places(home, line.args[:1]))
 
     def _spread(self, places: Iterable[Place], level: int) -> None:
-        """Note places, and all that their numbers go to."""
+        """Note a rounding for places, and for all places that their numbers go to."""
         new = list(places)
         while new:
             new = [p for p in new if self.places.get(p, 0) < level]
@@ -78,7 +79,7 @@ class Roundings:
             new = list({to for p in new for to in self.next.get(p, ())})
 
     def of(self, home: str, args: Iterable[str]) -> int:
-        """Of what operands hold."""
+        """The coarsest rounding of what operands hold."""
         return max((self.places.get(p, 0) for p in _places(home, args)), default=0)
 
     def store(self, home: str, arg: str, at: np.ndarray | None) -> None:

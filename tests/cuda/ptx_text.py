@@ -82,7 +82,7 @@ def names(parameters: str) -> list[str]:
 
 
 def call_of(line: Line) -> tuple[list[str], str, list[str]]:
-    """Of a call: what gets the results, what is called, with which parameters."""
+    """The parts of a call: where results go, what is called, the parameters."""
     found = re.match(r"@?\S* ?call\S* (?:\(([^)]*)\) ?, ?)?(\w+)(?: ?, ?\(([^)]*)\))?$", line.text)
     if not found:
         raise PtxError(f"no instruction {line.text}")

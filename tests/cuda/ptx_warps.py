@@ -45,7 +45,7 @@ def shuffle(b: Block, op: list[str], args: list[str]) -> None:
 
 @step("vote")
 def vote(b: Block, op: list[str], args: list[str]) -> None:
-    """ballot, any, all, of the lanes that execute."""
+    """``vote``: ballot, any or all of the lanes that execute it."""
     p = b.get(args[1].lstrip("!"), "pred") != args[1].startswith("!")
     rows = of_lanes(b, p, op[2] == "all")
     found = {"ballot": (rows * (np.uint64(1) << np.arange(32, dtype=np.uint64))).sum(1).astype(np.uint32),

@@ -64,7 +64,7 @@ def test_kinds_of_instructions() -> None:
 
 
 def test_bytes_of_kernels() -> None:
-    """Of every kind, as the report shows them."""
+    """They are read from the report, for every kind of kernel."""
     report = """
   k0 [reduction] sum[64]
     reads dot[32, 64]; writes sum[64]; stored: result

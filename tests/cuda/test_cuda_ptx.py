@@ -124,7 +124,7 @@ def test_what_differs_beside_the_emulator() -> None:
 
 
 def rounded(memory: Memory, arrays: list[np.ndarray]) -> list[int]:
-    """To what the numbers of each array were rounded, all of it alike."""
+    """To what the numbers of each array were rounded; all of an array must be alike."""
     found = {at: set(memory.rounded[start:start + a.nbytes].tolist())
              for start, (at, a) in zip(memory.starts, memory.arrays)}
     (levels,) = zip(*(found[a.ctypes.data] for a in arrays), strict=True)

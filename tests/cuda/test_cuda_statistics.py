@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("any_size")
 
 @pytest.fixture
 def any_size(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The smallest convolutions too, by tiles of large ones."""
+    """Small convolutions store statistics, too, and use the tiles of large ones."""
     monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1)
     monkeypatch.setattr(tile_statistics, "LEAST", 1)
     monkeypatch.setattr(mma, "TILES", mma.TILES[:5])
@@ -78,7 +78,7 @@ def test_each_tile(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_digits_are_lost() -> None:
-    """Of a mean that is ten thousand times the deviation, as sums of squares would."""
+    """The mean is ten thousand times the deviation, where sums of squares would lose them."""
     x = normal(2, 16, 8, 8) * np.float32(1e-3) + 10
     w = np.abs(normal(64, 16, 1, 1))
     form = Form(lambda x, w, b: normed(x, w, b, 0)[2], [x, w, normal(64)])
@@ -101,7 +101,7 @@ def test_two_layers_and_their_gradients() -> None:
 
 
 def test_what_keeps_its_sums() -> None:
-    """Pixels that do not fill groups of 16; sums that no mean is of; a result that is another function's."""
+    """Pixels that do not fill groups of 16, sums without a mean, a function of the result: they get no statistics."""
     x, w, b = normal(2, 16, 9, 7), normal(64, 16, 3, 3), normal(64)
     even = normal(2, 16, 8, 8)
     for fn, data in ((normed, x), (lambda x, w, b: ir.reduce("sum", conv(x, w, b, 1, 1), (0, 2, 3)), even)):

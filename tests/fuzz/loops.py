@@ -184,7 +184,7 @@ def by_hand(rng: random.Random) -> Loop:
     parts = [rng.choice(DATA), *((SCALES[3],) if " * w" in forward else ()),
              "with autograd.record():\n    " + forward, grads]
     updates = [f"for p, g in zip(trained, grads):\n    {update}"]
-    if rng.random() < .3:                                # in two loops, with something between
+    if rng.random() < .3:                                # two loops, and something between them
         updates = [f"for p, g in zip(trained[{a}], grads[{a}]):\n    {update}" for a in (":2", "2:")]
     parts += updates
     for _ in range(rng.randint(0, 3)):

@@ -43,7 +43,7 @@ def test_bits_of_a_draw(way, shape, stream):
 
 
 def test_small_draws_of_a_program_are_made_together(way):
-    """They are those of single ones; a large draw, and one whose key was drawn, are made alone."""
+    """Their bits are those of draws made alone; a large draw, and one whose key was drawn, are made alone."""
     keys = ir.input(0, (3, 2), np.dtype("uint32"))
     x = ir.input(1, (2,), np.dtype("uint32"))
     key = [ir.reshape(ir.slice(keys, (i, 0), (1, 2)), (2,)) for i in range(3)]

@@ -108,7 +108,7 @@ def test_sizes_that_change_one_after_the_other_are_one_program_in_the_end():
 
 
 def test_the_first_sizes_program_goes_when_several_sizes_came():
-    """Of a batch and a smaller last one each has its program; of many sizes one serves all, also the first."""
+    """A batch and a smaller last one have a program each; for many sizes one program serves all, also the first."""
     f = hybridize(lambda x: nd.tanh(x) * 2 + x)
     x, = arrays((64, 5))
     first = [f(x).asnumpy() for _ in range(3)]

@@ -80,7 +80,7 @@ def test_a_later_process_knows_which_sizes_vary(monkeypatch: pytest.MonkeyPatch)
     later = mx.hybridize(rows)
     checked(later, 1, 1, 6, 9)
     assert [p.sizes[0] for p in later.programs] == ["float32[1, 9]", "float32[n0, 9]"]
-    for text in (b"", b"{}", b"[[[3]]]", b"[[[\"x\", 1]]]", b"[[3]]", b"[[[1e999, 1]]]", b"7"):  # damaged, or others
+    for text in (b"", b"{}", b"[[[3]]]", b"[[[\"x\", 1]]]", b"[[3]]", b"[[[1e999, 1]]]", b"7"):  # damaged or misfit
         notes[0].write_bytes(text)
         other = mx.hybridize(rows)
         checked(other, 1, 1, 6, 9)
@@ -93,7 +93,7 @@ def test_a_later_process_knows_which_sizes_vary(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_note_serves_networks_of_other_sizes() -> None:
-    """Whose code is the same: the sizes that did not vary are those of the call. What varies later is noted, too."""
+    """Networks of the same code share a note, which says only which sizes vary. What varies later is noted, too."""
     rng = numpy.random.default_rng(0)
 
     def programs(features: int, calls: Sequence[tuple[int, int]]) -> list[str]:

@@ -1,5 +1,5 @@
-"""Training loops without a Trainer as one program: ``autograd.grad``, updates by hand; and what else is said with
-``record``: weights in the loss, ``pause``, ``retain_graph``, steps within."""
+"""Training loops without a Trainer as one program: ``autograd.grad``, updates by hand; and loops
+with weights in the loss, ``pause``, ``retain_graph``, or the step within ``record``."""
 from __future__ import annotations
 
 import gc
@@ -110,7 +110,7 @@ def test_updates_by_hand_behind_backward(monkeypatch: Any) -> None:
 
 
 def test_a_long_curve_with_prints(monkeypatch: Any) -> None:
-    """Rounds that are looked at in the middle of their updates, or have more of them, are done the ordinary way."""
+    """Rounds are done the ordinary way if a result is read amid their updates, or if they have further ones."""
     def body(loop: Loop, i: int) -> None:
         loss = recorded(loop, i)
         weights = [p.data() for p in trained(loop)]
@@ -251,7 +251,7 @@ def test_arrays_without_dimensions(monkeypatch: Any) -> None:
     assert is_joined(loop, 10), str(loop.root)
 
 
-# ---- what else loops say
+# ---- other things in loops
 def stepped(loop: Loop, i: int, forward: Callable[[Loop, Any, Any], Any], **options: Any) -> None:
     x, y = batch(i)
     with autograd.record():
@@ -294,7 +294,7 @@ def test_backward_and_step_within_record(monkeypatch: Any) -> None:
 
 
 def test_a_recording_that_is_kept(monkeypatch: Any) -> None:
-    """Behind the step nothing goes back over it, for its parameters are others: the error is the same."""
+    """After the step, ``backward`` over it raises the ordinary error, since its parameters have changed."""
     def body(loop: Loop, i: int) -> None:
         stepped(loop, i, lambda loop, x, y: loop.loss(loop.net(x), y), retain_graph=True)
         x, y = batch(i)
@@ -308,7 +308,7 @@ def test_a_recording_that_is_kept(monkeypatch: Any) -> None:
 
 
 def test_numbers_that_change_are_values(monkeypatch: Any) -> None:
-    """A factor that is another one in each iteration, before ``backward`` and after it."""
+    """A factor that differs in each iteration, before ``backward`` and after it, leaves one program."""
     def body(loop: Loop, i: int) -> None:
         x, y = BATCHES[i % 5]
         with autograd.record():
@@ -329,7 +329,7 @@ def nodes(root: Any) -> list[Any]:
 
 
 def test_a_program_without_a_trainer() -> None:
-    """Rounds are watched where nothing of this library's but networks is used."""
+    """Rounds are watched in a process that uses networks and never loads a Trainer."""
     code = ("from hybrid import autograd, gluon, nd\n"
             "net = gluon.nn.Dense(2, in_units=3)\n"
             "net.initialize()\n"

@@ -150,7 +150,7 @@ def short_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_short_calls_that_are_made_once_are_plain_python_in_all_processes(in_background: None,  # noqa: F811
                                                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that took long is traced when it comes again, and so is one that was made twice."""
+    """A later process traces a first call that took long in an earlier one, or that was made twice there."""
     def code(x: Any) -> Any:
         return nd.tanh(x) * 41
 

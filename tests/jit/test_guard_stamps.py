@@ -15,7 +15,7 @@ X = nd.array([1.0])
 @pytest.mark.parametrize("old, new, dtype", [((2,), (2.0,), "int32"), ((0.0,), (-0.0,), "float32"),
                                              ((1,), (True,), "int8"), ((1, (2,)), (1, (2.0,)), "int32")], ids=str)
 def test_tuples_of_equal_numbers_of_other_kinds(old, new, dtype):
-    """Numbers that are equal and of another type, or of another sign, are others in a tuple too."""
+    """In a tuple, too, an equal number of another type or sign is another value."""
     holder = types.SimpleNamespace()
 
     def last(x):
@@ -31,7 +31,7 @@ def test_tuples_of_equal_numbers_of_other_kinds(old, new, dtype):
 
 
 def test_equal_answers_leave_the_stamp(monkeypatch):
-    """Places that give a new object at every call, equal to the last one, keep what was found out."""
+    """If a place gives a new but equal object at every call, the guard's stamp is not computed anew."""
     names, asked = {"a", "b"}, []
 
     @hybridize

@@ -1,4 +1,4 @@
-"""The programs in benchmarks: each explains itself, without measuring anything."""
+"""The programs in benchmarks/: each has a ``--help`` that measures nothing."""
 from __future__ import annotations
 
 import importlib.util

@@ -357,8 +357,8 @@ def test_the_default_does_not_wait(in_background: None, monkeypatch: pytest.Monk
 
 
 def test_parameters_that_change_after_a_few_calls(in_background: None) -> None:
-    """As by validation after each epoch: another program, which packs no matrices, takes the place of the first one,
-    and calls do not wait for it either."""
+    """As with validation after each epoch: a program that packs no matrices replaces the first one, and calls do not
+    wait for it either."""
     mx.random.seed(0)
     net, x = nn.HybridSequential(), nd.random.normal(shape=(64, 96))
     net.add(nn.Dense(64, activation="relu", in_units=96), nn.Dense(48, in_units=64))

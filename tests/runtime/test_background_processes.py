@@ -96,7 +96,7 @@ def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytes
 
 @pytest.mark.parametrize("before", [0.0, 0.5, 1000.0])
 def test_the_end_waits_for_the_launcher_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch, before: float) -> None:
-    """A compiler that has only begun costs nobody seconds, and none more than ``LAST_WAIT``."""
+    """The end waits no longer than the compiler has run already, and never longer than ``LAST_WAIT``."""
     free, begun, ended, building = threading.Event(), threading.Event(), [], launcher._Building()
     monkeypatch.setattr(launcher, "load", lambda: begun.set() or free.wait(60))
     monkeypatch.setattr(launcher.config, "compile_mode", lambda: "now")
@@ -168,7 +168,7 @@ def source_of(line: str) -> str:
 
 
 def test_processes_that_compile_build_no_launcher(tmp_path: Path) -> None:
-    """It would take the time of programs that calls wait for."""
+    """Building it would delay the programs that calls wait for."""
     script = textwrap.dedent("""
         import hybrid as mx
         from hybrid import nd

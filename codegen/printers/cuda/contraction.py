@@ -55,8 +55,8 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
 
 
 def takes_statistics(k: Kernel) -> bool:
-    """Whether the kernel of a contraction stores statistics of each 16 rows of its result beside it: warps have whole
-    columns of so many rows, and blocks the whole depth."""
+    """Whether the kernel of a contraction can store statistics of each 16 rows of its result: a warp must have all 16
+    rows of a column, and a block the whole depth."""
     if k.dot is None or of_groups(k.dot):
         return False
     p = Product(k, "", columns_first(k))
@@ -71,7 +71,7 @@ def takes_statistics(k: Kernel) -> bool:
 
 
 def _row_major(vs: Sequence[Var]) -> list[int]:
-    """The steps of axes that lie one within the other."""
+    """The strides of axes in the order of rows."""
     return [math.prod(v.extent for v in vs[i + 1:]) for i in range(len(vs))]
 
 

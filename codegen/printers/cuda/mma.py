@@ -267,8 +267,8 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
 
 
 def _statistics(p: Product, tile: Tile, mixed: bool) -> list[str]:
-    """The results of each 16 rows of a warp's part, which have taken the place of its sums: added up by halves, so that
-    each lane is left with one of 8 columns, and their squared differences from the mean with them."""
+    """Lines that store the statistics of each 16 rows of a warp's results, which are now where its sums were: lanes
+    merge them by halves, until each has one of 8 columns."""
     if not p.k.sides:
         return []
     total, squares = (p.names[n] for n, _ in p.k.sides)
@@ -329,8 +329,8 @@ def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part:
 
 
 def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, cell: str = "raw") -> None:
-    """The root from the sum ``raw``, and its store; where statistics of results are wanted, it takes the place of the
-    sum, ``cell``."""
+    """Compute the root from the sum ``raw`` and store it. cell: the sum's place, where the root is kept for statistics
+    of results, if these are wanted."""
     if is_half(p.dot.dtype):
         block.body.append(f"float sum = {CUDA.rounded(p.dot.dtype, 'raw')};")
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")

@@ -28,14 +28,14 @@ def _one_of(what: str, given: Any, known: Sequence[str]) -> None:
 
 
 def check_calibration(mode: Any, data: Any) -> None:
-    """Raises an error for an unknown way of calibration, and for one without data."""
+    """Raises an error for an unknown ``calib_mode``, and for one that lacks the data it needs."""
     _one_of("calib_mode", mode, MODES)
     if mode != "none" and data is None:
         raise AttributeValueError(f"calib_data must be provided when calib_mode={mode!r}")
 
 
 def make_collector(mode: str, dtype: str, given: Any, include_layer: Sequence[str] | None = None) -> Any:
-    """The collector of a way of calibration; ``given`` for ``customize``."""
+    """The collector for a ``calib_mode``; for ``customize`` it is ``given``."""
     if mode != "customize":
         return COLLECTORS[mode](dtype, include_layer)
     if given is None:
@@ -44,7 +44,7 @@ def make_collector(mode: str, dtype: str, given: Any, include_layer: Sequence[st
 
 
 def to_exclude(sym: Symbol, excluded: Names) -> set[str]:
-    """Names of layers that stay float32; an error for those that the graph has not."""
+    """Names of layers that stay float32; raises an error for names that the graph lacks."""
     excluded = names_given("layers", excluded)
     names = {n.name for n in sym.nodes()}
     strange = [n for n in excluded if n not in names]
@@ -55,7 +55,7 @@ def to_exclude(sym: Symbol, excluded: Names) -> set[str]:
 
 
 def names_given(what: str, names: Names) -> Sequence[str]:
-    """Names, none if there is no list of them; an error for a text, whose letters would be names."""
+    """The names, an empty list for None. Raises an error for a string, whose letters would be taken for names."""
     if isinstance(names, str):
         raise AttributeValueError(f"names of {what} to exclude are a list, got the text {names!r}")
     return names or ()

@@ -11,7 +11,7 @@ from ...base.errors import AttributeValueError
 from ...buffers.array import NDArray, array
 
 BINS = 8001                      # of a histogram, MXNet's number: odd, so that zero is in the middle of one
-MOST_BINS = 8 * BINS             # of one that grew; one that would have more becomes coarser
+MOST_BINS = 8 * BINS             # of a histogram that grew; instead of more bins, it gets wider ones
 LEVELS = 255                     # bins that a distribution is quantized to
 Ends = dict[str, tuple[float, float]]                          # ranges (min, max) by name
 # counts, their edges, least and greatest element, half the width
@@ -39,7 +39,7 @@ def batches(data: Any, inputs: int, most: int | None) -> Iterator[list[NDArray]]
 
 
 class Collector:
-    """Statistics of tensors. ``collect`` is also a callback of an executor's monitor.
+    """Collects statistics of tensors. ``collect`` can be the callback of an executor's monitor.
 
     dtype: of the 8-bit numbers. include_layer: names of the tensors to look at; None: all.
     """
@@ -48,14 +48,14 @@ class Collector:
         self.quantized_dtype, self.include_layer = dtype, include_layer
 
     def collect(self, name: str | bytes, x: Any) -> None:
-        """Updates the statistics of a tensor with another batch, which may be empty; an error for one with elements
-        that are not finite, for these have no range."""
+        """Updates the statistics of a tensor with another batch, which may be empty. Raises an error for elements that
+        are not finite, since these have no range."""
         name = py_str(name)
         if self.include_layer is not None and name not in self.include_layer:
             return
         x = x.asnumpy() if isinstance(x, NDArray) else np.asarray(x)
         if not np.isfinite(x).all():
-            raise AttributeValueError(f"calibration: {name} has elements that are infinite or no numbers, and no range")
+            raise AttributeValueError(f"calibration: {name} has elements that are infinite or no numbers, so no range")
         if x.size:
             self._collect(name, x)
 
@@ -105,8 +105,8 @@ class Histograms(Collector):
 
 
 def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: float, new_th: float) -> Histogram:
-    """A histogram with the elements of another array counted too; it grows by whole bins if they go beyond it, and
-    where it would have more than MOST_BINS, it has as many as before, wider ones.
+    """A histogram that counts the elements of another array, too. If some lie outside of it, it grows by whole bins;
+    where these would be more than MOST_BINS in all, it keeps their number and makes them wider.
 
     old_hist: counts, edges, least element, greatest element, half the width. new_min, new_max, new_th: the least and
     the greatest element of ``arr``, and its greatest magnitude.
@@ -132,8 +132,8 @@ def combine_histogram(old_hist: Histogram, arr: Any, new_min: float, new_max: fl
 
 
 def ends_of_histograms(histograms: Mapping[str, Histogram], dtype: str) -> Ends:
-    """The clipping thresholds of tensors by name, from zero for those without negative elements if the 8-bit numbers
-    may be unsigned."""
+    """Ranges (min, max) of tensors by name, up to their clipping thresholds. They begin at zero for tensors without
+    negative elements, if the 8-bit numbers may be unsigned."""
     out = {}
     for name, (histogram, edges, low, _, _) in histograms.items():
         positive = low >= 0 and dtype in ("auto", "uint8")
@@ -191,7 +191,7 @@ COLLECTORS = {"naive": Extremes, "entropy": Histograms}
 
 def calibrate(run: Any, names: Sequence[str], data: Iterable[Any], inputs: int, most: int | None,
               collector: Any) -> Ends:
-    """The ends of values by name. run: gives their arrays, from the inputs."""
+    """Ranges of values by name. run: computes their arrays from the inputs."""
     for given in batches(data, inputs, most):
         values = run(*given)
         for name, x in zip(names, values if isinstance(values, (list, tuple)) else [values]):

@@ -15,7 +15,7 @@ from .api import Names, check_calibration, check_choices, make_collector, names_
 from .calibration import Ends, ends_of, ends_of_histograms
 from .graph import Quantized, Quantizer
 
-FLOAT_GRAPH = "__float_graph__"         # attribute of a node: the float32 graph and what was chosen, as JSON
+FLOAT_GRAPH = "__float_graph__"         # attribute of a node: the float32 graph and the settings, as JSON
 
 
 def quantize_graph(sym: Symbol, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray],

@@ -1,4 +1,4 @@
-"""Where blocks and operators tell of themselves, and what of them is never put off. For gradients and updates see
+"""Where blocks and operators report their calls, and which calls are never put off. For gradients and updates see
 updates.py."""
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
 
 
 def _operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, outs: int) -> tuple[Operator, Any]:
-    """The event that a call of an operator is, and the numbers of it that may differ from round to round."""
+    """A call of an operator as an event, and those of its numbers that may differ from round to round."""
     given, values = tuple([x is not None for x in inputs]), tuple(attrs.items())
     number: Any = attrs.get("scalar")
     kinds = tuple(map(told_apart, attrs.values()))

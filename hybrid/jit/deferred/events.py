@@ -123,7 +123,7 @@ class Assign(NamedTuple):
     """``x[key] = value`` where x is held."""
     key: Any                                             # as ``hashable`` gives it
     value: Any                                           # a number, if it is no array
-    kind: Any                                            # what tells it from equal ones
+    kind: Any                                            # what tells the number from equal ones, as 1 from True
 
     def do(self, values: Sequence[Any], structure: Any) -> None:
         """Write it."""
@@ -250,7 +250,7 @@ class Node:
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        # results that no program may give (joined.py), once known; those it gives which no backward pass can go over
+        # results that no program may give (joined.py), once known; those it gives that no backward pass may go over
         self.withheld: frozenset[int] | None = None
         self.spent: frozenset[int] = frozenset()
         # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
@@ -318,7 +318,7 @@ class Root(Node):
 
     def add(self, place: Node, node: Node) -> str:
         """Note an event that comes after that of a place in this tree; why not, where too many different ones do. A
-        tree with too many branches begins anew, so that loops whose rounds are others each time take no more memory."""
+        tree with too many branches begins anew, so that loops whose rounds always differ take no more memory."""
         self._branches += bool(place.next)
         if self._branches > MOST_BRANCHES:
             self.next.clear()

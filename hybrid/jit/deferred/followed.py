@@ -66,8 +66,8 @@ def busy() -> Iterator[None]:
 
 
 @contextmanager
-def of_its_own() -> Iterator[None]:
-    """Scope in which events are done as where they were put off, whoever looked at a result: a trace, say."""
+def as_when_put_off() -> Iterator[None]:
+    """Scope in which events run as where they were put off, even if a result is first looked at within a trace."""
     old = {k: getattr(SCOPE, k) for k in ("traces", "plain", "symbolic", "shadows", "watching", "numbers_refused")}
     SCOPE.traces, SCOPE.watching = [], None
     SCOPE.plain = SCOPE.symbolic = SCOPE.shadows = SCOPE.numbers_refused = False
@@ -121,7 +121,7 @@ def take(track: Any, what: Any, leaves: Sequence[Any], structure: Any, numbers: 
 
 
 def given_back(track: Any, out: Any) -> Any:
-    """The result of an event of a track as the caller gets it. The last event of a round has all of it done."""
+    """The result of an event of a track as the caller gets it. After the last event of a round, the round is done."""
     if type(out) is tuple:
         out = unflatten(track.path.nodes[track.at - 1].made[0], iter(out))
     if track.at == track.events and out is not NotImplemented:
@@ -168,7 +168,7 @@ class Path:
 # ---- laying one
 def lay(r: Round, fast: list[Any], alive: Sequence[int], copied: int | None) -> Any:
     """A track for rounds that go the way of one that was just done; None where there is none, or not yet. fast: holds
-    the program. alive: numbers of the results that it gives. copied: of the one that the last event writes."""
+    the program. alive: numbers of the results that it gives. copied: of the result that the last event writes."""
     root, old = r.root, r.root.track() if r.root.track is not None else None
     if old is not None and old.rebinds == REBINDS[0] or root.joined < root.lay_again:
         return None

@@ -17,7 +17,7 @@ _HELD: "dict[int, Held]" = {}                            # by id of the array
 
 
 class Held:
-    """Such an array, as keys of events have it. collects: whether it is the gradient of another one."""
+    """A held array, as keys of events contain it. collects: whether it is the gradient of another one."""
     __slots__ = ("ref", "collects")
 
     def __init__(self, x: NDArray):
@@ -36,7 +36,7 @@ def _forget(key: int, ref: Any) -> None:
 
 
 def hold(x: NDArray) -> Held:
-    """From now on an array is one of these."""
+    """Hold an array from now on."""
     found = _HELD.get(id(x))
     if found is None or found.ref() is not x:
         found = _HELD[id(x)] = Held(x)
@@ -44,7 +44,7 @@ def hold(x: NDArray) -> Held:
 
 
 def hold_gradient(x: NDArray) -> None:
-    """The same for the gradient of a variable."""
+    """Hold the gradient of a variable from now on."""
     hold(x._ag.grad).collects = True                     # type: ignore[union-attr, arg-type]
 
 
@@ -60,7 +60,7 @@ def is_variable(x: NDArray) -> bool:
 
 
 def held(x: Any) -> Held | None:
-    """What an array is known as; None where it is no such array."""
+    """The ``Held`` of an array; None where it is not held. A variable is held as soon as it is asked for."""
     found = _HELD.get(id(x))
     if found is not None and found.ref() is x:
         return found
@@ -79,7 +79,7 @@ def unfit(x: NDArray) -> str:
 
 
 class Owners:
-    """Of the arrays that some events use: the parameters or arrays that a trace knows them by."""
+    """Finds the parameter or array under which a trace knows an array that some events use."""
 
     def __init__(self, nodes: Sequence[Any]):
         self._of: dict[int, tuple[Any, bool]] = {}       # by id: the owner, whether the array is its gradient

@@ -71,8 +71,9 @@ def _overlap(r: Any, node: Node) -> bool:
 
 
 def written_last(node: Node) -> int | None:
-    """The number of the result that the last event of a round writes into all of a held array, if it does. While it is
-    written, its caller holds it; it is no result of the program, but a copy of that array, for the few who keep it."""
+    """The number of the result that the last event of a round writes into all of a held array, if it does. The writing
+    code still holds this result then, so it always looks alive. The program does not give it: it becomes a copy of the
+    held array, for the few who keep it."""
     e = node.event
     if not (node.ends and isinstance(e.what, Assign) and e.what.key == WHOLE and len(e.inputs) > 1):
         return None
@@ -87,14 +88,14 @@ def _given(r: Any, node: Node) -> tuple[int, ...]:
 
 
 class Spent:
-    """What the tape remembers of a result whose round has written the parameters that it was computed of."""
+    """The tape's entry of a result whose round has written the parameters from which it was computed."""
 
     def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
         raise autograd.changed_in_place("an array")
 
 
 def _distinct(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
-    """The numbers of a round, each once, and where each of them stands among these."""
+    """The distinct ones of a round's numbers, and for each of its numbers the place among the distinct ones."""
     found: dict[Any, int] = {}
     places = tuple([found.setdefault((type(v), repr(v)), len(found)) for v in values])
     return [values[places.index(k)] for k in range(len(found))], places
@@ -110,9 +111,9 @@ def lay_track(r: Any, node: Node) -> None:
 
 
 def _not_given(path: Sequence[Node]) -> tuple[frozenset[int], frozenset[int]]:
-    """Numbers of the results that a program does not give as they would be: those that are on the tape after some
-    events, for no ``backward`` goes over them, and those that share memory (``detach``). And of those on the tape from
-    which no ``backward`` can go any more, since the events have written parameters that they were computed of."""
+    """Numbers of the results that a program cannot give as the events would: those that are still on the tape, since no
+    ``backward`` among the events goes over them, and those that share memory (``detach``). Apart from these, numbers of
+    results on the tape whose parameters the events have written, so that ``backward`` from them is an error."""
     maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
     gone: set[int] = set()
 
@@ -186,8 +187,8 @@ class Plan:
             SCOPE.recording = recording
 
     def of_all(self, places: tuple[int, ...]) -> Callable[..., Any]:
-        """The program as a function of the arrays and of all numbers of a round's events; it gives None for numbers
-        that are equal in other places."""
+        """The program as a function of the arrays and of all numbers of a round's events; it gives None if other
+        ones of the numbers are equal than when it was made."""
         fast, engine, count = self.engine.fast_path, self.engine, len(places)
         last: list[Any] = [(), ()]                       # numbers of the events, and each of them once
 

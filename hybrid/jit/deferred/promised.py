@@ -27,8 +27,8 @@ def promises(r: Round, node: Node) -> Any:
 
 
 def see(r: Round, node: Node) -> None:
-    """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
-    statistics, and behind ``backward`` gradients."""
+    """Note what an event reads or writes beside its arguments, if no event before it did: parameters and running
+    statistics; for ``backward``, gradients."""
     now = REBINDS[0]
     if isinstance(node.event.what, Backward):
         node.note_slots([(x, x._ag, x._ag.grad) for x in variables(r)])
@@ -48,6 +48,6 @@ def variables(r: Round) -> list[Any]:
 
 
 def hold_gradients(r: Round) -> None:
-    """The gradients of a round's variables are held: others than its results may be computed of them."""
+    """Hold the gradients of a round's variables, for later events may compute with them."""
     for x in variables(r):
         hold_gradient(x)

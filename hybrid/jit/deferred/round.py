@@ -52,7 +52,7 @@ class Round:
         return went_back(self.trail)
 
     def held(self, x: Any) -> Held | None:
-        """What an array is known as that every round uses; None for others."""
+        """The ``Held`` of an array that every round uses; None for others."""
         found = held(x)
         if found is None and isinstance(x, NDArray) and any(
                 x is y for node in self.trail if node.entry is not None for y in node.entry.fixed()):
@@ -64,7 +64,7 @@ class Round:
         return x is not None and (self.has(x) or self.held(x) is not None)
 
     def among_outside(self, node: Node) -> list[NDArray]:
-        """Arrays that a call's code reads, of those that came as arguments from outside."""
+        """Arrays that came from outside as arguments and that the code of an event reads as well."""
         fixed = node.entry.fixed() if node.entry is not None else ()
         return [x for ref in self.outside if (x := ref()) is not None and any([x is y for y in fixed])]
 
@@ -156,7 +156,7 @@ class Round:
 
 
 def went_back(nodes: Sequence[Node]) -> bool:
-    """Whether some events end with the computation of gradients and what comes after it."""
+    """Whether gradients were computed after the last recorded call among some events."""
     for node in reversed(nodes):
         what = node.event.what
         if type(what) is Call and node.event.recording or isinstance(what, (Backward, Grad)):

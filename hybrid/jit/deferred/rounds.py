@@ -20,7 +20,7 @@ from ...buffers.array import REBINDS, NDArray
 from ...buffers.promise import Promise
 from . import followed, joined
 from .events import Assign, Backward, Event, Grad, Node, Root, Step
-from .followed import FINISH, LIVE, ROUNDS, STATE, busy, current, not_watched, of_its_own
+from .followed import FINISH, LIVE, ROUNDS, STATE, as_when_put_off, busy, current, not_watched
 from .held import Held, collects, hold, is_variable
 from .promised import hold_gradients, promises, see
 from .round import Round
@@ -196,7 +196,7 @@ def _took(r: Round) -> None:
 
 # ---- putting off
 def put_off(r: Round, node: Node, numbers: Sequence[Any]) -> Any:
-    """An event is not done now; its results are promises. The event that ends a round has all of it done."""
+    """Put an event off; its results are promises. If it ends the round, all of the round is done."""
     r.node, r.draws = node, r.draws or node.draws
     r.trail.append(node)
     r.values += numbers
@@ -266,8 +266,8 @@ def finish(r: Round, node: Node) -> None:
 
 
 def finish_track(track: Any, step: Step | None) -> bool:
-    """The step that ends a round which is followed in C, where that is so: all of it is done by one program. None: its
-    last event was put off."""
+    """End a round that is followed in C: one program does all of it. step: what ends it; None where its last event
+    does, which was put off. Whether the round was done so."""
     path = track.path
     try:
         out = track.finish(step)
@@ -305,7 +305,7 @@ def settle(r: Any, why: str) -> None:
         node.settled += 1
         _come_back(r)
         try:
-            with busy(), of_its_own():
+            with busy(), as_when_put_off():
                 if isinstance(node.event.what, (Backward, Grad)) and node.settled > 1:
                     instead = joined.run(r, node)
                     if not instead:

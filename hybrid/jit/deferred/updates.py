@@ -1,4 +1,4 @@
-"""Where what computes gradients and writes parameters tells of itself: ``backward``, ``autograd.grad``,
+"""Where the computation of gradients and the writing of parameters are reported: ``backward``, ``autograd.grad``,
 ``Trainer.step``, and writes by hand."""
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OF_NO_CALL = "backward begins at an array that no call of the round gave"
 
 
 def nothing(made: Any) -> None:
-    """What an event gives that writes into arrays."""
+    """The result of an event that writes into arrays: None, whatever the call gave."""
 
 
 def current_updated() -> Any:
-    """This thread's round where variables were written by hand in it: the next recorded call begins another one."""
+    """This thread's round if variables were written by hand in it, else None. The next recorded call begins another."""
     track = STATE.track
     if track is not None and not any([node.updates for node in track.path.nodes[:track.at]]):
         return None
@@ -71,7 +71,7 @@ def _watched_backward(several: Sequence[Any], head_grads: Any, retain_graph: boo
 
 
 def _seeds(heads: Sequence[Any], head_grads: Any) -> tuple[tuple[bool, ...], list[Any] | None]:
-    """For which heads gradients are given, and these; None where the call is an error or converts them."""
+    """For which heads gradients are given, and these gradients; None for them where the call fails or converts them."""
     if head_grads is None:
         return (), []
     several = list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
@@ -147,7 +147,7 @@ def assign(x: Any, key: Any, value: Any, ordinary: Callable[[], None]) -> None:
         return ordinary()
     if (known is None and not r.deferred and r.went_back and isinstance(x, NDArray) and x.stype == "default"
         and (r.concerns(value) or any([ref() is x for ref in r.outside]))):
-        known = hold(x)                                  # a state of the user's own: from the next round on by itself
+        known = hold(x)                                  # a state of the user's own is held from now on
     if known is None or value is x or r.has(x):
         return ordinary()
     return event(what, leaves, None, ordinary, lambda node: "")
