@@ -98,8 +98,8 @@ class Entry:
         self.stamp: Any = None                          # what the code read of Python's objects (free_variables.py)
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no fast path took
-        self.bound: Any = None                          # its program with its arrays bound;
-        self.changes, self.replaced = 0, False          # replaced: another program takes the place of that one
+        self.bound: Any = None                          # the program, bound to its arrays
+        self.changes, self.replaced = 0, False          # replaced: another program takes its place
         self.seen = self.checked = self.collected = self.marked = -1
         self.arrays: list[NDArray] = []                 # captured, as long as ``collected`` is the count of rebinds
 

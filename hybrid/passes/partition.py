@@ -32,7 +32,7 @@ LEAVES = frozenset({"input", "const", "data", "iota"})
 class Partition:
     """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in
     ``reads``, the kept values and one cotangent an output; it gives the gradients of the inputs asked for. It is made
-    when it is first asked for. Where only some outputs of a call have a cotangent, another one is (``of_heads``).
+    when it is first asked for. Where only some outputs of a call have a cotangent, ``of_heads`` makes another instead.
     """
     forward: Program
     kept: tuple[Node, ...]
