@@ -130,8 +130,9 @@ class NDArray(evict.Held):
         try:
             raw = _BUFFER(self, type(self))                  # most are there
         except AttributeError:
-            made = evict.read(self)
-            return made if made is not None else np.array(self._data)
+            if (made := evict.read(self)) is not None:
+                return made
+            raw = self._data
         return np.array(raw) if isinstance(raw, np.ndarray) else raw.get()
 
     def asscalar(self) -> Any:

@@ -309,6 +309,8 @@ class Graph:
 
 
 class Stream:
+    null: Stream
+
     def __init__(self, null: bool = False, non_blocking: bool = False):
         self.ptr = 0 if null else _handle(library().cudaStreamCreate)
         self._before: list[Any] = []
@@ -393,5 +395,5 @@ CUPY.cuda = SimpleNamespace(
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),
                             memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))
-STATE.stream = Stream(null=True)
+STATE.stream = Stream.null = Stream(null=True)
 __name__ = "cupy.stand_in"          # its frames are CuPy's to whoever tells them from the user's (hybrid/jit/reads.py)

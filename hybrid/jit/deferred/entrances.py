@@ -14,6 +14,7 @@ from ...autograd.dispatch import OF_NUMBER, TIMERS
 from ...base import config, pending
 from ...base.pytree import flatten
 from ...base.scope import CASTS, RECORDS, SCOPE
+from ...buffers import evict
 from ...buffers.array import NDArray
 from ...buffers.promise import Promise
 from ...ops.attributes import told_apart
@@ -21,11 +22,11 @@ from ...runtime.observers import OBSERVERS
 from ..replaced import LibraryClass
 from . import rounds
 from .events import OPEN, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale, hashable
-from .followed import STATE, current, given_back, is_promised, take
+from .followed import LIVE, ROUNDS, STATE, current, given_back, is_promised, take, taken_over
 from .held import held
 from .joined import unfit
 from .round import went_back
-from .rounds import event, give_up, settle, settle_all, settle_written, strange
+from .rounds import LOCK, event, give_up, settle, settle_all, strange
 from .updates import assign, backward, current_updated, grad, nothing, step
 
 LOOKED_INTO = "a profiler or a check of each operator is on"
@@ -55,7 +56,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
     if r is None:
         if not begins:
             return ordinary()
-        rounds.begin(engine.rounds)
+        rounds.begin(engine.rounds, next((x._ctx for x in leaves if isinstance(x, NDArray)), None))
     elif not SCOPE.recording and r.went_back:
         return ordinary()
     if TIMERS or OBSERVERS:
@@ -126,8 +127,6 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
         return f"{engine.name} runs as plain Python"
     if config.compile_mode() == "never":
         return "no programs are compiled (HYBRID_COMPILE)"
-    if entry.ctx.device_type != "cpu":
-        return "it does not run on the CPU"
     if engine.counters is None:
         return f"{engine.name} has lists or dicts in its attributes, whose contents may change"
     if any(kind != "output" for kind, _ in entry.picks) or SCOPE.recording and not entry.recorded:
@@ -259,6 +258,19 @@ def settle_for(why: str, arrays: Iterable[Any], block: Any = None) -> None:
             away.fulfil()
     if block is not None:
         settle_all(why, concerns=lambda nodes: any(_calls(node.event.what, block) for node in nodes))
+
+
+def settle_written(x: Any) -> None:
+    """What may write the memory of an array that is no event's is done now."""
+    if STATE.busy or evict.of(x) is not None:            # an evicted array has memory of its own
+        return
+    with LOCK:
+        for track in list(LIVE):
+            if track.path.meets(x):
+                taken_over(track)
+        for r in list(ROUNDS):
+            if r.changes(x):
+                settle(r, rounds.SHARED)
 
 
 def _calls(what: Any, block: Any) -> bool:

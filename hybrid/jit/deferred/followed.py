@@ -173,7 +173,7 @@ def lay(r: Round, fast: list[Any], alive: Sequence[int], copied: int | None) -> 
     if old is not None and old.rebinds == REBINDS[0] or root.joined < root.lay_again:
         return None
     made, outside = launcher.part("Track"), [ref() for ref in r.outside]
-    if made is None or any(x is None for x in outside) or any(
+    if made is None or any(x is None or x._ctx.device_type != "cpu" for x in outside) or any(
             node.seen != REBINDS[0] or not node.as_it_was() for node in r.trail if type(node.event.what) is not Step):
         return None
     root.laid += 1

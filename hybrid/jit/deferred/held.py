@@ -69,8 +69,6 @@ def held(x: Any) -> Held | None:
 
 def unfit(x: NDArray) -> str:
     """Why nothing that reads or writes such an array can be put off; nothing where it can."""
-    if x._ctx.device_type != "cpu":
-        return "it does not run on the CPU"
     if x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
         return "a parameter or its gradient is sparse"
     if type(x._away) is not Promise and is_shared([x._data]):

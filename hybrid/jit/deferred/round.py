@@ -5,6 +5,7 @@ import time
 import weakref
 from typing import Any, Callable, Sequence
 
+from ...base.device import Context
 from ...buffers.array import NDArray, wrap
 from ...buffers.derived import OUTSIDE, is_shared
 from ...buffers.extents import Extents, extent
@@ -16,10 +17,11 @@ from .held import Held, held, hold, unfit
 class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
-    __slots__ = ("root", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results", "numbers",
-                 "hidden", "draws", "counted", "forgotten", "values", "memory", "__weakref__")
+    __slots__ = ("root", "gpu", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results",
+                 "numbers", "hidden", "draws", "counted", "forgotten", "values", "memory", "__weakref__")
 
-    def __init__(self, root: Root):
+    def __init__(self, root: Root, ctx: Context | None = None):
+        self.gpu = ctx if ctx is not None and ctx.device_type == "gpu" else None     # where it runs, if that is a GPU
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
         self.began = time.monotonic()
         self.trail: list[Node] = []                      # the places of the tree that it came by
@@ -172,6 +174,4 @@ def _strange(x: Any) -> str:
         return "an array that the round changes is given to one of its calls"
     if x._ag is not None:
         return "a call takes an array with a gradient of its own"
-    if x._ctx.device_type != "cpu":
-        return "it does not run on the CPU"
     return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""

@@ -12,6 +12,7 @@ import weakref
 from typing import Any, Callable, Sequence
 
 from ...base import pending
+from ...base.device import Context
 from ...base.errors import user_location
 from ...base.pytree import flatten
 from ...base.scope import RECORDS, SCOPE
@@ -24,6 +25,7 @@ from .followed import FINISH, LIVE, ROUNDS, STATE, as_when_put_off, busy, curren
 from .held import Held, collects, hold, is_variable
 from .promised import hold_gradients, promises, see
 from .round import Round
+from .streams import OTHER_STREAM, as_on_null_stream, on_other_stream
 from .unrelated import lacks_calls, later_half, rounds_ended
 
 TIMES = 2                       # so often a round is met before it is put off
@@ -35,9 +37,9 @@ MOST_SETTLED = 3                # rounds that were looked into, for each round t
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
 
 
-def begin(root: Root) -> Round:
-    """A new round of this thread."""
-    STATE.round = made = Round(root)
+def begin(root: Root, ctx: Context | None) -> Round:
+    """A new round of this thread. ctx: of the arrays of its first call; None where it takes none."""
+    STATE.round = made = Round(root, ctx)
     root.why = root.why or "no two rounds were equal so far"
     pending.WATCHED[0] += 1
     made.counted = weakref.finalize(made, not_watched)              # also where its thread ends first
@@ -59,6 +61,9 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
     differ from round to round."""
     r = STATE.round
     assert r is not None
+    if r.gpu is not None and on_other_stream(r.gpu):
+        strange(OTHER_STREAM)
+        return ordinary()
     with LOCK:
         if len(r.trail) >= MOST_EVENTS and not r.deferred and not r.went_back:
             r = later_half(r, end, begin) or r
@@ -246,21 +251,20 @@ def finish(r: Round, node: Node) -> None:
         follows = node.event.what.trainer().step_follows() or node.follows      # type: ignore[union-attr]
     if follows:
         r.trail.pop()
-    old, STATE.busy = STATE.busy, True
     try:
-        why = joined.run(r, r.trail[-1])
-        if why:
-            _not_joined(r, why)
-            _took(r)
-        else:
-            r.root.joined, r.root.follows = r.root.joined + 1, follows
-            if not follows:
-                joined.lay_track(r, node)
+        with busy(), as_on_null_stream(r.gpu):
+            why = joined.run(r, r.trail[-1])
+            if why:
+                _not_joined(r, why)
     except BaseException as err:
         failed(r, err)
         raise
-    finally:
-        STATE.busy = old
+    if why:
+        _took(r)
+    else:
+        r.root.joined, r.root.follows = r.root.joined + 1, follows
+        if not follows:
+            joined.lay_track(r, node)
     if follows:
         node.event.do((), (), iter(()))
 
@@ -305,7 +309,7 @@ def settle(r: Any, why: str) -> None:
         node.settled += 1
         _come_back(r)
         try:
-            with busy(), as_when_put_off():
+            with busy(), as_when_put_off(), as_on_null_stream(r.gpu):
                 if isinstance(node.event.what, (Backward, Grad)) and node.settled > 1:
                     instead = joined.run(r, node)
                     if not instead:
@@ -376,19 +380,6 @@ def settle_all(why: str, raw: Any = None, drawn: bool = False,
         for r in list(ROUNDS):
             if (raw is None or r.reads(raw)) and (r.draws or not drawn) and concerns(r.trail):
                 settle(r, why)
-
-
-def settle_written(x: Any) -> None:
-    """What may write the memory of an array that is no event's is done now."""
-    if STATE.busy or evict.of(x) is not None:            # an evicted array has memory of its own
-        return
-    with LOCK:
-        for track in list(LIVE):
-            if track.path.meets(x):
-                followed.taken_over(track)
-        for r in list(ROUNDS):
-            if r.changes(x):
-                settle(r, SHARED)
 
 
 def give_up() -> None:

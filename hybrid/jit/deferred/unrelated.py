@@ -36,7 +36,8 @@ def rounds_ended(r: Round) -> Iterator[tuple[Root, list[Node]]]:
         results += _count(node)
 
 
-def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], Round]) -> Round | None:
+def later_half(r: Round, end: Callable[[Round], None],
+               begin: Callable[[Root, Any], Round]) -> Round | None:
     """A round in place of one of too many calls: its later half, from a call on that may begin a round. It keeps the
     compiled calls of the other half in ``forgotten``. None where no call may, and the round stays. end, begin: what
     ends a round, and begins one (rounds.py)."""
@@ -47,7 +48,7 @@ def later_half(r: Round, end: Callable[[Round], None], begin: Callable[[Root], R
             if not noted:
                 return None
             end(r)
-            made = begin(node.event.what.engine.rounds)
+            made = begin(node.event.what.engine.rounds, r.gpu)
             made.node, made.trail, made.results = noted[-1], noted, r.results[results:]
             made.numbers = {key: i - results for key, i in r.numbers.items() if i >= results}
             made.outside = [r.outside[k] for k in outside]
