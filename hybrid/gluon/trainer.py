@@ -20,7 +20,7 @@ from .gradient_sums import GradientSums
 from .parameter import Parameter
 from .per_device import arrays_of
 from .stored_rows import StoredRows
-from .trainer_arguments import over_ranks, own_store, parameters_of, shards_of, sums_devices
+from .trainer_arguments import apply_groups, over_ranks, own_store, parameters_of, shards_of, sums_devices
 
 
 class StaleGradientError(HybridError, UserWarning):
@@ -30,16 +30,16 @@ class StaleGradientError(HybridError, UserWarning):
 class Trainer:
     """Updates parameters from their gradients.
 
-    params: a dict (or ParameterDict) or a list of Parameters. optimizer: a name with optimizer_params (a dict of
-    arguments), or an Optimizer. kvstore: how gradients of several devices are brought together; within one process
-    ``device``, ``local`` and the like all mean that they are added up, and None means that they are not; ``dist_sync``,
-    ``dist_device_sync``, ``dist`` and ``horovod`` add up those of all processes that mpirun started.
+    params: a dict (or ParameterDict) or a list of Parameters; or a list of groups with rates of their own, ``{"params":
+    net.features.collect_params(), "learning_rate": 0.01, "wd": 0}``, which become lr_mult and wd_mult of their
+    Parameters. optimizer: a name with optimizer_params (a dict), or an Optimizer. kvstore: how gradients of several
+    devices are brought together; within one process ``device``, ``local`` and the like add them up, None does not;
+    ``dist_sync``, ``dist_device_sync``, ``dist`` and ``horovod`` add up those of all processes that mpirun started.
     compression_params: ``{'type': 'fp16'}`` or 'bf16' is what gradients are sent in between processes; without meaning
-    within one. update_on_kvstore:
-    whether weights are updated once and copied to the devices (the default with several devices; gradients stay as they
-    are) or on each device from gradients that ``allreduce_grads`` added up (False; gradients can then be changed before
-    ``update``). shard_states: over several processes, each keeps the optimizer's states of some parameters, updates
-    these and sends their values to the others, so that states take a share of the memory.
+    within one. update_on_kvstore: whether weights are updated once and copied to the devices (the default with several
+    devices; gradients stay as they are) or on each device, from gradients that ``allreduce_grads`` added up (False;
+    gradients can then be changed before ``update``). shard_states: over several processes, each keeps the optimizer's
+    states of some parameters, updates these and sends the others their values, to use less memory.
 
     >>> from hybrid import nd, autograd, gluon
     >>> net = gluon.nn.Dense(1, in_units=2); net.initialize()
@@ -50,14 +50,14 @@ class Trainer:
     """
 
     def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None,
-                 kvstore: Any = "device",
-                 compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None,
-                 shard_states: bool = False):
-        self._params: list[Parameter] = parameters_of(params)
+                 kvstore: Any = "device", compression_params: dict[str, Any] | None = None,
+                 update_on_kvstore: bool | None = None, shard_states: bool = False):
+        self._params, groups = parameters_of(params)
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
         self._compression_params = compression_params
         self._contexts = self._check_contexts()
         self._init_optimizer(optimizer, optimizer_params or {})
+        apply_groups(groups, self._optimizer)
         self._scale = self._optimizer.rescale_grad
         self.stored = StoredRows()                           # the values of row_sparse parameters
         self._ranks = over_ranks(kvstore, compression_params)
