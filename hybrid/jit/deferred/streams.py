@@ -17,10 +17,11 @@ _NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
 def on_other_stream(ctx: Context) -> bool:
     """Whether calls on a device run now on another stream than CUDA's null stream."""
-    if ctx.device_type != "gpu" or config.cuda_emulated():
+    cupy = find_cupy() if ctx.device_type == "gpu" and not config.cuda_emulated() else None
+    if cupy is None:
         return False
     with on(ctx):
-        return bool(find_cupy().cuda.get_current_stream().ptr)       # type: ignore[union-attr]
+        return bool(cupy.cuda.get_current_stream().ptr)
 
 
 def as_on_null_stream(ctx: Context | None) -> contextlib.AbstractContextManager[Any]:
