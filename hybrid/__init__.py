@@ -18,7 +18,7 @@ from .base import device as context, errors, former_paths, names as attribute, n
 from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .base.errors import HybridError, MXNetError
 from .base.names import AttrScope
-from .base.other_names import LIBRARY as _LIBRARY, MissingName as _MissingName
+from .base.other_names import LIBRARY as _LIBRARY, MissingNameError as _MissingNameError
 from .base.shown_errors import install as _show_errors
 from .base.system import check_lock as _check_lock
 from . import autograd, base, nd, numpy, serialize
@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"hybrid.{name}")
     if name == "explain":
         return importlib.import_module("hybrid.debug").explain
-    raise _MissingName(f"module 'hybrid' has no attribute {name!r}", name, _LIBRARY.get(name), __dir__)
+    raise _MissingNameError(f"module 'hybrid' has no attribute {name!r}", name, _LIBRARY.get(name), __dir__)
 
 
 def __dir__() -> list[str]:

@@ -32,8 +32,11 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The text `` (nearest: x)``, where x is a known name that is like this one or has it as its initials (lr:
     learning_rate); an empty text if there is none."""
-    known = list(known)
-    near = (difflib.get_close_matches(name.lower(), known, 1)
+    known, cases = list(known), {}  # type: ignore[var-annotated]
+    for k in known:
+        cases.setdefault(k.lower(), []).append(k)
+    near = ([max(cases[found], key=lambda k: sum(a == b for a, b in zip(k, name)))
+             for found in difflib.get_close_matches(name.lower(), cases, 1)]
             or [k for k in known if "".join(word[:1] for word in k.split("_")) == name.lower()])
     return f" (nearest: {near[0]})" if near else ""
 

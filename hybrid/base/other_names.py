@@ -72,7 +72,7 @@ OPTIMIZERS = {"SparseAdam": "optimizer.Adam(lazy_update=True)", "lr_scheduler": 
 DATA = {"Subset": "data.Dataset.take, .shard or .filter", "TensorDataset": "data.ArrayDataset"}
 
 
-class MissingName(AttributeError):
+class MissingNameError(AttributeError):
     """The error about a name that an object or module lacks. Its text is put together only when it is read, since
     programs often ask whether a name is there. text: its first part. hint: what to use here instead. known: the names
     there are."""
@@ -89,6 +89,11 @@ class MissingName(AttributeError):
         return AttributeError, (str(self),)
 
 
+# tracebacks show the name that everybody knows
+MissingNameError.__name__ = MissingNameError.__qualname__ = "AttributeError"
+MissingNameError.__module__ = "builtins"
+
+
 def public(names: Iterable[str]) -> list[str]:
     """Those of some names that are not private."""
     return [name for name in names if not name.startswith("_")]
@@ -97,7 +102,7 @@ def public(names: Iterable[str]) -> list[str]:
 def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
     """Have a module raise errors that say what to use instead of a name that it lacks. module: its ``globals()``."""
     def missing(name: str) -> Any:
-        raise MissingName(f"module {module['__name__']!r} has no attribute {name!r}", name, table.get(name),
+        raise MissingNameError(f"module {module['__name__']!r} has no attribute {name!r}", name, table.get(name),
                           lambda: public(module))
     module["__getattr__"] = missing
 
@@ -116,7 +121,8 @@ class Elsewhere:
         order = owner.__mro__
         if any(self._name in vars(c) for c in order[order.index(self._lacks) + 1:]):
             return getattr(super(self._lacks, owner if instance is None else instance), self._name)  # type: ignore[misc]
-        raise MissingName(f"{owner.__name__!r} object has no attribute {self._name!r}", self._name, self._hint, tuple)
+        text = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        raise MissingNameError(text, self._name, self._hint, tuple)
 
 
 def elsewhere(cls: type, table: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from ..base import forking
 from . import derived
 from ..base.device import cpu, zeros
 from ..base.dtype import as_dtype
-from ..base.other_names import ARRAYS, MissingName, public
+from ..base.other_names import ARRAYS, MissingNameError, public
 from .promise import Promise
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ class Held(NDArrayMethods):
             if name.startswith("_"):
                 raise AttributeError(text)
             numpys = f"x.asnumpy().{name}" if hasattr(np.ndarray, name) else None
-            raise MissingName(text, name, ARRAYS.get(name, numpys), lambda: public(dir(self)))
+            raise MissingNameError(text, name, ARRAYS.get(name, numpys), lambda: public(dir(self)))
 
     @property
     def _whole(self) -> Any:
         """The key of all elements."""
-        return slice(None) if self._spec.shape else Ellipsis
+        return slice(None) if self.shape else Ellipsis
 
     @property
     def _spec(self) -> Any:

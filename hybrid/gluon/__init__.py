@@ -5,7 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
-from ..base.other_names import BLOCKS, GLUON, MissingName, elsewhere
+from ..base.other_names import BLOCKS, GLUON, MissingNameError, elsewhere
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from .block import Block
@@ -46,7 +46,7 @@ else:
         if name in _NOT_YET:
             raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
                                  f"autograd and compiled programs")
-        raise MissingName(f"module 'hybrid.gluon' has no attribute {name!r}", name, GLUON.get(name), __dir__)
+        raise MissingNameError(f"module 'hybrid.gluon' has no attribute {name!r}", name, GLUON.get(name), __dir__)
 
 
 def __dir__() -> list[str]:

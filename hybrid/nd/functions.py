@@ -13,7 +13,7 @@ from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
 from ..base.names import PLAIN, named
-from ..base.other_names import LIBRARY, MissingName
+from ..base.other_names import LIBRARY, MissingNameError
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -260,7 +260,7 @@ def _find(space: str, name: str) -> Any:
         return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
     if name.startswith("sparse.") and space in ("nd", "sym"):
         return getattr(_find(space, "sparse"), name[len("sparse."):])
-    raise MissingName(f"hybrid.{space} has no {name!r}", name, _in_another_space(space, name) or LIBRARY.get(name),
+    raise MissingNameError(f"hybrid.{space} has no {name!r}", name, _in_another_space(space, name) or LIBRARY.get(name),
                       lambda: table)
 
 

@@ -16,7 +16,7 @@ from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
 from ..ops.shape import normal_axis as _normal_axis
 from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
-from .complex_parts import conj, conjugate
+from .complex_parts import ComplexParts as _ComplexParts
 from . import (composed as _composed, elementwise as _elementwise,
                fallback as _fallback, fft, linalg, multiarray,
                operators as _operators, protocol as _protocol, random, remembered as _remembered)
@@ -101,6 +101,14 @@ def copy(a: Any, out: Any = None, order: str = "K") -> Any:
     if order == "F":
         raise NotImplementedError("np.copy: arrays lie in the order of rows, order='F' is not supported")
     return _elementwise.finish(_functions.resolve("np", "copy")(_elementwise.as_value(a)), out)
+
+
+def conj(a: Any, out: Any = None, order: str = "K") -> Any:
+    """The complex conjugate; of a real array a copy."""
+    return a.conj() if isinstance(a, _ComplexParts) and out is None else copy(a, out, order)
+
+
+conjugate = conj
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: Any = False) -> Any:

@@ -230,10 +230,4 @@ def _with_complex(name: str, lhs: Any, rhs: Any) -> Any:
 BESIDE_COMPLEX.append(_with_complex)
 
 
-def conj(x: Any) -> Any:
-    """The complex conjugate; of a real array a copy."""
-    return x.conj() if isinstance(x, ComplexParts) else _np_function("copy")(x)
-
-
-conjugate = conj
-__all__ = ["ComplexParts", "conj", "conjugate", "parts_of"]
+__all__ = ["ComplexParts", "parts_of"]

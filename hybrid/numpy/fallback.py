@@ -17,7 +17,7 @@ from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, current_context
 from ..nd.dynamic import refuse_traced
 from ..base.names import named
-from ..base.other_names import LIBRARY, MissingName
+from ..base.other_names import LIBRARY, MissingNameError
 from ..ir.direct import alone
 from ..base.errors import HybridError, TraceError, user_location
 from ..nd import functions, made_here
@@ -41,7 +41,7 @@ def numpy_function(name: str, cls: type) -> Any:
     found = OLD[name] if name in OLD else OURS.get(name) or getattr(np, name, None)
     if found is None or name.startswith("_"):
         ours = [f"hybrid.{space}.{name}" for space in ("npx", "nd") if functions.has(space, name)]
-        raise MissingName(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}", name,
+        raise MissingNameError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}", name,
                           " or ".join(ours) or LIBRARY.get(name), lambda: dir(np))
     if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
         return found

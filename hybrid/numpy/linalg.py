@@ -12,7 +12,7 @@ from ..autograd.demands import demand
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..base.names import named
-from ..base.other_names import MissingName
+from ..base.other_names import MissingNameError
 from ..ops.registry import OPS
 from . import fallback, remembered
 from .composed_further import LINALG
@@ -148,7 +148,7 @@ def __getattr__(name: str) -> Any:
         return functions.resolve("np", f"linalg.{name}")
     found = getattr(_np.linalg, name, None)
     if name not in LINALG and (name.startswith("_") or found is None or not callable(found)):
-        raise MissingName(f"hybrid.np.linalg has no {name!r}", name, None, __dir__)
+        raise MissingNameError(f"hybrid.np.linalg has no {name!r}", name, None, __dir__)
     return found if isinstance(found, type) else _kept(name, _made(name))
 
 
