@@ -32,7 +32,8 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The text `` (nearest: x)``, where x is a known name that is like this one or has it as its initials (lr:
     learning_rate); an empty text if there is none."""
-    known, cases = list(known), {}  # type: ignore[var-annotated]
+    known = list(known)
+    cases: dict[str, list[str]] = {}                     # names that differ in case alone
     for k in known:
         cases.setdefault(k.lower(), []).append(k)
     near = ([max(cases[found], key=lambda k: sum(a == b for a, b in zip(k, name)))

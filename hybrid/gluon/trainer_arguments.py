@@ -11,15 +11,15 @@ from .parameter import Parameter
 LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
 
 
-GROUP = {"lr": "learning_rate", "weight_decay": "wd"}         # PyTorch's names in groups of parameters
-MULTIPLES = ("lr_mult", "wd_mult")
+MULTIPLES = {"learning_rate": "lr_mult", "wd": "wd_mult"}     # of rates, as Parameters have them
+PYTORCHS = {"lr": "learning_rate", "weight_decay": "wd"}      # names in groups of parameters
 
 
 def parameters_of(params: Any) -> tuple[list[Parameter], list[dict[str, Any]]]:
     """The parameters that a Trainer is given, and the groups they come in, if they do."""
     groups = []
     if isinstance(params, (list, tuple)) and params and all(isinstance(g, dict) and "params" in g for g in params):
-        groups = [{**{GROUP.get(k, k): v for k, v in g.items()}, "params": _listed(g["params"])} for g in params]
+        groups = [{**{PYTORCHS.get(k, k): v for k, v in g.items()}, "params": _listed(g["params"])} for g in params]
         params = [p for g in groups for p in g["params"]]
     params = _listed(params)
     twice = [p.name for i, p in enumerate(params) if any(p is q for q in params[:i])]
@@ -46,20 +46,20 @@ def apply_groups(groups: list[dict[str, Any]], optimizer: Any) -> None:
     """Parameters of groups get ``lr_mult`` and ``wd_mult``: those that their group has, or the multiple of the
     optimizer's own rate that gives the group's."""
     for group in groups:
-        given = {k: _checked(k, v, optimizer) for k, v in group.items() if k != "params"}
-        for name, value in given.items():
-            for p in group["params"]:
-                setattr(p, {"learning_rate": "lr_mult", "wd": "wd_mult"}.get(name, name), value)
+        given = {MULTIPLES.get(k, k): _multiple(k, v, optimizer) for k, v in group.items() if k != "params"}
+        for p in group["params"]:
+            for name, value in given.items():
+                setattr(p, name, value)
 
 
-def _checked(name: str, value: Any, optimizer: Any) -> float:
-    """A multiple for a group's parameters."""
-    if name not in (*MULTIPLES, *GROUP.values()):
+def _multiple(name: str, value: Any, optimizer: Any) -> float:
+    """The multiple of the optimizer's rate that a group has, from the multiple itself or the group's rate."""
+    if name not in (*MULTIPLES, *MULTIPLES.values()):
         raise AttributeValueError("a group of parameters has params, learning_rate, wd, lr_mult and wd_mult, got "
                                   f"{name!r}: other settings belong to the optimizer, so make a Trainer for each group")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise AttributeValueError(f"a group of parameters takes a number for {name}, got {value!r}")
-    if name in MULTIPLES:
+    if name in MULTIPLES.values():
         return float(value)
     schedule = optimizer.lr_scheduler
     own = optimizer.wd if name == "wd" else optimizer.lr if schedule is None else schedule.base_lr

@@ -10,7 +10,6 @@ from ... import autograd
 from ...autograd.dispatch import OF_NUMBER, invoke
 from ...base.pytree import LEAF, unflatten
 from ...base.scope import CASTS_VERSION, SCOPE
-from ...buffers import evict
 from ...buffers.derived import OUTSIDE
 from ...buffers.extents import Extents
 from ...buffers.tape import flags
@@ -280,10 +279,9 @@ class Node:
         """Whether what a call's code reads of Python's objects is as it was, and nobody else may write its arrays by
         now."""
         entry = self.entry
-        if OUTSIDE and any(unfit(x) for *_, x in self.slots if evict.of(x) is None):
+        if OUTSIDE and any(map(unfit, entry.fixed() if entry is not None else [grad for *_, grad in self.slots])):
             return False
-        return entry is None or ((not entry.guard.places or entry.guard.stamp() == entry.stamp)
-                                 and not (OUTSIDE and any(map(unfit, entry.fixed()))))
+        return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
     def waits(self, seconds: float) -> bool:
         """Whether rounds that begin with this event run as they are, since their program is being compiled. seconds:

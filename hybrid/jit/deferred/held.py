@@ -9,9 +9,9 @@ from typing import Any, Iterable, Sequence
 
 from ...autograd.traced_grad import gradient_of, parameter_gradient
 from ...base.scope import tracing
+from ...buffers import evict
 from ...buffers.array import NDArray
 from ...buffers.derived import is_shared
-from ...buffers.promise import Promise
 
 _HELD: "dict[int, Held]" = {}                            # by id of the array
 
@@ -71,7 +71,7 @@ def unfit(x: NDArray) -> str:
     """Why nothing that reads or writes such an array can be put off; nothing where it can."""
     if x._ag is not None and x._ag.grad is not None and x._ag.grad.stype != "default":
         return "a parameter or its gradient is sparse"
-    if type(x._away) is not Promise and is_shared([x._data]):
+    if evict.of(x) is None and is_shared([x._data]):     # an evicted array has memory of its own
         return "it uses an array whose memory others may write (from_numpy, DLPack)"
     return ""
 
