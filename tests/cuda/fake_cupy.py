@@ -7,25 +7,22 @@ reductions are arrays, ``empty`` holds garbage, and what is captured for a graph
 """
 from __future__ import annotations
 
-import atexit
 import ctypes
-import functools
 import inspect
 import json
 import re
-import subprocess
-import tempfile
 import types
 from types import SimpleNamespace
 from typing import Any
 
-import cffi
 import numpy as np
 
-from hybrid.runtime.cuda import driver_api, emulator, nvrtc
+from hybrid.runtime.cuda import emulator, nvrtc
 
-from .fake_cupy_launches import CUDADriverError, Place, launch, root_of
-from ..paths import DATA, TESTS
+from .fake_cupy_late import LATE, flat
+from .fake_cupy_launches import (STATE, CUDADriverError, Device, Event, Module, Place, Stream, ffi,  # noqa: F401
+                                 launch, library, root_of)
+from ..paths import DATA
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
@@ -61,8 +58,11 @@ def _bound(name: str, fn: Any, parameters: str | None) -> Any:
         convert = name in CONVERT
         if name == "take" and len(args) > 1 and isinstance(args[1], np.ndarray):      # CuPy takes these indices along
             args = (args[0], ndarray(args[1]), *args[2:])
+        LATE.settle(args, kwargs)
         given = {k: _in(v, convert) for k, v in kwargs.items()}
         result = fn(*(_in(a, convert) for a in args), **given)
+        if LATE.on:
+            return _out(LATE.result(result, args, kwargs, filled=name not in ("empty", "empty_like")))
         if name in ("empty", "empty_like"):
             result.view(np.uint8 if result.flags.c_contiguous and result.ndim
                         else result.dtype)[...] = 0xFF if result.dtype != bool else 1
@@ -91,6 +91,7 @@ class Ufunc:
         if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or",
                                  "bitwise_xor") or a.dtype.name not in ADDED:
             raise TypeError(f"cupy.{self.__name__}.at does not take {a.dtype}")
+        LATE.settle(a, indices, b)
         self._fn.at(_in(a), _in(indices), _in(b))
 
 
@@ -141,8 +142,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"cupy.ndarray has no attribute {name!r}")
         value = getattr(self._a, name)
         if callable(value):
-            return lambda *args, **kwargs: _out(value(*(_in(v) for v in args),
-                                                      **{k: _in(v) for k, v in kwargs.items()}))
+            def method(*args: Any, **kwargs: Any) -> Any:
+                LATE.settle(self, args, kwargs)
+                result = value(*(_in(v) for v in args), **{k: _in(v) for k, v in kwargs.items()})
+                return _out(LATE.result(result, self, args, kwargs))
+            return method
         return value if name in ("shape", "strides", "dtype", "size", "ndim", "itemsize", "nbytes") else _out(value)
 
     @property
@@ -167,6 +171,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return {**self._a.__array_interface__, "data": (self._a.ctypes.data, False), "stream": 1}
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
+        LATE.settle(self)
         return np.array(self._a, order="C")
 
     def __dlpack__(self, **_: Any) -> Any:
@@ -183,22 +188,32 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         if ufunc.__name__ not in NAMES["cupy"]:
             raise TypeError(f"cupy has no ufunc {ufunc.__name__}")
         out = kwargs.pop("out", None)
+        LATE.settle(inputs, out, kwargs)
         if out is not None:
             kwargs["out"] = tuple(_in(o) for o in out)
         result = getattr(ufunc, method)(*(_in(x) for x in inputs),
                                         **{k: _in(v) if k != "out" else v for k, v in kwargs.items()})
-        return out[0] if out is not None and len(out) == 1 else _out(result)
+        return out[0] if out is not None and len(out) == 1 else _out(LATE.result(result, inputs))
 
     def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         return getattr(CUPY, fn.__name__)(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
-        return _out(self._a[_in(key, True)])
+        if any(not isinstance(k, (slice, type(None), type(...))) for k in flat(key)):
+            LATE.settle(self, key)
+        return _out(LATE.result(self._a[_in(key, True)], self))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError(f"Unsupported type {type(value)}")
-        self._a[_in(key, True)] = _in(value)
+        LATE.settle(self, key, value)
+        at, values = _in(key, True), _in(value)
+        if LATE.on:
+            values = np.array(values)
+            np.empty_like(self._a)[at] = values                # the errors come at once
+            LATE.later(lambda: self._a.__setitem__(at, values))
+        else:
+            self._a[at] = values
 
     def __len__(self) -> int:
         return len(self._a)
@@ -207,153 +222,19 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return iter([self[i] for i in range(len(self._a))])
 
     def __bool__(self) -> bool:
-        return bool(self._a)
+        return bool(self.get())
 
     def __int__(self) -> int:
-        return int(self._a)
+        return int(self.get())
 
     def __float__(self) -> float:
-        return float(self._a)
+        return float(self.get())
 
     def __index__(self) -> int:
-        return self._a.__index__()
+        return self.get().__index__()
 
     def __repr__(self) -> str:
-        return repr(self._a)
-
-
-# ---- devices, streams, launches: functions of a stand-in for NVIDIA's libraries
-class State:
-    """What the stand-in counted, and the device and stream that are current."""
-    devices = 1
-    stream: Any = None
-    contexts: set[int] = set()
-
-    @property
-    def device(self) -> int:
-        return int(library().stand_in_device)
-
-    @device.setter
-    def device(self, number: int) -> None:
-        library().stand_in_device = number
-
-    def __getattr__(self, name: str) -> int:
-        return int(getattr(library().stand_in_counts, name))
-
-
-FOLDER = TESTS / "stand_in" / "cuda"
-ffi = cffi.FFI()
-ffi.cdef(driver_api.DECLARATIONS + """
-struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets; };
-extern struct counts stand_in_counts;
-extern char stand_in_fails[64];
-extern int stand_in_version, stand_in_device, stand_in_resident;
-extern long stand_in_memory;
-int cuModuleLoadData(void **, const char *);
-int cuModuleGetFunction(void **, void *, const char *);
-int cudaStreamCreate(void **);
-int cudaStreamBeginCapture(void *, int);
-int cudaStreamEndCapture(void *, void **);
-""")
-
-
-@functools.cache
-def library() -> Any:
-    """tests/stand_in/cuda, compiled."""
-    folder = tempfile.TemporaryDirectory(prefix="stand-in-")
-    atexit.register(folder.cleanup)
-    so = f"{folder.name}/libcuda.so"
-    subprocess.run(["gcc", "-w", "-O1", "-shared", "-fPIC", str(FOLDER / "driver.c"),
-                    str(FOLDER / "runtime.c"), "-o", so, "-ldl", "-lpthread"], check=True)
-    return ffi.dlopen(so)
-
-
-def _handle(make: Any, *args: Any) -> int:
-    out = ffi.new("void **")
-    assert make(out, *args) == 0
-    return int(ffi.cast("uintptr_t", out[0]))
-
-
-def _pointer(number: int) -> Any:
-    return ffi.cast("void *", number)
-
-
-STATE = State()
-
-
-class Device:
-    compute_capability = "90"
-    attributes = {"MultiProcessorCount": 132}
-
-    def __init__(self, number: int | None = None):
-        self.id = STATE.device if number is None else number
-        self._before: list[int] = []
-
-    def __enter__(self) -> Device:
-        self._before.append(STATE.device)
-        STATE.device = self.id
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        STATE.device = self._before.pop()
-
-    def synchronize(self) -> None: ...
-
-
-class Graph:
-    def __init__(self, graph: int):
-        self._graph = graph
-
-    def launch(self, stream: Any = None) -> None:
-        assert library().cuGraphLaunch(_pointer(self._graph), _pointer((stream or STATE.stream).ptr)) == 0
-
-
-class Stream:
-    null: Stream
-
-    def __init__(self, null: bool = False, non_blocking: bool = False):
-        self.ptr = 0 if null else _handle(library().cudaStreamCreate)
-        self._before: list[Any] = []
-
-    def __enter__(self) -> Stream:
-        self._before.append(STATE.stream)
-        STATE.stream = self
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        STATE.stream = self._before.pop()
-
-    def synchronize(self) -> None:
-        code = library().cuStreamSynchronize(_pointer(self.ptr))
-        if code:
-            raise CUDADriverError(f"error {code}")
-
-    def begin_capture(self, mode: int | None = None) -> None:
-        assert self.ptr, "the null stream cannot be captured"
-        assert library().cudaStreamBeginCapture(_pointer(self.ptr), 0) == 0
-
-    def is_capturing(self) -> bool:
-        out = ffi.new("int *")
-        library().cuStreamIsCapturing(_pointer(self.ptr), out)
-        return bool(out[0])
-
-    def end_capture(self) -> Graph:
-        return Graph(_handle(lambda out: library().cudaStreamEndCapture(_pointer(self.ptr), out)))
-
-
-class Module:
-    """A loaded image: a library of the emulator."""
-
-    def load(self, cubin: bytes) -> None:
-        assert STATE.device in STATE.contexts, "no context on this thread"
-        self._module = _handle(library().cuModuleLoadData, ffi.new("char[]", cubin))
-
-    def get_function(self, name: str) -> Any:
-        return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
-
-
-def _launch(*sizes: int) -> None:
-    launch(library(), ffi, *sizes)
+        return repr(self.get())
 
 
 def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
@@ -388,12 +269,12 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
-    Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
-    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
+    Device=Device, Stream=Stream, Event=Event, get_current_stream=lambda: STATE.stream,
+    function=SimpleNamespace(Module=Module),
+    driver=SimpleNamespace(launchKernel=launch, launchCooperativeKernel=launch, funcSetAttribute=lambda *a: None,
                            CUDADriverError=CUDADriverError,
                            occupancyMaxActiveBlocksPerMultiprocessor=lambda *a: library().stand_in_resident),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
                             free=lambda p: STATE.contexts.add(STATE.device),
                             memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))
-STATE.stream = Stream.null = Stream(null=True)
 __name__ = "cupy.stand_in"          # its frames are CuPy's to whoever tells them from the user's (hybrid/jit/reads.py)

@@ -82,6 +82,7 @@ def test_calls_on_another_stream() -> None:
     """A program runs on the stream that is current when it is called."""
     f = mx.hybridize(lambda x: (x * 2 + 1).sum())
     x = nd.arange(6)
+    x.wait_to_read()
     with fake_cupy.CUPY.cuda.Stream(non_blocking=True):
         assert f(x).asscalar() == 36
     assert f(x).asscalar() == 36
@@ -127,6 +128,7 @@ def _long_plan() -> tuple[cuda.Plan, list[np.ndarray]]:
 def _run(plan: cuda.Plan, arrays: list[np.ndarray], start: float) -> float:
     arrays[0][:] = start
     plan.run([a.ctypes.data for a in arrays])
+    cuda.driver().synchronize()
     return float(arrays[-1][0])
 
 
@@ -158,6 +160,7 @@ def test_no_graph_inside_the_users_graph() -> None:
     assert fake_cupy.STATE.replays == replays
     arrays[0][:] = 20
     graph.launch()
+    cuda.driver().synchronize()
     assert arrays[-1][0] == 25
 
 

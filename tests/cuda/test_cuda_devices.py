@@ -93,6 +93,7 @@ def test_copies_between_gpus_wait_for_both_streams(monkeypatch: pytest.MonkeyPat
     with fake_cupy.Stream(non_blocking=True) as stream:
         done.clear()
         y = x.as_in_context(GPUS[1])
+    stream.synchronize()
     assert [what for what, *_ in done] == ["record", "wait", "copy", "record", "wait"]
     assert [device for _, device, _ in done] == [0, 1, 1, 1, 0] and stream.ptr
     done.clear()

@@ -278,6 +278,7 @@ def test_more_arrays_than_a_launch_takes() -> None:
     for driver in (cuda.driver(), emulator.EmulatorDriver()):
         arrays[700][:] = 0
         driver.load(text, ["last"]).plan([launch]).run([a.ctypes.data for a in arrays])
+        driver.synchronize()
         assert arrays[700][0] == 699
     fake_cupy.library().stand_in_version = 12000
     driver_api.version.cache_clear()
@@ -322,6 +323,7 @@ def test_kernels_are_compiled_side_by_side(monkeypatch: pytest.MonkeyPatch, part
     module = cuda.driver().load("".join(kernel % (n, i) for i, n in enumerate(names, 1)), names)
     x = np.zeros(1, np.float32)
     module.plan([(n, (1, 1, 1), (1, 1, 1), 0, (0,)) for n in names]).run([x.ctypes.data])
+    cuda.driver().synchronize()
     assert x[0] == sum(range(1, sum(parts) + 1))
     assert sorted(t.count("__global__") for t in texts_of) == parts
 

@@ -196,11 +196,13 @@ def test_another_stream_reads_what_is_there() -> None:
     net, x = network()
     net.hybridize()
     net(x)
-    waits = STATE.waits
     net[0].weight.data()[:] = 0.5
-    with fake_cupy.CUPY.cuda.Stream(non_blocking=True):
+    nd.waitall()
+    waits = STATE.waits
+    with fake_cupy.CUPY.cuda.Stream(non_blocking=True) as stream:
         y = net(x)
     assert STATE.waits > waits
+    stream.synchronize()
     np.testing.assert_allclose(net(x).asnumpy(), y.asnumpy(), rtol=1e-5, atol=1e-6)
 
 

@@ -34,7 +34,7 @@ def libraries(folder: Path) -> Path:
     lib = folder / "lib"
     lib.mkdir(exist_ok=True)
     made = lib / "libcudart_emu.so"
-    run("gcc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart_emu.so", HERE / "driver.c", HERE / "runtime.c",
+    run("gcc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,libcudart_emu.so", *sorted(HERE.glob("*.c")),
         "-o", made, "-ldl", "-lpthread")
     link = lib / "libcuda.so.1"
     link.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 /* Functions of libcuda and libcudart where there is no GPU: kernels run in the emulator, device memory is the host's.
  * The stand-in for CuPy (tests/cuda/fake_cupy.py) calls it, and real CuPy does where its runtime module is linked with
- * it (tests/stand_in/cuda/README.md). Launches are done when they return; HYBRID_STAND_IN_NOOP=1 leaves kernels out. */
+ * it (tests/stand_in/cuda/README.md). Streams may run late (streams.c); HYBRID_STAND_IN_NOOP=1 leaves kernels out. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "streams.h"
 
 #define API __attribute__((visibility("default")))
 enum { FAILED = 700, CAPTURE_UNSUPPORTED = 900, NOT_FOUND = 500, NO_MEMORY = 2 };
@@ -31,20 +33,26 @@ typedef struct {
   const char *(*err)(void);
 } Module;
 typedef struct { Module *m; int k; } Func;
-typedef struct Node { Func *fn; unsigned g[3], b[3], shared; int n, cooperative; void **args; struct Node *next; } Node;
-typedef struct { Node *first, *last; } Graph;
-typedef struct { int capturing; Graph *graph; } Stream;
+typedef struct Node {
+  Func *fn;
+  unsigned g[3], b[3], shared;
+  int n, cooperative, waits, done;             /* waits: how many nodes it comes after */
+  void **args;
+  struct Node *next, **after;
+} Node;
+typedef struct Graph { Node *first, *last; } Graph;
 typedef struct { void *function; unsigned g[3], b[3], shared; void **arguments; } Params;
 
-static Stream *stream_of(void *s) { return (uintptr_t)s > 2 ? s : NULL; }
-
-static int run_node(Node *x) {
+static int left_out(Func *f) {
   static int noop = -1;
   if (noop < 0) noop = getenv("HYBRID_STAND_IN_NOOP") != NULL;
-  stand_in_counts.launches++;
+  stand_in_counts.launches++, stand_in_left_out += !f->m->so;
+  return noop || !f->m->so;
+}
+static void free_node(Node *x) { free(x->args), free(x->after), free(x); }
+static void run_node(void *node) {
+  Node *x = node;
   Module *m = x->fn->m;
-  if (!m->so) stand_in_left_out++;
-  if (noop || !m->so) return 0;
   EmuLaunch l = {x->fn->k, {x->g[0], x->g[1], x->g[2]}, {x->b[0], x->b[1], x->b[2]}, x->shared, x->cooperative, 0,
       x->n};
   EmuOptions o = {0, 1, 0, 1};
@@ -55,7 +63,7 @@ static int run_node(Node *x) {
   pthread_mutex_unlock(&one_at_a_time);
   if (failed) fprintf(stderr, "kernel %s: %s\n", m->names[x->fn->k], m->err());
   if (failed || !strcmp(stand_in_fails, m->names[x->fn->k])) pending = FAILED;
-  return 0;
+  free_node(x);
 }
 static Node *node_of(Func *f, const unsigned *g, const unsigned *b, unsigned shared, void **p) {
   Node *x = calloc(1, sizeof *x);
@@ -65,20 +73,24 @@ static Node *node_of(Func *f, const unsigned *g, const unsigned *b, unsigned sha
   for (int i = 0; i < x->n; i++) x->args[i] = *(void **)p[i];
   return x;
 }
-static void free_node(Node *x) { free(x->args); free(x); }
-static void append(Graph *g, Node *x) { if (g->last) g->last->next = x; else g->first = x; g->last = x; }
+static void append(Graph *g, Node *x, Node *const *after, int waits) {
+  x->after = calloc(waits + 1, sizeof *after), x->waits = waits;
+  for (int i = 0; i < waits; i++) x->after[i] = after[i];
+  if (g->last) g->last->next = x; else g->first = x;
+  g->last = x;
+}
 
 static int launch(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh,
                   void *s, void **p, int cooperative) {
   unsigned g[3] = {gx, gy, gz}, b[3] = {bx, by, bz};
   if (pending) return FAILED;                  /* the driver tells of an earlier kernel's error at the next call */
+  Stream *stream = hy_stream(s);
+  Graph *captured = hy_capture(stream);
+  if (!captured && left_out(f)) return 0;
   Node *x = node_of(f, g, b, sh, p);
   x->cooperative = cooperative;
-  Stream *stream = stream_of(s);
-  if (stream && stream->capturing) { append(stream->graph, x); return 0; }
-  int code = run_node(x);
-  free_node(x);
-  return code;
+  if (captured) append(captured, x, &captured->last, captured->last != NULL); else hy_enqueue(stream, run_node, x);
+  return 0;
 }
 API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                        unsigned sh, void *s, void **p, void **extra) {
@@ -137,12 +149,19 @@ API int cuGetProcAddress_v2(const char *n, void **p, int v, unsigned long long f
 static int now(void) { int code = pending; pending = 0; return code; }
 API int cuStreamSynchronize(void *s) {
   stand_in_counts.waits++;
-  return stream_of(s) && stream_of(s)->capturing ? CAPTURE_UNSUPPORTED : now();
+  if (hy_capture(hy_stream(s))) return CAPTURE_UNSUPPORTED;
+  hy_reach(hy_point(hy_stream(s)));
+  return now();
 }
-API int cuStreamIsCapturing(void *s, int *r) { *r = stream_of(s) && stream_of(s)->capturing; return 0; }
+API int cudaDeviceSynchronize(void) {
+  stand_in_counts.waits++;
+  hy_reach_device();
+  return now();
+}
+API int cuStreamIsCapturing(void *s, int *r) { *r = hy_capture(hy_stream(s)) != NULL; return 0; }
 API int cuGraphCreate(void **g, unsigned flags) { *g = calloc(1, sizeof(Graph)); return 0; }
 API int cuGraphAddKernelNode_v2(void **node, Graph *g, void *const *after, size_t n, const Params *p) {
-  append(g, *node = node_of(p->function, p->g, p->b, p->shared, p->arguments));
+  append(g, *node = node_of(p->function, p->g, p->b, p->shared, p->arguments), (Node *const *)after, n);
   return 0;
 }
 API int cuGraphKernelNodeSetAttribute(Node *x, int attribute, const int *value) {
@@ -157,21 +176,40 @@ API int cuGraphExecKernelNodeSetParams_v2(void *e, Node *x, const Params *p) {
   for (int i = 0; i < x->n; i++) x->args[i] = *(void **)p->arguments[i];
   return 0;
 }
-API int cuGraphLaunch(Graph *e, void *s) {
-  if (stream_of(s) && stream_of(s)->capturing) return CAPTURE_UNSUPPORTED;
+/* The next node: the last one that was added of those that wait for none. */
+static Node *next_of(const Graph *g) {
+  Node *found = NULL;
+  for (Node *x = g->first; x; x = x->next) {
+    int ready = !x->done;
+    for (int i = 0; i < x->waits; i++) ready &= x->after[i]->done;
+    if (ready) found = x;
+  }
+  return found;
+}
+/* Kernels with their arguments as they are now: a later launch may have others. */
+API int cuGraphLaunch(Graph *g, void *s) {
+  Stream *stream = hy_stream(s);
+  if (hy_capture(stream)) return CAPTURE_UNSUPPORTED;
   stand_in_counts.replays++;
-  for (Node *x = e->first; x; x = x->next) { int r = run_node(x); if (r) return r; }
+  for (Node *x = g->first; x; x = x->next) x->done = 0;
+  for (Node *x; (x = next_of(g)); x->done = 1) {
+    if (left_out(x->fn)) continue;
+    Node *copy = malloc(sizeof *copy);
+    *copy = *x, copy->after = NULL, copy->args = calloc(x->n + 1, sizeof(void *));
+    memcpy(copy->args, x->args, x->n * sizeof(void *));
+    hy_enqueue(stream, run_node, copy);
+  }
   return 0;
 }
 API int cuGraphDestroy(void *g) { return 0; }
 API int cuGraphExecDestroy(void *e) { return 0; }
 API int cudaStreamIsCapturing(void *s, int *r) { return cuStreamIsCapturing(s, r); }
 API int cudaStreamBeginCapture(void *s, int mode) {
-  if (!stream_of(s)) return CAPTURE_UNSUPPORTED;
-  stream_of(s)->capturing = 1, stream_of(s)->graph = calloc(1, sizeof(Graph));
+  if ((uintptr_t)s <= 2) return CAPTURE_UNSUPPORTED;
+  hy_set_capture(s, calloc(1, sizeof(Graph)));
   return 0;
 }
-API int cudaStreamEndCapture(void *s, void **g) { stream_of(s)->capturing = 0; *g = stream_of(s)->graph; return 0; }
+API int cudaStreamEndCapture(void *s, void **g) { *g = hy_capture(s), hy_set_capture(s, NULL); return 0; }
 API int cudaGraphInstantiate(void **e, void *g, unsigned long long f) { return cuGraphInstantiateWithFlags(e, g, f); }
 API int cudaGraphDestroy(void *g) { return 0; }
 API int cudaGraphExecDestroy(void *g) { return 0; }

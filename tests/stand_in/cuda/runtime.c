@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "streams.h"
+
 #define API __attribute__((visibility("default")))
 extern struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets; } stand_in_counts;
 extern long stand_in_memory;
@@ -17,6 +19,13 @@ API int cudaGetDevice(int *d) { *d = stand_in_device; return 0; }
 API int cudaSetDevice(int d) { stand_in_device = d; return 0; }
 API int cudaDriverGetVersion(int *v) { *v = stand_in_version; return 0; }
 API int cudaRuntimeGetVersion(int *v) { *v = 13000; return 0; }
+/* ---- memory. Pinned memory is read and written when the copy's turn comes, other host memory during the call. */
+typedef struct Pinned { char *at; size_t n; struct Pinned *next; } Pinned;
+static Pinned *all_pinned;
+static int pinned(const void *at) {
+  for (Pinned *p = all_pinned; p; p = p->next) if ((char *)at >= p->at && (char *)at < p->at + p->n) return 1;
+  return 0;
+}
 API int cudaMalloc(void **p, size_t n) {
   stand_in_counts.mallocs++;
   if ((long)n > stand_in_memory) return 2;
@@ -24,40 +33,89 @@ API int cudaMalloc(void **p, size_t n) {
   memset(*p, 0xff, n);                         /* not a number to whoever reads what nobody wrote */
   return 0;
 }
-API int cudaFree(void *p) { stand_in_counts.frees += p != 0; free(p); return 0; }
-API int cudaMallocAsync(void **p, size_t n, void *s) { return cudaMalloc(p, n); }
-API int cudaFreeAsync(void *p, void *s) { return cudaFree(p); }
-API int cudaHostAlloc(void **p, size_t n, unsigned f) { *p = aligned_alloc(4096,
-  (n + 4095) / 4096 * 4096 + 4096); return 0; }
-API int cudaFreeHost(void *p) { free(p); return 0; }
-API int cudaMemcpy(void *d, const void *s, size_t n, int k) { stand_in_counts.copies++; memmove(d, s, n); return 0; }
-API int cudaMemcpyAsync(void *d, const void *s, size_t n, int k, void *stream) {
-  int capturing = 0;
-  stand_in_counts.copies++;
-  cuStreamIsCapturing(stream, &capturing);
-  if (capturing) return 900;
-  memmove(d, s, n);
+API int cudaFree(void *p) {
+  stand_in_counts.frees += p != 0;
+  hy_reach_device();
+  free(p);
   return 0;
 }
-API int cudaMemset(void *d, int v, size_t n) { memset(d, v, n); return 0; }
-API int cudaMemsetAsync(void *d, int v, size_t n, void *s) { memset(d, v, n); return 0; }
+API int cudaMallocAsync(void **p, size_t n, void *s) { return cudaMalloc(p, n); }
+API int cudaFreeAsync(void *p, void *s) { stand_in_counts.frees += p != 0; hy_enqueue(hy_stream(s), free, p); return 0; }
+API int cudaHostAlloc(void **p, size_t n, unsigned f) {
+  Pinned *made = malloc(sizeof *made);
+  *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096 + 4096);
+  *made = (Pinned){*p, n, all_pinned}, all_pinned = made;
+  return 0;
+}
+API int cudaFreeHost(void *p) {
+  hy_reach_device();
+  for (Pinned **at = &all_pinned; *at; at = &(*at)->next) if ((*at)->at == p) {
+    Pinned *gone = *at;
+    *at = gone->next;
+    free(gone);
+    break;
+  }
+  free(p);
+  return 0;
+}
+typedef struct { void *to, *from; size_t n; int value; void *staged; } Copy;
+static void copy(void *data) {
+  Copy *c = data;
+  if (c->from) memmove(c->to, c->from, c->n); else memset(c->to, c->value, c->n);
+  free(c->staged), free(c);
+}
+static void give(void *stream, Copy c) {
+  Copy *made = malloc(sizeof *made);
+  *made = c;
+  hy_enqueue(hy_stream(stream), copy, made);
+}
+enum { TO_DEVICE = 1, TO_HOST = 2 };
+API int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream) {
+  stand_in_counts.copies++;
+  if (hy_capture(hy_stream(stream))) return 900;
+  void *staged = kind == TO_DEVICE && !pinned(from) ? memcpy(malloc(n + 1), from, n) : NULL;
+  give(stream, (Copy){to, staged ? staged : (void *)from, n, 0, staged});
+  if (kind == TO_HOST && !pinned(to)) hy_reach(hy_point(hy_stream(stream)));
+  return 0;
+}
+API int cudaMemcpy(void *to, const void *from, size_t n, int kind) {
+  cudaMemcpyAsync(to, from, n, kind, NULL);
+  hy_reach(hy_point(hy_stream(NULL)));
+  return 0;
+}
+API int cudaMemsetAsync(void *d, int v, size_t n, void *s) { give(s, (Copy){d, NULL, n, v, NULL}); return 0; }
+API int cudaMemset(void *d, int v, size_t n) { return cudaMemsetAsync(d, v, n, NULL); }
 API int cudaMemGetInfo(size_t *f, size_t *t) { *f = *t = stand_in_memory; return 0; }
-API int cudaStreamCreate(void **s) { *s = calloc(1, 64); return 0; }
-API int cudaStreamCreateWithFlags(void **s, unsigned f) { return cudaStreamCreate(s); }
-API int cudaStreamCreateWithPriority(void **s, unsigned f, int p) { return cudaStreamCreate(s); }
-API int cudaStreamDestroy(void *s) { return 0; }
+
+/* ---- streams and events */
+enum { NON_BLOCKING = 1, NOT_READY = 600 };
+API int cudaStreamCreateWithFlags(void **s, unsigned f) { *s = hy_new_stream(!(f & NON_BLOCKING)); return 0; }
+API int cudaStreamCreate(void **s) { return cudaStreamCreateWithFlags(s, 0); }
+API int cudaStreamCreateWithPriority(void **s, unsigned f, int p) { return cudaStreamCreateWithFlags(s, f); }
+API int cudaStreamDestroy(void *s) { return 0; }                /* its work is done all the same */
 API int cudaStreamSynchronize(void *s) { return cuStreamSynchronize(s); }
-API int cudaDeviceSynchronize(void) { return cuStreamSynchronize(0); }
-API int cudaStreamQuery(void *s) { return 0; }
-API int cudaStreamWaitEvent(void *s, void *e, unsigned f) { return 0; }
+/* Not done yet when it is asked for first; who asks again finds it done. */
+static int asked(Point p) {
+  if (hy_reached(p)) return 0;
+  hy_reach(p);
+  return NOT_READY;
+}
+API int cudaStreamQuery(void *s) { return asked(hy_point(hy_stream(s))); }
+API int cudaStreamWaitEvent(void *s, void *e, unsigned f) { hy_wait_for(hy_stream(s), *(Point *)e); return 0; }
 API int cudaStreamGetFlags(void *s, unsigned *f) { *f = 0; return 0; }
 API int cudaStreamGetPriority(void *s, int *p) { *p = 0; return 0; }
-API int cudaEventCreateWithFlags(void **e, unsigned f) { *e = calloc(1, 8); return 0; }
+API int cudaLaunchHostFunc(void *s, void (*f)(void *), void *data) { hy_enqueue(hy_stream(s), f, data); return 0; }
+API int cudaEventCreateWithFlags(void **e, unsigned f) { *e = calloc(1, sizeof(Point)); return 0; }
 API int cudaEventCreate(void **e) { return cudaEventCreateWithFlags(e, 0); }
-API int cudaEventDestroy(void *e) { return 0; }
-API int cudaEventRecord(void *e, void *s) { return 0; }
-API int cudaEventSynchronize(void *e) { return 0; }
-API int cudaEventQuery(void *e) { return 0; }
+API int cudaEventDestroy(void *e) { free(e); return 0; }
+static void nothing(void *data) {}
+API int cudaEventRecord(void *e, void *s) {
+  hy_enqueue(hy_stream(s), nothing, NULL);                      /* after what the stream waits for */
+  *(Point *)e = hy_point(hy_stream(s));
+  return 0;
+}
+API int cudaEventSynchronize(void *e) { hy_reach(*(Point *)e); return 0; }
+API int cudaEventQuery(void *e) { return asked(*(Point *)e); }
 API int cudaEventElapsedTime(float *m, void *a, void *b) { *m = 1; return 0; }
 API int cudaDeviceGetAttribute(int *v, int a, int d) {
   *v = a == 75 ? 9 : a == 76 ? 0 : a == 16 ? 132 : a == 10 ? 32 : a == 1 ? 1024 : a == 115;
@@ -84,7 +142,7 @@ MISSING(cudaGetChannelDesc) MISSING(cudaGetDeviceProperties) MISSING(cudaGetText
 MISSING(cudaGetTextureObjectTextureDesc) MISSING(cudaGraphDebugDotPrint) MISSING(cudaHostRegister)
 MISSING(cudaHostUnregister) MISSING(cudaIpcCloseMemHandle) MISSING(cudaIpcGetEventHandle)
 MISSING(cudaIpcGetMemHandle) MISSING(cudaIpcOpenEventHandle) MISSING(cudaIpcOpenMemHandle)
-MISSING(cudaLaunchHostFunc) MISSING(cudaMalloc3DArray) MISSING(cudaMallocArray)
+MISSING(cudaMalloc3DArray) MISSING(cudaMallocArray)
 MISSING(cudaMallocFromPoolAsync) MISSING(cudaMallocManaged) MISSING(cudaMemAdvise)
 MISSING(cudaMemPoolCreate) MISSING(cudaMemPoolDestroy) MISSING(cudaMemPoolGetAttribute)
 MISSING(cudaMemPoolSetAttribute) MISSING(cudaMemPoolTrimTo) MISSING(cudaMemPrefetchAsync)
