@@ -93,7 +93,10 @@ MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) f
                                        **{f"mxnet.{name}": tuple(targets.split()) for name, targets in _OTHER.items()}}
 
 # packages beside MXNet that its programs import
-BESIDE = {"horovod": ("hybrid.distributed",), "horovod.mxnet": ("hybrid.distributed",)}
+BESIDE = {name: ("hybrid.distributed",) for name in ("horovod", "horovod.common", "horovod.mxnet",
+                                                     "horovod.mxnet.functions", "horovod.mxnet.mpi_ops")}
+BESIDE.update({"horovod.mxnet.compression": ("hybrid.distributed.compression",),
+               "horovod.common.process_sets": ("hybrid.distributed.process_sets",)})
 
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
     "mxnet.contrib.tensorrt": "there is one compiler here",

@@ -38,18 +38,19 @@ class Sum:
     """A sum of one flat array over the ranks, under way: ``poll`` drives it on, ``finish`` waits.
 
     Sums in the ranks' order, and those of half types (which MPI does not know): each rank adds up one part of the array
-    in float32, or in the array's type if that is wider, and sends it to all.
+    in float32, or in the array's type if that is wider, and sends it to all. So are products, minima and maxima
+    (``how``) made.
     """
 
-    def __init__(self, world: World, data: np.ndarray, wire: np.dtype | None, what: str):
-        self.world, self.data, self.what = world, data, what
+    def __init__(self, world: World, data: np.ndarray, wire: np.dtype | None, what: str, how: str = "sum"):
+        self.world, self.data, self.what, self.how = world, data, what, how
         sent = sent_dtype(data.dtype, wire)
         self._parts: np.ndarray | None = None
         if world.size == 1:
             if sent != data.dtype:
                 data[...] = data.astype(sent).astype(data.dtype)
             self._requests: list[Any] = []
-        elif in_one_call(data.dtype, sent, world.deterministic):
+        elif in_one_call(data.dtype, sent, world.deterministic, how):
             self._requests = [world.comm.Iallreduce(world.mpi.IN_PLACE, data)]
         else:
             each = -(-data.size // world.size)
@@ -67,7 +68,7 @@ class Sum:
         if self._requests:
             self.world.wait(self._requests, self.what)
         if self._parts is not None:
-            own = np.ascontiguousarray(total_of(self._parts))
+            own = np.ascontiguousarray(total_of(self._parts, self.how))
             self.world.wait([self.world.comm.Iallgather(own.view(np.uint8), self._given.view(np.uint8))], self.what)
             self.data[...] = self._given.ravel()[:self.data.size].astype(self.data.dtype, copy=False)
             self._parts = None
@@ -104,14 +105,15 @@ class Buckets:
 
     arrays: (key, shape, dtype) of each.
     gpu: where the flat arrays lie, to be summed by NCCL; in this process's memory, by MPI, where there is none.
+    how: sums, or what else is made of them (``Sum``), in this process's memory.
 
     >>> from hybrid.collective import start
     >>> sums = Buckets(start(), [("w", (2, 3), np.dtype("float32"))])        # doctest: +SKIP
     """
 
     def __init__(self, world: World, arrays: Sequence[tuple[Hashable, tuple[int, ...], np.dtype]],
-                 wire: np.dtype | None = None, gpu: Context | None = None):
-        self.world, self.wire, self.arrays, self.gpu = world, wire, list(arrays), gpu
+                 wire: np.dtype | None = None, gpu: Context | None = None, how: str = "sum"):
+        self.world, self.wire, self.arrays, self.gpu, self.how = world, wire, list(arrays), gpu, how
         self.views: dict[Any, Any] = {}
         self._buckets: list[tuple[Any, list[Any]]] = []
         self._under_way: list[Any] = []                     # sums of the first buckets
@@ -119,7 +121,7 @@ class Buckets:
         for keys in bucketed(self.arrays):
             self._add([(k, info[k][0], _size(info[k][0])) for k in keys], info[keys[0]][1])
         told = ", ".join(f"{k}: {d}{s}" for k, s, d in self.arrays[:3]) + (", …" if len(self.arrays) > 3 else "")
-        self._what = f"sum of {len(self.arrays)} arrays ({told}; {_hash(self.arrays, wire)})"
+        self._what = f"{how} of {len(self.arrays)} arrays ({told}; {_hash(self.arrays, wire)})"
 
     def _add(self, keys: Sequence[tuple[Any, tuple[int, ...], int]], dtype: np.dtype) -> None:
         ctx, at = self.gpu or cpu(), 0
@@ -158,7 +160,7 @@ class Buckets:
 
     def _begun(self, flat: Any, what: str) -> Any:
         if self.gpu is None:
-            return Sum(self.world, flat, self.wire, what)
+            return Sum(self.world, flat, self.wire, what, self.how)
         return DeviceSum(self.world, flat, self.wire, what, self.gpu)
 
 
@@ -199,15 +201,25 @@ def gather(world: World, data: np.ndarray, what: str) -> np.ndarray:
     return out
 
 
-def alltoall(world: World, data: np.ndarray, counts: list[int], what: str) -> np.ndarray:
-    """Rows to all ranks, ``counts`` of them to each, one after the other: what this rank is sent, by sender."""
+def alltoall(world: World, data: np.ndarray, counts: list[int], what: str) -> tuple[np.ndarray, list[int]]:
+    """Rows to all ranks, ``counts`` of them to each, one after the other: what this rank is sent, by sender, and how
+    many rows each has sent."""
     what = f"{what} of {data.dtype} rows of {data.shape[1:]}"
     world.agree(what)
     lengths = [each[world.rank] for each in world.exchange(counts, what)]
     row = int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize
     out, mine = np.empty((sum(lengths), *data.shape[1:]), data.dtype), np.ascontiguousarray(data)
     world.wait([world.comm.Ialltoallv(_parts(world, mine, counts, row), _parts(world, out, lengths, row))], what)
-    return out
+    return out, lengths
+
+
+def total_of_rows(world: World, data: np.ndarray, what: str) -> np.ndarray:
+    """This rank's rows of the sum of an array over the ranks: the first ranks have one more where they have not
+    equally many. Added up in the order of the ranks."""
+    whole, rest = divmod(len(data), world.size)
+    counts = [whole + (r < rest) for r in range(world.size)]
+    parts, _ = alltoall(world, data, counts, f"{what} of {data.dtype}{data.shape}, by")
+    return total_of(parts.reshape(world.size, counts[world.rank], *data.shape[1:]))
 
 
 def _parts(world: World, data: np.ndarray, counts: Sequence[int], row: int) -> list[Any]:

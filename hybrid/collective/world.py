@@ -64,12 +64,16 @@ class World:
 
     deterministic: sums are taken in the order of the ranks, whatever the MPI library would do, so that they are the
     same bit for bit in every run and on every rank.
+    comm: MPI's communicator of the ranks; all that mpirun has started where it is None. numbers: their numbers in
+    messages to users.
     """
 
-    def __init__(self, mpi: Any, deterministic: bool = False):
+    def __init__(self, mpi: Any, deterministic: bool = False, comm: Any = None, numbers: Sequence[int] | None = None):
         self.mpi, self._in_order = mpi, deterministic
-        self.comm, self._control = mpi.COMM_WORLD.Dup(), mpi.COMM_WORLD.Dup()
+        comm = mpi.COMM_WORLD if comm is None else comm
+        self.comm, self._control = comm.Dup(), comm.Dup()
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.numbers = list(range(self.size) if numbers is None else numbers)
         local = self.comm.Split_type(mpi.COMM_TYPE_SHARED)
         self.local_rank, self.local_size = local.Get_rank(), local.Get_size()
         local.Free()
@@ -93,6 +97,26 @@ class World:
         asked = os.environ.get("HYBRID_OVERLAP", "")
         return asked != "0" if asked else ctx.device_type == "gpu" or self.local_size < self.size
 
+    def subset(self, ranks: Sequence[int]) -> "World | None":
+        """The World of some of the ranks; None on the others. All ranks call it, with the same ones."""
+        self.agree(f"a set of the ranks {list(ranks)}")
+        everybody = self.comm.Get_group()
+        group = everybody.Incl(list(ranks))
+        comm = self.comm.Create(group)
+        for each in (group, everybody):
+            each.Free()
+        if comm == self.mpi.COMM_NULL:
+            return None
+        found = World(self.mpi, self._in_order, comm, [self.numbers[r] for r in ranks])
+        comm.Free()
+        return found
+
+    def free(self) -> None:
+        """Give MPI's communicators back; all ranks do."""
+        self._ended = True
+        for comm in (self.comm, self._control):
+            comm.Free()
+
     # ---- calls
     def agree(self, what: str) -> None:
         """Wait until all ranks are here. CollectiveMismatch if they are about to do different things."""
@@ -110,7 +134,7 @@ class World:
         texts = self.exchange(f"{what}{' (deterministic)' if self.deterministic else ''}", what)
         by_text: dict[str, list[str]] = {}
         for rank, text in enumerate(texts):
-            by_text.setdefault(text, []).append(str(rank))
+            by_text.setdefault(text, []).append(self._names([rank]))
         told = "; ".join(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {text}"
                          for text, ranks in by_text.items())
         return CollectiveMismatch(f"the ranks of this job do different things at the same time ({told}). All ranks "
@@ -142,18 +166,22 @@ class World:
         """Whether the others still run; after a while, which of them are missing."""
         for rank, (host, pid) in enumerate(self._peers):
             if host == self.host and rank != self.rank and not _alive(pid):
-                raise RankLost(f"rank {rank} (process {pid} on {host}) has ended without a word; rank {self.rank} "
-                               f"waits for it in {what}")
+                raise RankLost(f"rank {self._names([rank])} (process {pid} on {host}) has ended without a word; rank "
+                               f"{self._names([self.rank])} waits for it in {what}")
         limit = float(os.environ.get("HYBRID_COLLECTIVE_TIMEOUT", LIMIT))
         if waited > min(STRAGGLER_AFTER, limit / 2):
-            missing = self._missing()
+            missing, own = self._missing(), self._names([self.rank])
             if waited > limit:
-                raise RankLost(f"rank {self.rank} has waited {waited:.0f} s in {what} for rank "
-                               f"{', '.join(map(str, missing))}; the limit is {limit:g} s (HYBRID_COLLECTIVE_TIMEOUT)")
+                raise RankLost(f"rank {own} has waited {waited:.0f} s in {what} for rank {self._names(missing)}; the "
+                               f"limit is {limit:g} s (HYBRID_COLLECTIVE_TIMEOUT)")
             if missing and self._reported != self._calls:
                 self._reported = self._calls
-                warn_user(f"rank {self.rank} has waited {waited:.0f} s in {what}; no word from rank "
-                          f"{', '.join(map(str, missing))}", RuntimeWarning)
+                warn_user(f"rank {own} has waited {waited:.0f} s in {what}; no word from rank {self._names(missing)}",
+                          RuntimeWarning)
+
+    def _names(self, ranks: Sequence[int]) -> str:
+        """Ranks by their numbers in the job."""
+        return ", ".join(str(self.numbers[r]) for r in ranks)
 
     _reported = -1
     _told = -1
@@ -214,8 +242,9 @@ class World:
             for i in range(max(len(other), len(lists[0]))):
                 a, b = (x[i] if i < len(x) else "nothing" for x in (lists[0], other))
                 if a != b:
-                    raise CollectiveMismatch(f"{what}: number {i} is {a} on rank 0 and {b} on rank {rank}. All ranks "
-                                             f"must have the same parameters, in the same order")
+                    raise CollectiveMismatch(f"{what}: number {i} is {a} on rank {self._names([0])} and {b} on rank "
+                                             f"{self._names([rank])}. All ranks must have the same parameters, in the "
+                                             f"same order")
 
     # ---- the end
     def abort(self, kind: Any, value: Any, tb: Any) -> None:
@@ -250,10 +279,11 @@ def current() -> World | None:
     return _WORLD[0] if _WORLD else None
 
 
-def start(deterministic: bool | None = None) -> World:
+def start(deterministic: bool | None = None, comm: Any = None) -> World:
     """Join the job that mpirun has started (of one rank where it has not). HybridError without mpi4py.
 
     deterministic: see ``World``; by default as the environment variable HYBRID_DETERMINISTIC_SUMS says.
+    comm: a communicator of mpi4py, or a list of ranks, which are the job then; all ranks by default.
     """
     if _WORLD:
         if deterministic is not None:
@@ -267,11 +297,13 @@ def start(deterministic: bool | None = None) -> World:
                           f"{_INSTALL}") from None
     if deterministic is None:
         deterministic = os.environ.get("HYBRID_DETERMINISTIC_SUMS", "0") not in ("", "0")
-    world = World(MPI, bool(deterministic))
+    if isinstance(comm, (list, tuple)):
+        comm = MPI.COMM_WORLD.Create_group(MPI.COMM_WORLD.Get_group().Incl(list(comm))) if comm else None
+    world = World(MPI, bool(deterministic), comm)
     _WORLD.append(world)
     if world.size > 1:
         _end_together(world)
-    elif (launched := _started_apart()) is not None:
+    elif MPI.COMM_WORLD.Get_size() == 1 and (launched := _started_apart()) is not None:
         _WORLD.clear()
         raise HybridError(f"this is one of several processes ({launched}), but mpi4py's MPI sees one: the mpirun that "
                           f"started it belongs to another MPI library than the one mpi4py loads "

@@ -3,6 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..base import dtype as dt
+from ..collective.order import sent_dtype
+from ..collective.sums import wire_dtype
+
 
 class Compressor:
     """A way to send gradients: ``wire`` names the dtype."""
@@ -11,10 +15,10 @@ class Compressor:
 
     @classmethod
     def compress(cls, tensor: Any) -> tuple[Any, Any]:
-        """An array as it is sent, and what ``decompress`` needs."""
-        if cls.wire == "none" or str(tensor.dtype) == cls.wire:
-            return tensor, None
-        return tensor.astype(cls.wire), tensor.dtype
+        """An array as it is sent, and what ``decompress`` needs. Integers are sent as they are."""
+        dtype = dt.as_dtype(tensor.dtype)
+        sent = sent_dtype(dtype, wire_dtype(cls.wire))
+        return (tensor, None) if sent == dtype else (tensor.astype(sent), dtype)
 
     @classmethod
     def decompress(cls, tensor: Any, ctx: Any) -> Any:

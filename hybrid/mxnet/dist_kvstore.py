@@ -9,7 +9,7 @@ import numpy as np
 from ..base.device import Context, array_module, on
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
-from ..collective import nccl, start
+from ..collective import World, nccl, start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
 from ..sparse import row_sparse_array
 from .local_kvstore import KVStore, _pairs
@@ -20,16 +20,16 @@ ON_DEVICES = ("dist_device_sync", "dist_sync_device", "horovod")     # stores th
 class DistributedStore(KVStore):
     """Values by key, the same on all ranks: ``init`` takes rank 0's, ``push`` sums the values of all ranks.
 
-    With ``set_optimizer`` every rank updates its own copy of the values, all alike.
+    With ``set_optimizer`` every rank updates its own copy of the values, all alike. world: which ranks; all by default.
 
     >>> kv = DistributedStore("dist_sync")                                   # doctest: +SKIP
     >>> kv.rank, kv.num_workers                                              # doctest: +SKIP
     (0, 1)
     """
 
-    def __init__(self, kind: str = "dist_sync"):
+    def __init__(self, kind: str = "dist_sync", world: World | None = None):
         super().__init__(kind)
-        self.world = start()
+        self.world = start() if world is None else world
         self.wire: np.dtype | None = None
         self._sums: dict[Any, Buckets] = {}
 

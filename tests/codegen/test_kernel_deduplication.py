@@ -120,8 +120,7 @@ def transform(i: int, size: int, more: str = "") -> Printed:
 
 
 def test_long_functions_of_kernels_are_shared() -> None:
-    functions, out = helper_functions.share_helpers([transform(i, 16 * (i % 2 + 1))
-                                                     for i in range(helper_functions.MANY)])
+    functions, out = helper_functions.share_helpers([transform(i, 16 * (i + 1)) for i in range(helper_functions.MANY)])
     assert len(functions) == 0 and "k1_in(p0, p0" in out[1].source                 # too many numbers differ
     made = [printed(f"k{i}", f"  k{i}_in(p0 + (3 * {i}), p0, f(1, 2));",
                     "static __attribute__((noinline)) void " + f"k{i}_in(const float *x, float *to, long i) {{\n"
@@ -133,6 +132,22 @@ def test_long_functions_of_kernels_are_shared() -> None:
     assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source
                for i, p in enumerate(out))
     assert helper_functions.share_helpers(made[1:]) == ([], made[1:])
+
+
+def tile(i: int, size: int) -> Printed:
+    """A kernel with a short function of its own."""
+    helper = f"static __attribute__((noinline)) void k{i}_tile(float *to) {{\n  to[{size}] = 1.5f;\n}}\n"
+    return printed(f"k{i}", f"  k{i}_tile(p0 + {i});", helper, "contraction")
+
+
+def test_equal_functions_of_kernels_are_shared() -> None:
+    """Short ones, or those of few kernels, where they are the same; of few kernels none gets an argument."""
+    functions, out = helper_functions.share_helpers([tile(0, 7), tile(1, 8), tile(2, 7), tile(3, 9)])
+    assert [(f.name, "num0_" in f.source) for f in functions] == [("k0_tile", False)]
+    assert [f"k{owner}_tile(p0 + {i});" in out[i].source for i, owner in enumerate((0, 1, 0, 3))] == [True] * 4
+    assert ["noinline" in p.source for p in out] == [False, True, False, True]
+    functions, out = helper_functions.share_helpers([transform(i, 16 * (i % 2 + 1)) for i in range(4)])
+    assert [f.name for f in functions] == ["k0_in", "k1_in"] and "k1_in(p0, p0, f(1, 2))" in out[3].source
 
 
 def test_layers_of_many_widths(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,16 @@ def test_networks_are_near(name: str, grain: str) -> None:
     assert far(y, eager) < 0.006                      # a number between two may become the other one
     if VNNI and name != "row":
         assert re.search("(words|tiles) of 4|, words|, tiles", str(fast.report()))
+
+
+def test_unsigned_numbers_for_negative_data_warn() -> None:
+    net, x = network([nn.Dense(8), nn.Dense(4)], (5, 6))
+    for dtype, count in (("uint8", 2), ("auto", 0), ("int8", 0)):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            quantization.quantize_net_v2(net, dtype, calib_data=[x], calib_mode="naive")
+        found = [str(w.message) for w in told if "no numbers below 0" in str(w.message)]
+        assert len(found) == count and all("'auto' gives such data int8" in m for m in found), told
 
 
 def test_without_calibration_and_for_other_data() -> None:

@@ -184,31 +184,48 @@ def mismatches() -> None:
             raise AssertionError(f"no error with {told}")
 
 
-def normalised() -> None:
+def normalised(dtype: str = "float32", rtol: float = 1e-4, atol: float = 1e-5) -> None:
     """SyncBatchNorm on shares is BatchNorm on the whole batch: results, gradients, running statistics."""
     rng = np.random.RandomState(3)
-    whole, cot = rng.randn(BATCH, 3, 2).astype("float32") * 3 + 5, rng.randn(BATCH, 3, 2).astype("float32")
+    whole, cot = rng.randn(BATCH, 3, 2).astype(dtype) * 3 + 5, rng.randn(BATCH, 3, 2).astype(dtype)
     share = slice(hvd.rank() * BATCH // hvd.size(), (hvd.rank() + 1) * BATCH // hvd.size())
     found = []
     for layer, rows, call in ((gluon.nn.BatchNorm(in_channels=3), slice(None), False),
                               (gluon.nn.SyncBatchNorm(in_channels=3), share, False),
                               (gluon.nn.SyncBatchNorm(in_channels=3), share, True)):
         layer.initialize()
+        layer.cast(dtype)
         if call:
             layer.hybridize()
-        x = nd.array(whole[rows])
+        x = nd.array(whole[rows], dtype=dtype)
         x.attach_grad()
         for _ in range(2):                               # the second time after an update
             with autograd.record():
                 out = layer(x)
-            out.backward(nd.array(cot[rows]))
+            out.backward(nd.array(cot[rows], dtype=dtype))
             layer.gamma.data()[:] = layer.gamma.data() * 1.5
         gamma = hvd.allreduce(layer.gamma.grad(), average=False).asnumpy() / (hvd.size() if rows == slice(None) else 1)
         found.append((out.asnumpy(), x.grad.asnumpy(), gamma, layer.running_mean.data().asnumpy(),
                       layer.running_var.data().asnumpy()))
     for got in found[1:]:
         for i, (a, b) in enumerate(zip(found[0], got)):
-            np.testing.assert_allclose(a[share] if i < 2 else a, b, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(a[share] if i < 2 else a, b, rtol=rtol, atol=atol)
+
+
+def many_normalised() -> np.ndarray:
+    """A convolutional network with SyncBatchNorm (BatchNorm in one process) after twelve steps in float64."""
+    net, layer = gluon.nn.HybridSequential(), gluon.nn.SyncBatchNorm if hvd.size() > 1 else gluon.nn.BatchNorm
+    net.add(gluon.nn.Conv2D(4, 3), layer(), gluon.nn.Conv2D(6, 3), layer(), gluon.nn.Dense(1))
+    mx.random.seed(5)
+    net.initialize(mx.init.Xavier())
+    net.cast("float64")
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9}, kvstore="dist_sync")
+    for batch in np.random.RandomState(0).randn(12, BATCH, 2, 7, 7)[:, hvd.rank()::hvd.size()]:
+        with autograd.record():
+            loss = nd.square(nd.tanh(net(nd.array(batch, dtype="float64"))) - 0.1)
+        loss.backward()
+        trainer.step(BATCH)
+    return values(net)
 
 
 def overlapped() -> None:
@@ -352,6 +369,7 @@ def main(what: str, argument: str) -> None:
         hvd.init(deterministic=True)
         functions()
         normalised()
+        normalised("float64", 1e-12, 1e-12)
         overlapped()
         joined_and_overlapped()
         first, second = train(), train()
@@ -367,7 +385,7 @@ def main(what: str, argument: str) -> None:
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"}),
                  "joined": joined(), "joined horovod": joined(horovod=True), "joined on ranks": joined(on_store=False),
                  "joined where not looked at": joined(looks=True), "joined scaled": joined(scaled=True),
-                 "bfloat16": train(compression="bf16"),
+                 "bfloat16": train(compression="bf16"), "normalised": many_normalised(),
                  "horovod half": train(horovod=True, compression=hvd.Compression.fp16),
                  **({"sharded": train(shards=True), "sharded compiled": train(compiled=True, shards=True),
                      "sharded reduce": train(shards=True, on_store=False)} if hvd.size() < 4 else {})}

@@ -9,6 +9,7 @@ from typing import Any, Mapping
 import numpy as np
 
 from ...base import dtype as dt
+from ...base.errors import warn_user
 from ...graph.symbol import Symbol, output_name
 from ...graph.symnode import SymNode
 from ...ops.registry import find
@@ -160,6 +161,9 @@ class Quantizer:
             attrs = {"out_type": "uint8" if self._unsigned(entry) else "int8"}
             if name in self.ends:
                 low, high = self.ends[name]
+                if low < 0 and self.dtype == "uint8":
+                    warn_user(f"quantized_dtype='uint8' has no numbers below 0: those of {name!r}, which go down to "
+                              f"{low:.3g}, become 0. quantized_dtype='auto' gives such data int8")
                 attrs |= {"min_calib_range": repr(float(low)), "max_calib_range": repr(float(high))}
             node = self._node("_contrib_quantize_v2", f"{name}_quantize", attrs, [self._at(entry)])
             self.quantized[key] = [(node, k) for k in range(3)]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...nd import functions
 from ... import autograd
+from ...base import dtype as dt
 from ...base.errors import HybridError, warn_user
 from ...base.scope import SCOPE
 from ..block import Block
@@ -246,7 +247,8 @@ class SyncBatchNorm(BatchNorm):
         """Mean and variance over the batches of all ranks, which may differ in length."""
         from ...collective.differentiable import SumOverRanks  # noqa: PLC0415
         eps, momentum = self._kwargs["eps"], self._kwargs["momentum"]
-        axes, wide = [i for i in range(x.ndim) if i != 1], x.astype("float32")
+        axes = [i for i in range(x.ndim) if i != 1]
+        wide = x.astype("float32") if dt.is_half(dt.as_dtype(x.dtype)) else x
         count = F.sum(F.ones_like(wide), axis=axes)
 
         def mean_of(values: Any, what: str) -> Any:
