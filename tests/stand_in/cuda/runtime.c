@@ -40,7 +40,11 @@ API int cudaFree(void *p) {
   return 0;
 }
 API int cudaMallocAsync(void **p, size_t n, void *s) { return cudaMalloc(p, n); }
-API int cudaFreeAsync(void *p, void *s) { stand_in_counts.frees += p != 0; hy_enqueue(hy_stream(s), free, p); return 0; }
+API int cudaFreeAsync(void *p, void *s) {
+  stand_in_counts.frees += p != 0;
+  hy_enqueue(hy_stream(s), free, p);
+  return 0;
+}
 API int cudaHostAlloc(void **p, size_t n, unsigned f) {
   Pinned *made = malloc(sizeof *made);
   *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096 + 4096);
