@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..base.dtype import as_dtype
+from ..base.dtype import as_dtype, is_float
 from .quiet import silently
 
 # W. J. Cody, "Rational Chebyshev approximation for the error function", Math. Comp. 23 (1969).
@@ -335,7 +335,7 @@ def direction(xp: Any, a: Any) -> Any:
     if xp is np and a.ndim and a.dtype == np.float16:
         return _half_direction(a)
     out = sign(xp, a)
-    if xp is np and a.ndim and a.dtype.kind == "f":
-        np.copyto(out, 0, where=out != out)
+    if xp is np and a.ndim and is_float(a.dtype):
+        np.copyto(out, _zero(a.dtype), where=out != out)
         return out
-    return xp.where(a != a, _zero(a.dtype) if xp is np else a.dtype.type(0), out) if a.dtype.kind == "f" else out
+    return xp.where(a != a, _zero(a.dtype) if xp is np else a.dtype.type(0), out) if is_float(a.dtype) else out

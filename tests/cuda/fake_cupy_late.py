@@ -71,7 +71,8 @@ class Late:
         if not self.on:
             return computed
         if isinstance(computed, (tuple, list)):
-            return type(computed)(self.result(c, *given, filled=filled) for c in computed)
+            made = [self.result(c, *given, filled=filled) for c in computed]        # a named tuple's names, too
+            return computed._make(made) if hasattr(computed, "_make") else type(computed)(made)
         if not isinstance(computed, (np.ndarray, np.generic)):
             return computed
         values = np.asarray(computed)

@@ -60,3 +60,12 @@ def test_as_mxnet(name: str, hybridized: bool) -> None:
     if gradient is not None:
         y.backward()
         _agree(name, x.grad.asnumpy(), gradient, gradient=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_sign_of_nan_is_zero(dtype: str) -> None:
+    """As in MXNet, eagerly and compiled, in the types that MXNet lacks too."""
+    x = nd.array([np.nan, -2, 0, 3], dtype=dtype)
+    sign = mx.hybridize(nd.sign)
+    for got in (nd.sign(x), sign(x), sign(x)):
+        assert got.dtype == x.dtype and got.asnumpy().astype(np.float64).tolist() == [0, -1, 0, 1]
