@@ -159,6 +159,47 @@ def test_damaged_cifar(tmp_path: Path) -> None:
         vision.CIFAR10(tmp_path)
 
 
+class _OwnPictures(vision.MNIST):
+    """Data of one's own in place of the files'."""
+
+    def _get_data(self) -> None:
+        self._data, self._label = mx.nd.zeros((3, 28, 28, 1), dtype="uint8"), [1, 2, 3]
+
+
+class _OtherFiles(vision.MNIST):
+    """Names other files, and skips MNIST's ``__init__``, as MXNet's FashionMNIST does."""
+
+    def __init__(self, root: Any, train: bool = True, transform: Any = None):
+        self._train = train
+        self._train_data, self._train_label = ("letters.gz", None), ("letters-labels.gz", None)
+        self._namespace = "letters"
+        super(vision.MNIST, self).__init__(root, transform)
+
+
+class _OtherBatches(vision.CIFAR10):
+    def __init__(self, root: Any, train: bool = True, transform: Any = None):
+        self._train, self._test_data = train, [("other.bin", "")]
+        self._archive_file, self._namespace = ("other.tar.gz", None), "other"
+        super(vision.CIFAR10, self).__init__(root, transform)
+
+
+def test_datasets_made_of_these(tmp_path: Path) -> None:
+    own = _OwnPictures(tmp_path, transform=lambda x, y: (x, -y))
+    assert len(own) == 3 and own[1][1] == -2
+    pixels, labels = digits(5)
+    (tmp_path / "letters.gz").write_bytes(gzip.compress(idx(pixels)))
+    (tmp_path / "letters-labels").write_bytes(idx(labels))
+    letters = _OtherFiles(tmp_path, transform=lambda x, y: (x, -y))
+    assert [y for _, y in letters] == (-labels.astype(int)).tolist()
+    assert (letters._data.asnumpy()[..., 0] == pixels).all()
+    with pytest.raises(FileNotFoundError, match="letters.gz.*/gluon/dataset/letters/"):
+        _OtherFiles(tmp_path / "empty")
+    raw, table, pixels = cifar(4, 1)
+    (tmp_path / "other.bin").write_bytes(raw)
+    other = _OtherBatches(tmp_path, train=False)
+    assert (other._data.asnumpy() == pixels).all() and other._label.tolist() == table[:, 0].tolist()
+
+
 def folders(root: Path) -> None:
     for label, name in enumerate(("bus", "car")):
         (root / name).mkdir(parents=True)

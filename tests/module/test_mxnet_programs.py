@@ -247,17 +247,18 @@ def test_csv_iter_gives_an_array(tmp_path: Path) -> None:
 def test_data_sets_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = tmp_path / "gluon" / "dataset" / "mnist"
     served.mkdir(parents=True)
-    sums = {}
+    files = {}
     for stem, head in (("images-idx3", (0x803, 2, 28, 28)), ("labels-idx1", (0x801, 2))):
         raw = gzip.compress(struct.pack(f">{len(head)}I", *head) + bytes(2 * 28 * 28 if len(head) == 4 else 2))
         name = f"train-{stem}-ubyte.gz"
         (served / name).write_bytes(raw)
-        sums[name] = hashlib.sha1(raw).hexdigest()
+        files["_train_data" if len(head) == 4 else "_train_label"] = name, hashlib.sha1(raw).hexdigest()
     monkeypatch.setenv("MXNET_GLUON_REPO", tmp_path.as_uri() + "/")
-    monkeypatch.setattr(gluon.data.vision.MNIST, "sums", sums)
+    for attribute, file in files.items():
+        monkeypatch.setattr(gluon.data.vision.MNIST, attribute, file)
     assert (len(gluon.data.vision.MNIST(root=str(tmp_path / "here"))) == 2
             and len(list((tmp_path / "here").iterdir())) == 2)
-    monkeypatch.setattr(gluon.data.vision.MNIST, "sums", dict.fromkeys(sums, "0" * 40))
+    monkeypatch.setattr(gluon.data.vision.MNIST, "_train_data", (files["_train_data"][0], "0" * 40))
     with pytest.raises(FileNotFoundError, match="SHA-1.*put it there"):
         gluon.data.vision.MNIST(root=str(tmp_path / "there"))
     with pytest.raises(FileNotFoundError, match="cifar-10-binary.tar.gz.*could not be fetched"):

@@ -22,6 +22,7 @@ from .. import dataset
 
 REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"           # where MXNet's files are
 Transform = Callable[[Any, Any], Any]
+_File = tuple[str, "str | None"]                              # its name and its SHA-1
 
 
 def default_root(name: str) -> str:
@@ -32,14 +33,15 @@ def default_root(name: str) -> str:
 class _FileDataset(dataset._DownloadedDataset):
     """Images and labels that fit into memory. ``root`` holds the files; those that are not there are fetched into it,
     as MXNet does, from the address in ``MXNET_GLUON_REPO`` or MXNet's own, and checked by their SHA-1 sums.
+
+    The attributes and ``_get_data`` have MXNet's names: datasets of one's own set or override them.
     """
 
-    folder, source = "", ""
-    sums: dict[str, str] = {}                                 # SHA-1 of the files that can be fetched
+    source = ""                                               # where the makers publish the files
+    _namespace = ""                                           # the folder of the files, here and where they come from
+    _train = True
 
-    def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
-        self._root = os.path.expanduser(os.fspath(root) if root is not None else default_root(self.folder))
-        self._train, self._transform = train, transform
+    def _get_data(self) -> None:
         pixels, labels = self._read()
         if len(pixels) != len(labels):
             raise FileFormatError(f"{self._root}: {len(pixels)} pictures, but {len(labels)} labels; the files do not "
@@ -52,12 +54,12 @@ class _FileDataset(dataset._DownloadedDataset):
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
-    def _fetched(self, name: str, others: Sequence[str]) -> str:
+    def _fetched(self, name: str, sha1: str | None, others: Sequence[str]) -> str:
         """The path of a file, fetched. FileNotFoundError says where to put it where that fails. others: files that
         would do as well."""
-        url = f"{os.environ.get('MXNET_GLUON_REPO', REPOSITORY).rstrip('/')}/gluon/dataset/{self.folder}/{name}"
+        url = f"{os.environ.get('MXNET_GLUON_REPO', REPOSITORY).rstrip('/')}/gluon/dataset/{self._namespace}/{name}"
         try:
-            return download(url, path=os.path.join(self._root, name), sha1_hash=self.sums.get(name), retries=1)
+            return download(url, path=os.path.join(self._root, name), sha1_hash=sha1, retries=1)
         except (HybridError, OSError) as err:
             me = type(self).__name__
             raise FileNotFoundError(f"{me}: {' or '.join((name, *others))} is not in {self._root}, and could not be "
@@ -94,22 +96,27 @@ class MNIST(_FileDataset):
     root: the folder of ``train-images-idx3-ubyte.gz`` and the three other files, gzipped or not. transform: called with
     (image, label).
     """
-    folder, source = "mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/"
-    sums = {"train-images-idx3-ubyte.gz": "6c95f4b05d2bf285e1bfb0e7960c31bd3b3f8a7d",
-            "train-labels-idx1-ubyte.gz": "2a80914081dc54586dbdf242f9805a6b8d2a15fc",
-            "t10k-images-idx3-ubyte.gz": "c3a25af1f52dad7f726cce8cacb138654b760d48",
-            "t10k-labels-idx1-ubyte.gz": "763e7fa3757d93b0cdec073cef058b2004252c17"}
+    _namespace, source = "mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/"
+    # files and their SHA-1
+    _train_data: _File = ("train-images-idx3-ubyte.gz", "6c95f4b05d2bf285e1bfb0e7960c31bd3b3f8a7d")
+    _train_label: _File = ("train-labels-idx1-ubyte.gz", "2a80914081dc54586dbdf242f9805a6b8d2a15fc")
+    _test_data: _File = ("t10k-images-idx3-ubyte.gz", "c3a25af1f52dad7f726cce8cacb138654b760d48")
+    _test_label: _File = ("t10k-labels-idx1-ubyte.gz", "763e7fa3757d93b0cdec073cef058b2004252c17")
+
+    def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
+        self._train = train
+        super().__init__(default_root(self._namespace) if root is None else root, transform)
 
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
-        part = "train" if self._train else "t10k"
-        pixels, labels = self._file(f"{part}-images", "idx3-ubyte", 3), self._file(f"{part}-labels", "idx1-ubyte", 1)
-        return pixels[..., None], labels
+        files = (self._train_data, self._train_label) if self._train else (self._test_data, self._test_label)
+        return self._file(files[0], 3)[..., None], self._file(files[1], 1)
 
-    def _file(self, stem: str, kind: str, ndim: int) -> np.ndarray:
-        names = [f"{stem}-{kind}.gz", f"{stem}-{kind}", f"{stem}.{kind}"]
+    def _file(self, file: _File, ndim: int) -> np.ndarray:
+        plain = file[0].removesuffix(".gz")
+        names = [file[0], plain, plain.replace("-idx", ".idx")]
         found = next((p for p in (os.path.join(self._root, n) for n in names) if os.path.isfile(p)), None)
         if found is None:
-            found = self._fetched(names[0], names[1:2])
+            found = self._fetched(*file, names[1:2])
         out = read_idx(found)
         if out.ndim != ndim:
             raise FileFormatError(f"{found} has {out.ndim} axes, {ndim} are expected: it is another file under this "
@@ -119,11 +126,11 @@ class MNIST(_FileDataset):
 
 class FashionMNIST(MNIST):
     """Zalando's articles of clothing, in the form of MNIST."""
-    folder, source = "fashion-mnist", "https://github.com/zalandoresearch/fashion-mnist"
-    sums = {"train-images-idx3-ubyte.gz": "0cf37b0d40ed5169c6b3aba31069a9770ac9043d",
-            "train-labels-idx1-ubyte.gz": "236021d52f1e40852b06a4c3008d8de8aef1e40b",
-            "t10k-images-idx3-ubyte.gz": "626ed6a7c06dd17c0eec72fa3be1740f146a2863",
-            "t10k-labels-idx1-ubyte.gz": "17f9ab60e7257a1620f4ad76bbbaf857c3920701"}
+    _namespace, source = "fashion-mnist", "https://github.com/zalandoresearch/fashion-mnist"
+    _train_data = ("train-images-idx3-ubyte.gz", "0cf37b0d40ed5169c6b3aba31069a9770ac9043d")
+    _train_label = ("train-labels-idx1-ubyte.gz", "236021d52f1e40852b06a4c3008d8de8aef1e40b")
+    _test_data = ("t10k-images-idx3-ubyte.gz", "626ed6a7c06dd17c0eec72fa3be1740f146a2863")
+    _test_label = ("t10k-labels-idx1-ubyte.gz", "17f9ab60e7257a1620f4ad76bbbaf857c3920701")
 
 
 class CIFAR10(_FileDataset):
@@ -132,24 +139,28 @@ class CIFAR10(_FileDataset):
     root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (image,
     label).
     """
-    folder, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
-    archive, inside = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
-    sums = {"cifar-10-binary.tar.gz": "fab780a1e191a7eda0f345501ccd62d20f7ed891"}
-    train_files: tuple[str, ...] = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
-    test_files: tuple[str, ...] = ("test_batch.bin",)
+    _namespace, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
+    inside = "cifar-10-batches-bin"
+    _archive_file: _File = ("cifar-10-binary.tar.gz", "fab780a1e191a7eda0f345501ccd62d20f7ed891")
+    _train_data: Sequence[_File] = [(f"data_batch_{i}.bin", None) for i in range(1, 6)]
+    _test_data: Sequence[_File] = [("test_batch.bin", None)]
     label_bytes, label_at = 1, 0
 
+    def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
+        self._train = train
+        super().__init__(default_root(self._namespace) if root is None else root, transform)
+
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
-        parts = [self._parse(*self._find(name)) for name in (self.train_files if self._train else self.test_files)]
+        parts = [self._parse(*self._find(name)) for name, _ in (self._train_data if self._train else self._test_data)]
         return np.concatenate([p for p, _ in parts]), np.concatenate([labels for _, labels in parts])
 
     def _find(self, name: str) -> tuple[str, bytes]:
         for path in (os.path.join(self._root, name), os.path.join(self._root, self.inside, name)):
             if os.path.isfile(path):
                 return path, _contents(path)
-        archive = os.path.join(self._root, self.archive)
+        archive = os.path.join(self._root, self._archive_file[0])
         if not os.path.isfile(archive):
-            archive = self._fetched(self.archive, [name])
+            archive = self._fetched(*self._archive_file, [name])
         try:
             with tarfile.open(archive) as tar:                   # read in place: nothing is unpacked
                 member = next((m for m in tar if m.isfile() and os.path.basename(m.name) == name), None)
@@ -172,9 +183,9 @@ class CIFAR10(_FileDataset):
 
 class CIFAR100(CIFAR10):
     """CIFAR in 100 classes (``fine_label``) of 20 superclasses (the default)."""
-    folder, archive, inside = "cifar100", "cifar-100-binary.tar.gz", "cifar-100-binary"
-    sums = {"cifar-100-binary.tar.gz": "a0bb982c76b83111308126cc779a992fa506b90b"}
-    train_files, test_files = ("train.bin",), ("test.bin",)
+    _namespace, inside = "cifar100", "cifar-100-binary"
+    _archive_file = ("cifar-100-binary.tar.gz", "a0bb982c76b83111308126cc779a992fa506b90b")
+    _train_data, _test_data = [("train.bin", None)], [("test.bin", None)]
     label_bytes = 2
 
     def __init__(self, root: str | None = None, fine_label: bool = False, train: bool = True,
