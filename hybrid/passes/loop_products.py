@@ -14,7 +14,8 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv, pack
 from ..ir.scan import Body, count_of
-from .layout import MOST_BYTES, Blocking
+from ..ir.size import fixed, may_exceed
+from .layout import MANY_ROWS, MOST_BYTES, Blocking
 from .loops import reached, tidied
 from .rewrite import over, rebuild, rewrite
 
@@ -69,7 +70,7 @@ class _Loop:
         source = beneath(x, ("reshape",))
         filters, depth = w.shape if summed == (1,) else w.shape[::-1]
         rows = n.size // max(filters, 1)
-        if source in self.slices and not self.loop.attrs["stops"] and rows <= FEW:
+        if source in self.slices and not self.loop.attrs["stops"] and not may_exceed(rows, FEW):
             every = ir.reshape(self.slices[source], (self.length, *x.shape))
             self.ahead[n] = ir.dot(every, self._outside(w), ((x.ndim,), summed))
             return
@@ -80,7 +81,7 @@ class _Loop:
             return
         if summed == (0,):
             outside = ir.permute(outside, (1, 0))
-        width = self.blocking.panel("direct", filters, rows)
+        width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
         self.packed[n] = packed = pack(ir.reshape(outside, (filters, depth, 1, 1)), "direct", width)
         self.packs[packed] = f"weights {[filters, depth]} of a loop packed as {list(packed.shape)}"
 
