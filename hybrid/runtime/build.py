@@ -11,7 +11,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 from hybrid.codegen.printers.products import contraction
 from hybrid.codegen.printers.convolutions import packed
-from hybrid.codegen.program.block_loop import block_loop
+from hybrid.codegen.program.block_loop import ONE, block_loop
 from hybrid.codegen.schedule.tiling import Alone, Target
 from hybrid.codegen.targets import NO_VECTORS
 from hybrid.codegen.lanes import Refused
@@ -103,8 +103,9 @@ class _Table:
             return net(printer.NET)
         moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
         moved.update((self.index[n], n.nbytes) for n in self.fresh)
-        return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts,
-                          int(self.timed))
+        block = net(ONE)                                     # first: it tells how much working memory a block takes
+        return block_loop(block, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts,
+                          self.parts, int(self.timed))
 
     def sizes(self) -> str:
         """C text of the array of sizes, or nothing."""
