@@ -15,7 +15,8 @@ from ..ir.build import make
 from ..ir.contraction import Dense, dense
 from ..ir.packed import pack, product
 from ..ir.scan import Body, count_of
-from .layout import MOST_BYTES, Blocking
+from ..ir.size import fixed, may_exceed
+from .layout import MANY_ROWS, MOST_BYTES, Blocking
 from .loops import reached, tidied
 from .rewrite import over, rebuild, rewrite
 
@@ -65,7 +66,7 @@ class _Loop:
 
     def _product(self, n: Node, d: Dense) -> None:
         source, filters, depth = beneath(d.x, ("reshape",)), d.filters, d.depth
-        if source in self.slices and not self.loop.attrs["stops"] and d.rows <= FEW:
+        if source in self.slices and not self.loop.attrs["stops"] and not may_exceed(d.rows, FEW):
             every = ir.reshape(self.slices[source], (self.length, *d.x.shape))
             self.ahead[n] = ir.dot(every, self._outside(d.w), ((d.x.ndim,), (d.summed,)))
             return
@@ -74,7 +75,7 @@ class _Loop:
         outside = self._outside(d.w)
         if not all(m in self.kept for m in reached([outside]) if m.prim == "input"):
             return
-        width = self.blocking.panel("direct", filters, d.rows)
+        width = self.blocking.panel("direct", filters, d.rows if fixed(d.rows) else MANY_ROWS)
         self.packed[n] = packed = pack(ir.reshape(d.by_filter(outside), (filters, depth, 1, 1)), "direct", width)
         self.packs[packed] = f"weights {[filters, depth]} of a loop packed as {list(packed.shape)}"
 
