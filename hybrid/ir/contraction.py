@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Collection
+from typing import Collection, NamedTuple
 
 from .access import MOVEMENT
-from .build import reshape
+from .build import permute, reshape
 from .node import Node
 
 
@@ -45,6 +45,38 @@ def convolution(n: Node) -> Convolution | None:
         return None
     return Convolution(reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], w.shape[0],
                        (1, 0, *range(2, 2 + rank)))
+
+
+class Dense(NamedTuple):
+    """So many rows x, of which the last axis is summed, times a matrix w, whose axis ``summed`` is."""
+    x: Node
+    w: Node
+    rows: int
+    summed: int
+
+    @property
+    def filters(self) -> int:
+        """Columns of the result."""
+        return self.w.shape[1 - self.summed]
+
+    @property
+    def depth(self) -> int:
+        """Products of each sum."""
+        return self.w.shape[self.summed]
+
+    def by_filter(self, w: Node) -> Node:
+        """The matrix, or another one of its shape, as (filters, depth)."""
+        return w if self.summed else permute(w, (1, 0))
+
+
+def dense(n: Node) -> Dense | None:
+    """The product of a dense layer; None for other values."""
+    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+        return None
+    (x, w), (kept, summed) = n.args, n.attrs["contract"]
+    if w.ndim != 2 or kept != (x.ndim - 1,):
+        return None
+    return Dense(x, w, n.size // max(w.shape[1 - summed[0]], 1), summed[0])
 
 
 def of_windows(n: Node) -> bool:
