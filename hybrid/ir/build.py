@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Size, at_least, ends
+from .size import Int, Size, at_least, ends
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -360,7 +360,7 @@ def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
     return make("random_bits", (key,), shape=ints(shape), stream=int(stream))
 
 
-def size_value(n: int, dtype: Any) -> Node:
+def size_value(n: Int, dtype: Any) -> Node:
     """A size that is known at the call (ir/size.py) as a number: one more than the last of so many that are counted
     from 0."""
     if at_least(-n, 0):

@@ -9,7 +9,7 @@ from hybrid.base import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import Int, fixed, greater, hint
+from hybrid.ir.size import fixed, greater, hint
 
 from hybrid.codegen.printers.cuda.pieces import PrintedCuda, emitter, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL
@@ -25,7 +25,7 @@ SHORT = 96                     # keys of a row that a network sorts sooner than 
 BESIDE, ROWS = 4096, 4         # the longest rows, and the fewest, that are sorted side by side
 
 
-def geometry(root: Node) -> tuple[Int, Int]:
+def geometry(root: Node) -> tuple[int, int]:
     """Rows, and keys in each."""
     n = root.shape[-1]
     return root.size // greater(n, 1), n
@@ -69,7 +69,7 @@ def print_c(k: Kernel, name: str, target: Target) -> Printed:
     return Printed(name, "\n".join([head, *body, "}"]), p.args, "sort", scratch, True)
 
 
-def _in_c(k: Kernel, p: KernelPrinter, vectors: bool) -> tuple[list[str], Int]:
+def _in_c(k: Kernel, p: KernelPrinter, vectors: bool) -> tuple[list[str], int]:
     """The lines of the function, and the bytes of working memory it wants. vectors: whether the target has some."""
     root = k.root
     rows, n = geometry(root)
@@ -92,19 +92,19 @@ def _threads(root: Node, least: int) -> list[str]:
 def _one_by_one(k: Kernel, p: KernelPrinter, few: bool) -> list[str]:
     root, (rows, n) = k.root, geometry(k.root)
     e, row, block = _begin(p, rows)
-    body = (_few(e, root, block, row, k.first) if few else _digits(e, root, block, row) if n < 1 << 32
+    body = (_few(e, root, block, row, k.first or 0) if few else _digits(e, root, block, row) if n < 1 << 32
             else _merge(e, root, block, row))
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
     return [*_threads(root, 1), f"for (long r = 0; r < {rows}; r++) {{",
             f"long *out = {p.names[root]} + r * {n}{memory};", *body, "}"]
 
 
-def _begin(p: KernelPrinter, rows: Int) -> tuple[Emitter, Var, Block]:
+def _begin(p: KernelPrinter, rows: int) -> tuple[Emitter, Var, Block]:
     row = Var("r", greater(rows, 1))
     return Emitter(C, p.reads), row, Block(None, frozenset([row]))
 
 
-def _is_few(k: Kernel, n: Int) -> bool:
+def _is_few(k: Kernel, n: int) -> bool:
     """Whether the first of a row are found without sorting the rest."""
     return k.first is not None and fixed(k.first) and 0 < k.first <= FEW and (not fixed(n) or k.first * 8 <= n)
 
