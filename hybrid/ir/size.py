@@ -17,7 +17,6 @@ from .dimension import ASKED, Dim, Part, Specialised, answering
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
 Terms = tuple[tuple[tuple[Atom, ...], int], ...]
-MOST_FACTORS = 4                 # of a power that is a size
 
 
 class Size:
@@ -65,9 +64,6 @@ class Size:
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
-
-    def __pow__(self, other: Any) -> Any:
-        return math.prod([self] * other) if type(other) is int and 0 <= other <= MOST_FACTORS else NotImplemented
 
     def __abs__(self) -> "Int":
         return self if self >= 0 else -self
