@@ -40,10 +40,11 @@ test-fast: $(VENV)/.dev
 	  tests/gluon/test_trainer.py
 
 # Random programs, eager against hybridized, from a fresh seed (or SEED); a failure is cut down and printed as a program.
-# make fuzz N=5000 tries so many.
+# make fuzz N=5000 tries so many; make fuzz N=5000 KIND=sized those that run at five sizes each, in less time with CHEAP=1.
 SECONDS ?= 60
 fuzz: $(VENV)/.dev
-	HYBRID_VERIFY=1 $(PY) -m tests.fuzz $(if $(N),-n $(N),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+	HYBRID_VERIFY=1 $(PY) -m tests.fuzz $(if $(N),-n $(N),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(KIND),--kind $(KIND)) $(if $(CHEAP),--cheap)
 
 WORKERS ?= 8
 # An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package, by its

@@ -11,7 +11,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 from hybrid.codegen.printers.products import contraction
 from hybrid.codegen.printers.convolutions import packed
-from hybrid.codegen.program.block_loop import block_loop
+from hybrid.codegen.program.block_loop import ONE, block_loop
 from hybrid.codegen.schedule.tiling import Alone, Target
 from hybrid.codegen.targets import NO_VECTORS
 from hybrid.codegen.lanes import Refused
@@ -21,7 +21,7 @@ from hybrid.codegen.program import size_parameters
 from ..base import config
 from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused, Kernel
-from ..ir.size import Dim, Specialised
+from ..ir.size import Dim, Specialised, hint
 from ..passes.minibatch_tiling import Blocks, in_blocks
 from ..passes.changes import note_updates
 from ..passes.memory import in_place_updates
@@ -65,7 +65,7 @@ class _Table:
                 self.index[n] = len(self.index)
                 self.constants.append(n)
         # of a program for any size: the sizes of a call are one constant more
-        self.dims = size_parameters.dims_of(fused.program.inputs)
+        self.dims = fused.program.dims()
         self.before = len(self.index)
         # written straight into the caller's array
         placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))
@@ -103,8 +103,9 @@ class _Table:
             return net(printer.NET)
         moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
         moved.update((self.index[n], n.nbytes) for n in self.fresh)
-        return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts,
-                          int(self.timed))
+        block = net(ONE)                                     # first: it tells how much working memory a block takes
+        return block_loop(block, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts,
+                          self.parts, int(self.timed))
 
     def sizes(self) -> str:
         """C text of the array of sizes, or nothing."""
@@ -137,7 +138,7 @@ class _Table:
 
 def _work(kernels: Sequence[Kernel]) -> int:
     """Rough additions of some kernels; those in a loop count for each step."""
-    return sum(k.root.attrs["length"] * _work(k.inner.fused.kernels) if k.kind == "loop" else work_of(k)
+    return sum(hint(k.root.attrs["length"]) * _work(k.inner.fused.kernels) if k.kind == "loop" else work_of(k)
                for k in kernels)
 
 
@@ -173,7 +174,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         memo = planned.source.memo
         if memo.get("plain"):
             raise
-        if size_parameters.dims_of(planned.source.inputs):
+        if planned.source.dims():
             raise Specialised(str(err)) from None
         apart = memo.setdefault("apart", set())
         if err.members - apart and memo.get("frozen"):
@@ -276,7 +277,7 @@ def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | No
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n),
                            any_size=any_size)
     block = in_blocks(program, frozen, config.num_threads()) if (
-        blocking is not None and frozen and not size_parameters.dims_of(program.inputs)) else None
+        blocking is not None and frozen and not program.dims()) else None
     return plan(block or program, JOINING, frozen, blocking)
 
 

@@ -1,15 +1,13 @@
-"""Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts; graphs and
-networks at several lengths; training loops (loops.py)."""
+"""Random programs: graphs with views, writes and casts; networks with compiled steps; chains of casts. Those of several
+sizes are in sized.py, training loops in loops.py."""
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
 from hybrid.buffers.array import NDArray
 
-from .loops import loop
-from .program import Input, Program, call, namespace, plain, quiet
+from .program import Input, Program, namespace, quiet
 
 UNARY = ("nd.relu({a})", "nd.tanh({a})", "nd.sigmoid({a})", "nd.exp(nd.clip({a}, -4, 4))", "nd.abs({a})",
          "nd.sqrt(nd.abs({a}))", "-{a}", "nd.square({a})",
@@ -75,7 +73,7 @@ def graph(rng: random.Random) -> Program:
             if table is not WRITE:
                 made.append(name)
     results = tuple(dict.fromkeys([*made[-1:], *rng.sample(made, min(len(made), 2))])) or (inputs[0].name,)
-    rows = (0,) if len(inputs) > 1 or rng.random() < .6 else (0, inputs[0].shape[0] + 3)
+    rows = (None,) if len(inputs) > 1 or rng.random() < .6 else (None, inputs[0].shape[0] + 3)
     return Program(inputs, tuple(lines), results, gradient, rows=rows)
 
 
@@ -122,7 +120,7 @@ def network(rng: random.Random) -> Program:
              "net.initialize(mx.init.Xavier())",
              f"trainer = gluon.Trainer(net.collect_params(), '{name}', {{'learning_rate': {rate}{more}}})")
     step = ("with autograd.record():", "    loss = (net(x) ** 2).mean()", "loss.backward()", "trainer.step(1)")
-    return Program((x,), step, ("loss",), setup=setup, rows=(0,) if rng.random() < .6 else (0, n + 1))
+    return Program((x,), step, ("loss",), setup=setup, rows=(None,) if rng.random() < .6 else (None, n + 1))
 
 
 KINDS = (*("'float16'", "'float32'", "'bfloat16'", "'float64'") * 3, "'int32'", "'int32'", "'int8'", "'uint8'",
@@ -160,25 +158,3 @@ def _unsafe(line: str, names: dict[str, Any]) -> bool:
     if held and (numbers.min() <= held[0] - 1 or numbers.max() >= held[1] + 1):
         return True
     return not _works(line, names)
-
-
-LENGTHS = (1, 2, 3, 13, 15, 16, 17, 33, 40)                 # around tiles and vectors
-
-
-def sized(rng: random.Random) -> Program:
-    """A graph, or a network with its step, at five lengths of the first axis: one program serves those after the
-    second, unless one of its guards fails."""
-    made = rng.choice((graph, graph, network))(rng)
-    every = [n for n in rng.sample(LENGTHS, len(LENGTHS)) if quiet(lambda n=n: _runs(made, n))]
-    return dataclasses.replace(made, rows=(0, *every[:4]))
-
-
-def _runs(program: Program, rows: int) -> bool:
-    try:
-        call(program, plain(program), rows)
-    except Exception:  # noqa: BLE001  shapes that do not fit
-        return False
-    return True
-
-
-KINDS_OF_PROGRAM = (graph, graph, graph, graph, casts, network, sized, loop)

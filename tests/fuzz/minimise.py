@@ -27,7 +27,8 @@ def _kind(found: str) -> str:
 def _candidates(program: Program) -> Iterator[Program]:
     change = dataclasses.replace
     if len(program.rows) > 1:
-        yield change(program, rows=(0,))
+        yield change(program, rows=(None,))
+        yield from (change(program, rows=(*program.rows[:k], *program.rows[k + 1:])) for k in range(len(program.rows)))
     for name in program.results if len(program.results) > 1 else ():
         yield change(program, results=(name,))
     if not program.setup:

@@ -9,7 +9,7 @@ from hybrid import HybridError
 
 from .program import EPS, Program, call, perturbed, plain, quiet
 
-COMPILED = [0, 0]                             # programs that were judged, and of these how many ran compiled
+COMPILED = [0, 0, 0]         # programs that were judged; of these, how many ran compiled, and by one for any size
 RUNS, WIDE = 6, 40                            # perturbed runs: at first, and before a difference is believed
 
 
@@ -21,23 +21,30 @@ def fault(program: Program) -> str:
 def _fault(program: Program) -> str:
     try:
         f = plain(program)
-        want = [call(program, f, rows) for rows in (*program.rows, *program.rows)]
+        want = [call(program, f, rows) for rows in _calls(program)]
     except Exception:  # noqa: BLE001  no program at all
         return ""
     try:
         g = mx.hybridize(plain(program))
-        got = [call(program, g, rows) for rows in (*program.rows, *program.rows)]
+        got = [call(program, g, rows) for rows in _calls(program)]
     except HybridError as err:
         return f"refused: {type(err).__name__}: {str(err)[:300]}"
     except Exception as err:  # noqa: BLE001
         return f"crash: {type(err).__name__}: {str(err)[:300]}"
     COMPILED[0] += 1
-    COMPILED[1] += any(p.state == "compiled" for p in getattr(g, "programs", ()))
+    made = [p for p in getattr(g, "programs", ()) if p.state == "compiled"]
+    COMPILED[1] += bool(made)
+    COMPILED[2] += any("[n" in size or ", n" in size for p in made for size in p.sizes)
     for at, (a, b) in enumerate(zip(want, got)):
         found = _differ(program, a, b, at)
         if found:
             return f"call {at}: {found}"
     return ""
+
+
+def _calls(program: Program) -> tuple[int | None, ...]:
+    """The sizes that a program is called with: the first ones come again."""
+    return (*program.rows, *program.rows[:2])
 
 
 def _differ(program: Program, want: list[onp.ndarray], got: list[onp.ndarray], number: int) -> str:
@@ -62,7 +69,7 @@ def _far(a: onp.ndarray, b: onp.ndarray, roundings: float = 16) -> onp.ndarray:
     return ~onp.isclose(wide, other, roundings * eps, roundings * eps / 4, equal_nan=True)
 
 
-def _beyond(program: Program, at: int, got: onp.ndarray, bad: onp.ndarray, rows: int) -> bool:
+def _beyond(program: Program, at: int, got: onp.ndarray, bad: onp.ndarray, rows: int | None) -> bool:
     """Whether differences are larger than roundings anywhere in the program explain."""
     half = "F16" in "".join(program.statements) or any(i.dtype == "float16" for i in program.inputs)
     eps = EPS["float16" if half else "float32"]
@@ -83,19 +90,23 @@ def _strays(program: Program, at: int, got: onp.ndarray, bad: onp.ndarray, numbe
     """Whether a step of training differs by more than eager runs whose inputs are off by about a rounding: optimizers
     that divide by the gradient's size make steps of one that is nothing but rounding."""
     rng, seen = onp.random.RandomState(0), []
-    for _ in range(WIDE // 2):
-        f = plain(program)
-        for rows in [*program.rows, *program.rows][:number + 1]:
-            found = call(program, f, rows, off=lambda x: x * (1 + 2 * EPS["float32"] * (rng.rand(*x.shape) * 2 - 1)))
-        seen.append(found[at].astype("float64"))
-    low, high = onp.min(seen, axis=0), onp.max(seen, axis=0)
-    with onp.errstate(invalid="ignore"):                      # training that diverged: of infinities nothing is known
-        slack = 2 * (high - low)
-    inside = (got >= low - slack) & (got <= high + slack) | ~onp.isfinite(low) | ~onp.isfinite(high)
-    return bool((bad & ~inside).any())
+    for runs in (RUNS, WIDE // 2):
+        while len(seen) < runs:
+            f = plain(program)
+            for rows in _calls(program)[:number + 1]:
+                found = call(program, f, rows,
+                             off=lambda x: x * (1 + 2 * EPS["float32"] * (rng.rand(*x.shape) * 2 - 1)))
+            seen.append(found[at].astype("float64"))
+        low, high = onp.min(seen, axis=0), onp.max(seen, axis=0)
+        with onp.errstate(invalid="ignore"):                  # training that diverged: of infinities nothing is known
+            slack = 2 * (high - low)
+        inside = (got >= low - slack) & (got <= high + slack) | ~onp.isfinite(low) | ~onp.isfinite(high)
+        if not (bad & ~inside).any():
+            return False
+    return True
 
 
-def _range(program: Program, at: int, rows: int, runs: int, size: float,
+def _range(program: Program, at: int, rows: int | None, runs: int, size: float,
            half: bool) -> tuple[onp.ndarray | None, onp.ndarray | None]:
     """The least and greatest of a result over perturbed runs, lifted to float64 and as it is."""
     rng, seen = onp.random.RandomState(0), []

@@ -24,18 +24,20 @@ class Input:
     dtype: str
     kind: str                                 # normal, ties, odd
     seed: int
+    fixed: bool = False                       # whether its first axis has one length in all calls
 
-    def text(self) -> str:
-        draw = {"normal": f"rng.randn(*{self.shape})", "ties": f"rng.randint(-2, 3, {self.shape})",
-                "odd": f"rng.choice([0., -0., 1., -1., 3e4, onp.inf, -onp.inf, onp.nan, 1e-7], {self.shape})"}[
-                self.kind]
+    def text(self, rows: int | str | None = None) -> str:
+        """The statement that makes the array; rows: another length of the first axis, or a name that holds it."""
+        other = rows is not None and self.shape and not self.fixed
+        shape = str(self.shape) if not other else f"({rows}, {', '.join(map(str, self.shape[1:]))})"
+        draw = {"normal": f"rng.randn(*{shape})", "ties": f"rng.randint(-2, 3, {shape})",
+                "odd": f"rng.choice([0., -0., 1, -1, onp.inf, -onp.inf, onp.nan, 2.5, 1e-30], {shape})"}[self.kind]
         return f"rng = onp.random.RandomState({self.seed}); {self.name} = nd.array({draw}, dtype='{self.dtype}')"
 
-    def make(self, dtype: str | None = None, rows: int = 0) -> NDArray:
+    def make(self, dtype: str | None = None, rows: int | None = None) -> NDArray:
         """The array; rows: another length of the first axis."""
-        one = dataclasses.replace(self, shape=(rows, *self.shape[1:]) if rows and self.shape else self.shape)
         names: dict[str, Any] = {"onp": onp, "nd": nd}
-        exec(one.text(), names)
+        exec(self.text(rows), names)
         made = names[self.name]
         return made.astype(dtype) if dtype and self.dtype.startswith(("float", "bfloat")) else made
 
@@ -49,33 +51,28 @@ class Program:
     results: tuple[str, ...]
     gradient: bool = False
     setup: tuple[str, ...] = ()               # run before, once for each way (networks)
-    rows: tuple[int, ...] = (0,)              # lengths of the first axis, a call for each
+    rows: tuple[int | None, ...] = (None,)    # lengths of the first axis, a call for each; None: the inputs' own
 
     def function(self) -> str:
         body = [*self.statements, f"return ({', '.join(self.results)},)"]
         return f"def f({', '.join(i.name for i in self.inputs)}):\n" + "\n".join("    " + line for line in body)
 
     def alone(self) -> str:
-        """The program as a user would run it."""
-        lines = ["import numpy as onp", "import hybrid as mx", "from hybrid import autograd, gluon, nd",
-                 "from hybrid.gluon import nn", "F16, F32 = 'float16', 'float32'",
-                 *(i.text() for i in self.inputs)]
-        names = ", ".join(i.name for i in self.inputs)
-        if self.setup:
-            ways = ["for hybridize in (lambda f: f, mx.hybridize):", "    mx.random.seed(1)",
-                    *("    " + line for line in self.setup)]
-            body = ["    " + line for line in self.function().split("\n")]
-            return "\n".join([*lines, *ways, *body, "    g = hybridize(f)",
-                              f"    for _ in range(3): print(g({names}))"])
-        tail = ["for g in (f, mx.hybridize(f)):"]
-        if not self.gradient:
-            return "\n".join([*lines, self.function(), *tail,
-                              f"    print(g({', '.join(i.name + '.copy()' for i in self.inputs)}))"])
+        """The program as a user would run it: eager and hybridized, called with each size."""
         floats = [i.name for i in self.inputs if i.dtype.startswith(("float", "bfloat"))]
-        tail += [*(f"    {n}.attach_grad()" for n in floats),
-                 f"    with autograd.record(): y = sum((v * v).mean() for v in g({names}))", "    y.backward()",
-                 f"    print({', '.join(n + '.grad' for n in floats)})"]
-        return "\n".join([*lines, self.function(), *tail])
+        one = f"g({', '.join(i.name for i in self.inputs)})"
+        show = [f"print(n, {one})"] if not self.gradient else [
+            *(f"{n}.attach_grad()" for n in floats),
+            f"with autograd.record(): y = sum((v * v).mean() for v in {one})", "y.backward()",
+            f"print(n, {', '.join(n + '.grad' for n in floats)})"]
+        several = len(self.rows) > 1
+        sizes = tuple(self.inputs[0].shape[0] if n is None else n for n in (*self.rows, *self.rows[:1]))
+        call = [f"for n in {sizes if several else '(0, 1, 2)'}:",
+                *("    " + line for line in (*(i.text("n" if several else None) for i in self.inputs), *show))]
+        ways = ["mx.random.seed(1)", *self.setup, *self.function().split("\n"), "g = hybridize(f)", *call]
+        return "\n".join(["import numpy as onp", "import hybrid as mx", "from hybrid import autograd, gluon, nd",
+                          "from hybrid.gluon import nn", "F16, F32 = 'float16', 'float32'",
+                          "for hybridize in (lambda f: f, mx.hybridize):", *("    " + line for line in ways)])
 
 
 def namespace(lifted: bool = False) -> dict[str, Any]:
@@ -85,7 +82,7 @@ def namespace(lifted: bool = False) -> dict[str, Any]:
             "F16": "float64" if lifted else "float16", "F32": "float64" if lifted else "float32"}
 
 
-def call(program: Program, fn: Any, rows: int, dtype: str | None = None, off: Any = None) -> list[onp.ndarray]:
+def call(program: Program, fn: Any, rows: int | None, dtype: str | None = None, off: Any = None) -> list[onp.ndarray]:
     """What one call gives: its results, the inputs as it left them, and gradients. off: what is done to the inputs'
     numbers before."""
     given = [i.make(dtype, rows) for i in program.inputs]

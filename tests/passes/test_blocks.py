@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from hybrid import ir, nd
+from hybrid.base.device import aligned_bytes
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
-from hybrid.passes import minibatch_tiling
+from hybrid.passes import batch_in_lanes, layout, minibatch_tiling
 from hybrid.runtime import cpu
 from hybrid.runtime import threads as threads_of
 
@@ -91,6 +92,27 @@ def test_values(form: str, threads: str, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HYBRID_NUM_THREADS", "1")
     threads_of.share(exe._lib)
     compare(exe(arrays), exact(p, arrays))
+
+
+def test_each_thread_has_working_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where kernels need more of it than the values between them take: both halves of the arena are written alike."""
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    monkeypatch.setattr(layout, "LEAST_WORK", 1)
+    monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
+    x, w, v = random(8, 3, 16, 18), random(16, 3, 3, 3), random(24, 16, 3, 3)
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate((x, w, v)))
+    y = ir.map("relu", conv(leaves[0], leaves[1], 1))
+    p = Program(leaves, (ir.reduce("sum", ir.map("relu", conv(y, leaves[2], 0)), (2, 3)),))
+    p.memo["frozen"] = frozenset({1, 2})
+    exe = cpu.compiled(p)
+    report = exe.report
+    assert "batch computed in 8 blocks" in str(report) and report.scratch_bytes > 2 * 4096
+    arena = aligned_bytes(exe._arena_bytes)
+    arena[:] = 0xa5
+    exe._arenas.append(arena)
+    compare(exe([x, w, v]), exact(p, [x, w, v]))
+    ends = [np.flatnonzero(half != 0xa5).max() for half in arena.reshape(2, -1)]
+    assert abs(int(ends[0]) - int(ends[1])) < 64
 
 
 @pytest.mark.parametrize("form", WHOLE)
