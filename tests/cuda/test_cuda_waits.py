@@ -142,7 +142,7 @@ def test_numbers_are_taken_from_the_arrays_own_stream() -> None:
         def elsewhere(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(arrays, "from_gpu", lambda raw: raw.get())
             patch.setattr(arrays, "on", lambda ctx: device._NOTHING)
-            patch.setattr(hybrid.nd, "wait_for_gpus", lambda: Device().synchronize())
+            patch.setattr(hybrid.nd, "_wait_for_gpus", lambda: Device().synchronize())
         for how in (lambda y: y.asnumpy(), waited, waited_for_all):
             needed(taken(how), elsewhere, (LEAST,))
 
