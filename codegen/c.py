@@ -92,7 +92,7 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
 
 # kinds of kernels that take sizes which are known at the call only
 ANY_SIZE = ("elementwise", "reduction", "row", "concat", "scatter", "convolution", "contraction", "attention",
-            "running")
+            "running", "loop", "sort")
 
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:

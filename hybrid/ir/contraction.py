@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Collection
+from typing import Collection, NamedTuple
 
 from .access import MOVEMENT
-from .build import reshape
+from .build import permute, reshape
 from .node import Node
 
 
@@ -47,6 +47,38 @@ def convolution(n: Node) -> Convolution | None:
                        (1, 0, *range(2, 2 + rank)))
 
 
+class Dense(NamedTuple):
+    """So many rows x, of which the last axis is summed, times a matrix w, whose axis ``summed`` is."""
+    x: Node
+    w: Node
+    rows: int
+    summed: int
+
+    @property
+    def filters(self) -> int:
+        """Columns of the result."""
+        return self.w.shape[1 - self.summed]
+
+    @property
+    def depth(self) -> int:
+        """Products of each sum."""
+        return self.w.shape[self.summed]
+
+    def by_filter(self, w: Node) -> Node:
+        """The matrix, or another one of its shape, as (filters, depth)."""
+        return w if self.summed else permute(w, (1, 0))
+
+
+def dense(n: Node) -> Dense | None:
+    """The product of a dense layer; None for other values."""
+    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+        return None
+    (x, w), (kept, summed) = n.args, n.attrs["contract"]
+    if w.ndim != 2 or kept != (x.ndim - 1,):
+        return None
+    return Dense(x, w, n.size // max(w.shape[1 - summed[0]], 1), summed[0])
+
+
 def of_windows(n: Node) -> bool:
     """Whether an operand of a product is windows, perhaps reshaped, permuted, expanded or sliced."""
     while n.prim in MOVEMENT and n.prim not in ("window", "pad"):
@@ -66,3 +98,9 @@ def with_windows(n: Node, rank: int, summed: Collection[int]) -> int | None:
         return None
     return next((s for s, x in enumerate(n.args) if x.prim == "window" and x.ndim == 2 + 2 * rank
                  and x.attrs["axes"] == tuple(range(2, 2 + rank)) and set(n.attrs["contract"][s]) == set(summed)), None)
+
+
+def of_filters(dot: Node) -> bool:
+    """Whether a product is the gradient of a convolution's filters: summed over all places of windows."""
+    return dot.prim == "dot" and any(a.prim == "window" and set(a.attrs["axes"]) <= set(summed)
+                                     for a, summed in zip(dot.args, dot.attrs["contract"]))

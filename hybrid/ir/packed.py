@@ -176,6 +176,11 @@ def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[in
                 **({"interleaved": interleaved} if interleaved else {}))
 
 
+def product(x: Node, w: Node, filters: int, form: str = "direct", zero: int = 0, interleaved: int = 0) -> Node:
+    """Rows (1, 1, rows, depth) times a packed matrix: a convolution of a line whose filters have one pixel."""
+    return conv(x, w, form, (1, 1), (1, 1), (1, 1), (0, 0), x.shape[1:3], filters, zero=zero, interleaved=interleaved)
+
+
 def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
         pads: Sequence[int],
         out: Sequence[int]) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:

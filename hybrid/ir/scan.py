@@ -18,6 +18,7 @@ from .evaluate import run
 from .node import Node
 from .primitives import PRIMS, Prim
 from .program import Program
+from .size import fixed
 from .vjp import VJP
 
 STEPS = -1                              # item number of the number of steps that were done
@@ -45,8 +46,8 @@ def scan(body: Body, carries: Sequence[Node], slices: Sequence[Node], constants:
     values, with zeros where no step was done.
     """
     args = (*carries, *slices, *constants, *(() if count is None else (count,)))
-    return make("scan", args, body=body, carries=len(carries), slices=len(slices), length=int(length),
-                reverse=bool(reverse), stops=bool(stops))
+    return make("scan", args, body=body, carries=len(carries), slices=len(slices),
+                length=int(length) if fixed(length) else length, reverse=bool(reverse), stops=bool(stops))
 
 
 def loop(step: Callable[..., tuple[Sequence[Node], Sequence[Node]]], carries: Sequence[Node],

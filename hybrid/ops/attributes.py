@@ -260,6 +260,10 @@ class Attrs:
         """The attributes that the caller gave, printed as MXNet prints them."""
         return {k: to_string(v) for k, v in self._given.items()}
 
+    def gives(self, name: str) -> bool:
+        """Whether the caller gave an attribute."""
+        return name in self._given
+
     def asdict(self) -> dict[str, Any]:
         """All values, defaults included."""
         return dict(vars(self))

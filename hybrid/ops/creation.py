@@ -16,7 +16,7 @@ from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
 
 
 def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
-    if min(shape, default=0) < 0:
+    if any(d < 0 for d in shape):
         raise ShapeError(f"shape {shape} has a negative size: sizes must be 0 or more")
     return shape
 

@@ -12,28 +12,34 @@ from ..ir.access import free_axes
 from ..ir.build import make
 from ..ir.packed import conv
 
-LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
-LINE = (0, 2, 1)                                  # NCW -> NWC and back
-DEEP = (0, 4, 1, 2, 3)                            # NDHWC -> NCDHW
-BACK = {FIRST: LAST, DEEP: (0, 2, 3, 4, 1), LINE: LINE}
 
 
-def last(n: Node, order: tuple[int, ...] = LAST) -> Node:
-    """A value (N, C, H, W, …) as (N, H, W, C, …), or with LINE (N, C, W, …) as (N, W, C, …)."""
+def to_first(rank: int) -> tuple[int, ...]:
+    """The order of axes that makes (N, C, *size) of (N, *size, C). rank: how many sizes there are."""
+    return (0, 1 + rank, *range(1, 1 + rank))
+
+
+def to_last(rank: int) -> tuple[int, ...]:
+    """The order of axes that makes (N, *size, C) of (N, C, *size)."""
+    return (0, *range(2, 2 + rank), 1)
+
+
+def ordered(n: Node, order: Sequence[int]) -> Node:
+    """A value with its first axes in another order."""
     axes = (*order, *range(len(order), n.ndim))
     if n.prim == "expand":
-        return ir.expand(last(n.args[0], order), tuple(n.shape[a] for a in axes))
+        return ir.expand(ordered(n.args[0], order), tuple(n.shape[a] for a in axes))
     if sum(d > 1 for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
 
 
-def below_pad(n: Node, axes: Sequence[int], order: Callable[[Node], Node]) -> Node:
-    """A value in another order of axes, which ``order`` gives; zeros around it stay outside."""
+def below_pad(n: Node, axes: Sequence[int], put: Callable[[Node, Sequence[int]], Node] = ordered) -> Node:
+    """A value in another order of axes, into which ``put`` puts it; zeros around it stay outside."""
     if n.prim != "pad":
-        return order(n)
+        return put(n, axes)
     lo, hi = (tuple(n.attrs[k][a] for a in axes) for k in ("lo", "hi"))
-    return make("pad", (order(n.args[0]),), lo=lo, hi=hi, value=n.attrs["value"])
+    return make("pad", (put(n.args[0], axes),), lo=lo, hi=hi, value=n.attrs["value"])
 
 
 def unbordered(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:

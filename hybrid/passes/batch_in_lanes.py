@@ -19,7 +19,7 @@ from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
-from ..ir.contraction import convolution, of_windows
+from ..ir.contraction import convolution, dense, of_windows
 from ..ir.node import made_from
 from ..ir.scalar import SCALARS
 from .axis_orders import unbordered
@@ -243,16 +243,13 @@ class BatchInLanes(Conversion):
         return y
 
     def _dense(self, n: Node) -> Node | None:
-        x, w = n.args
-        if (x not in self.blocks or x.ndim != 2 or w.ndim != 2 or n.attrs["batch"] != ((), ())
-                or n.attrs["contract"] not in (((1,), (1,)), ((1,), (0,)))):
+        d = dense(n)
+        if d is None or d.x not in self.blocks or d.x.ndim != 2:
             return None
-        if not self._known(w) or n.dtype != np.float32 or w.dtype != np.float32 or w.size * 4 > DENSE_BYTES:
+        if not self._known(d.w) or n.dtype != np.float32 or d.w.dtype != np.float32 or d.w.size * 4 > DENSE_BYTES:
             return None
-        if n.attrs["contract"] == ((1,), (0,)):
-            w = ir.permute(w, (1, 0))
-        b = ir.reshape(self.blocks[x], (self.count, x.shape[1], 1, 1, self.lanes))
-        filters = w.shape[0]
+        b, w = ir.reshape(self.blocks[d.x], (self.count, d.depth, 1, 1, self.lanes)), d.by_filter(d.w)
+        filters = d.filters
         group = self.blocking.group(filters, 1)
         packed = pack(ir.reshape(w, (*w.shape, 1, 1)), group, 1)
         self.packs[packed] = f"dense weights {list(w.shape)} packed as {list(packed.shape)}"

@@ -17,7 +17,7 @@ from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.size import fixed
-from .axis_orders import BACK, DEEP, FIRST, below_pad, last
+from .axis_orders import below_pad, ordered, to_first, to_last
 from .layout import Blocking, Conversion
 from .rewrite import rebuild, relaid
 from .winograd import over_squares
@@ -130,7 +130,7 @@ class ChannelsLast(Conversion):
         if x.prim != "window" or x.attrs["axes"] != tuple(range(2, x.args[0].ndim)):
             return None
         order = (1 - channel, *x.attrs["axes"], channel)
-        data = below_pad(x.args[0], order, lambda y: last(y, order))
+        data = below_pad(x.args[0], order)
         return make("window", (data,), **{**x.attrs, "axes": tuple(a - 1 for a in x.attrs["axes"])})
 
     # ---- gradients of convolutions of groups
@@ -155,7 +155,7 @@ class ChannelsLast(Conversion):
         y = ir.pad(y, (0, *lo[3:], 0), (0, *hi[3:], 0))
         y = make("window", (y,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
         out = self._of_groups(w, (2, 1), y, (n.shape[0], n.shape[1] * n.shape[2], *n.shape[3:]))
-        return out and ir.reshape(self._first(out, FIRST if rank == 2 else DEEP), n.shape)
+        return out and ir.reshape(self._first(out, rank), n.shape)
 
     def _filters_of_groups(self, n: Node) -> Node | None:
         """The gradient of filters: a sum over pixels of a gradient (groups, filters, N, *out) times windows (N, groups,
@@ -183,7 +183,7 @@ class ChannelsLast(Conversion):
         if x.prim == "permute" and x.attrs["axes"] == (1, 2, 0, *range(3, x.ndim)) and x.args[0].prim == "reshape":
             y = x.args[0].args[0]
             if y.ndim == 2 + rank and y.shape == (x.shape[2], x.shape[0] * x.shape[1], *x.shape[3:]):
-                return last(y, BACK[FIRST if rank == 2 else DEEP]), self._permuted(y) is not None
+                return ordered(y, to_last(rank)), self._permuted(y) is not None
         y = ir.permute(x, (*range(2, x.ndim), 0, 1))
         if y.prim == "permute":
             long = [a for a in y.attrs["axes"] if y.args[0].shape[a] > 1]
@@ -197,17 +197,17 @@ class ChannelsLast(Conversion):
         found = next((f for a in n.args if (f := self._permuted(a)) is not None), None) if out is None else None
         if found is None:
             return out
-        x, back = found
-        rank = len(back)
-        if n.prim == "map" and n.ndim >= rank:
-            return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
-        if n.prim == "reshape" and n.args[0].ndim == rank and n.shape[:2] == n.args[0].shape[:2] and n.ndim in (4, 5):
-            return self._first(ir.reshape(x, (n.shape[0], *n.shape[2:], n.shape[1])), FIRST if n.ndim == 4 else DEEP)
-        if n.prim in ("reshape", "expand") and n.shape[:rank] == n.args[0].shape[:rank]:
-            tail = (*x.shape[:rank], *n.shape[rank:])
-            return self._first(ir.reshape(x, tail) if n.prim == "reshape" else ir.expand(x, tail), back)
-        if n.prim == "argreduce" and n.attrs["axis"] >= rank or n.prim == "unwindow" and n.ndim == rank:
-            return self._first(relaid(n, (x,), (*back, *range(rank, x.ndim))), back)
+        x, rank = found
+        every = 2 + rank                                         # axes but those of windows
+        if n.prim == "map" and n.ndim >= every:
+            return self._first(make("map", tuple(ordered(a, to_last(rank)) for a in n.args), **n.attrs), rank)
+        if n.prim == "reshape" and n.args[0].ndim == every and n.shape[:2] == n.args[0].shape[:2] and n.ndim in (4, 5):
+            return self._first(ir.reshape(x, (n.shape[0], *n.shape[2:], n.shape[1])), n.ndim - 2)
+        if n.prim in ("reshape", "expand") and n.shape[:every] == n.args[0].shape[:every]:
+            tail = (*x.shape[:every], *n.shape[every:])
+            return self._first(ir.reshape(x, tail) if n.prim == "reshape" else ir.expand(x, tail), rank)
+        if n.prim == "argreduce" and n.attrs["axis"] >= every or n.prim == "unwindow" and n.ndim == every:
+            return self._first(relaid(n, (x,), (*to_first(rank), *range(every, x.ndim))), rank)
         return None
 
 

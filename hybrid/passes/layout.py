@@ -20,15 +20,15 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.build import make
-from ..ir.contraction import convolution
+from ..ir.contraction import convolution, dense
 from ..ir.size import Specialised, fixed, hint
 from ..ir.low_precision import narrow
-from ..ir.packed import conv, joined, met, pack
+from ..ir.packed import joined, met, pack, product
 from ..ir.pattern import matched
 from ..ir.winograd import TILES, WINOGRAD_WORDS, by_rule, possible
 from .frozen import Frozen, Layout, apart
 from .low_precision import Words, fastest_form, words
-from .axis_orders import BACK, DEEP, FIRST, LINE, Window, below_pad, last, line, unbordered
+from .axis_orders import Window, below_pad, line, ordered, to_first, to_last, unbordered
 from .rewrite import rebuild, relaid
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
@@ -90,34 +90,33 @@ class Conversion:
                                      self._permuted(c.windows) is not None, c.may_round_operands)
         if y is None:
             return self._unpacked(n) if c.groups == 1 and rank > 1 else None
-        order = tuple((1 + rank, *range(1 + rank))[a] for a in c.order)
-        return self._first(ir.reshape(y, (batch, *out[-rank:], filters)), order)
+        y = self._first(ir.reshape(y, (batch, *out[-rank:], filters)), rank)
+        return ir.permute(y, [1 - a if a < 2 else a for a in c.order])
 
     def _windows_of_line(self, win: Node) -> Node | None:
         """Windows (N, 1, W, C, 1, k) over pictures of one line, for windows (N, C, W, k) along one axis."""
         found = self._permuted(win)
-        win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, LINE)
+        win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, to_last(1))
         if win.prim != "window" or win.attrs["axes"] != (axis,) or win.args[0].ndim != 3:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
         return make("window", (line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
 
-    def _first(self, n: Node, order: tuple[int, ...] = FIRST) -> Node:
-        """A channels-last value shown channels first."""
-        out = ir.permute(n, (*order, *range(len(order), n.ndim)))
-        if order == LINE and out.prim == "permute" and out.args[0] is n:
+    def _first(self, n: Node, rank: int) -> Node:
+        """A channels-last value (N, *size, C, …) shown channels first. rank: how many sizes there are."""
+        out = ir.permute(n, (*to_first(rank), *range(2 + rank, n.ndim)))
+        if rank == 1 and out.prim == "permute" and out.args[0] is n:
             self.lines.add(out)
         return out
 
-    def _permuted(self, n: Node) -> tuple[Node, tuple[int, ...]] | None:
-        """x and the order of the first axes' way back, if n is a channels-last x shown channels first."""
+    def _permuted(self, n: Node) -> tuple[Node, int] | None:
+        """x and how many sizes it has, if n is a channels-last x shown channels first."""
         if n.prim != "permute" or n.ndim < 3:
             return None
-        axes = n.attrs["axes"]
         if n in self.lines:
-            return n.args[0], LINE
-        back = next((o for o in (FIRST, DEEP) if axes == (*o, *range(len(o), n.ndim))), None)
-        return (n.args[0], back) if back is not None else None
+            return n.args[0], 1
+        rank = next((r for r in (2, 3) if n.attrs["axes"] == (*to_first(r), *range(2 + r, n.ndim))), None)
+        return (n.args[0], rank) if rank is not None else None
 
     def _may_pack(self, w: Node) -> bool:
         """Whether weights may be packed: where that is done once, and not at every call."""
@@ -221,15 +220,10 @@ class Conversion:
 
     def _dense(self, n: Node) -> Node | None:
         """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""
-        rows = _rows(n)
-        if rows is None or n.dtype != np.float32:
+        d = dense(n)
+        if d is None or n.dtype != np.float32 or not self._known(d.w) or self._known(d.x):
             return None
-        x, w = n.args
-        if not self._known(w) or self._known(x):
-            return None
-        if n.attrs["contract"][1] == (0,):
-            w = ir.permute(w, (1, 0))
-        filters, depth = w.shape
+        rows, filters, depth, w = d.rows, d.filters, d.depth, d.by_filter(d.w)
         if not fixed(rows):                                  # its tiles take any number of rows
             if w.nbytes > MOST_BYTES:
                 return None
@@ -237,15 +231,14 @@ class Conversion:
                 else 2) or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows if fixed(rows) else MANY_ROWS)
-        x, w = ir.reshape(x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
+        x, w = ir.reshape(d.x, (1, 1, rows, depth)), ir.reshape(w, (filters, depth, 1, 1))
         low = words(x, w, 1, (1, 1), hint(rows), self.blocking.words)
         x, w = (low.x, low.w) if low is not None else (x, w)
         form = "direct" if low is None else low.form
         packed = pack(w, form, width)
         packed = low.packed(packed) if low is not None else packed
         self.packs[packed] = f"weights {[filters, depth]} packed as {list(packed.shape)}"
-        y = conv(x, packed, form, (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
-                 filters, zero=low.zero if low is not None else 0)
+        y = product(x, packed, filters, form, low.zero if low is not None else 0)
         y = low.sums(y) if low is not None else y
         self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}"
                           f"{f', {low.form} of {low.word}' if low is not None else ''}")
@@ -257,10 +250,10 @@ class Conversion:
         d = n.args[0]
         w, win = d.args
         found = self._permuted(win)
-        if found is None or found[1] == LINE or found[0].prim != "window":
+        if found is None or found[1] == 1 or found[0].prim != "window":
             return None
-        (x, back), rank = (found[0].args[0], found[1]), len(found[1]) - 2
-        x = below_pad(x, back, lambda y: self._first(y, back))
+        rank = found[1]
+        x = below_pad(found[0].args[0], to_first(rank), lambda y, _: self._first(y, rank))
         win = make("window", (x,), **{**found[0].attrs, "axes": tuple(range(2, 2 + rank))})
         return rebuild(n, [rebuild(d, [w, win])])
 
@@ -272,8 +265,7 @@ class Conversion:
         rank = win.ndim // 2 - 1
         if win.prim != "window" or win.attrs["axes"] != tuple(range(2, 2 + rank)) or win.args[0].ndim != 2 + rank:
             return None
-        axes = BACK[FIRST if rank == 2 else DEEP]
-        x = below_pad(win.args[0], axes, lambda y: last(y, axes))
+        x = below_pad(win.args[0], to_last(rank))
         return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:
@@ -295,15 +287,15 @@ class Conversion:
     def _moved(self, n: Node) -> Node | None:
         if not n.args or (found := next((f for a in n.args if (f := self._permuted(a)) is not None), None)) is None:
             return None
-        x, back = found
-        axes = (*back, *range(len(back), x.ndim))
-        every = all((f := self._permuted(a)) is not None and f[1] == back for a in n.args)
+        x, rank = found
+        axes = (*to_first(rank), *range(2 + rank, x.ndim))
+        every = all((f := self._permuted(a)) is not None and f[1] == rank for a in n.args)
         if n.prim == "map":
-            if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a)
+            if all(f[1] == rank if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a)
                    for a in n.args):
-                return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
+                return self._first(make("map", tuple(ordered(a, to_last(rank)) for a in n.args), **n.attrs), rank)
         elif n.prim in ("cast", "pad", "slice", "window") or n.prim == "concat" and every:
-            return self._first(relaid(n, [a.args[0] for a in n.args], axes), back)
+            return self._first(relaid(n, [a.args[0] for a in n.args], axes), rank)
         elif n.prim == "reduce":
             return self._reduced(n, x, axes)
         return None
@@ -315,16 +307,16 @@ class Conversion:
             return None
         axes, split = n.args[0].attrs["axes"], n.args[0].args[0]
         found = self._permuted(split.args[0])
-        if found is None or not found[0].ndim == n.ndim == len(found[1]):
+        if found is None or not found[0].ndim == n.ndim == 2 + found[1]:
             return None
         # spatial axes; where axes of channels end
-        (x, back), rank, inner = found, n.ndim - 2, split.ndim - n.ndim + 2
+        (x, rank), inner = found, split.ndim - n.ndim + 2
         if (n.shape != split.args[0].shape or split.shape[:1] + split.shape[inner:] != x.shape[:-1]
             or axes[:1] + axes[inner:] != (0, *range(inner, split.ndim))):
             return None
         y = ir.reshape(x, (*x.shape[:-1], *split.shape[1:inner]))
         y = ir.permute(y, (*range(1 + rank), *(a + rank for a in axes[1:inner])))
-        return self._first(ir.reshape(y, x.shape), back)
+        return self._first(ir.reshape(y, x.shape), rank)
 
     def _reduced(self, n: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
         out = relaid(n, (x,), axes)
@@ -348,15 +340,7 @@ def layout(program: Program, frozen: frozenset[int], blocking: Blocking,
     return run.split(roots) if run.packs else Layout(program)
 
 
-def _rows(n: Node) -> int | None:
-    """Rows of data in a product with a matrix; None where a value is something else."""
-    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
-        return None
-    (x, w), (kept, summed) = n.args, n.attrs["contract"]
-    return n.size // max(w.shape[1 - summed[0]], 1) if w.ndim == 2 and kept == (x.ndim - 1,) else None
-
-
 def of_products(program: Program) -> frozenset[int]:
     """Slots of the matrices that rows are multiplied with (dense layers)."""
-    matrices = (beneath(n.args[1], ("permute", "reshape")) for n in program.order() if _rows(n) is not None)
+    matrices = (beneath(n.args[1], ("permute", "reshape")) for n in program.order() if dense(n) is not None)
     return frozenset(w.attrs["slot"] for w in matrices if w.prim == "input")

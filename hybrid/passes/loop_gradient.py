@@ -14,6 +14,7 @@ from ..ir import VJP, Node
 from ..ir.build import make
 from ..ir.pattern import constant
 from ..ir.scan import STEPS, Body, Cotangents, count_of, stacked
+from ..ir.size import hint
 from .differentiate import cotangents
 from .loops import key_of, reached
 from .partition import LEAVES, choose
@@ -179,7 +180,7 @@ class Totals:
 
     def _worth(self, n: Node) -> bool:
         """Stacking the factors takes little more memory than the sum itself in a few steps."""
-        return sum(a.size for a in set(n.args) if not self._there(a)) <= 8 * n.size
+        return sum(hint(a.size) for a in set(n.args) if not self._there(a)) <= 8 * hint(n.size)
 
     def _product(self, n: Node) -> Total:
         self._take(n.args)

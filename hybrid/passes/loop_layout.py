@@ -8,6 +8,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scan import Body
+from ..ir.size import hint
 from .rewrite import over, rewrite
 
 # product, which of its two matrices, steps: whether turning that before the steps pays (a backend's rule)
@@ -31,7 +32,7 @@ def _laid_out(loop: Node, turns: Turns) -> Node:
             uses[x].append(n)
     leaves, given, args = list(body.inputs), {}, list(loop.args)
     for i, w in enumerate(body.inputs):
-        if uses.get(w) and all(_plain(n, w) and turns(n, n.args.index(w), a["length"]) for n in uses[w]):
+        if uses.get(w) and all(_plain(n, w) and turns(n, n.args.index(w), hint(a["length"])) for n in uses[w]):
             leaves[i] = ir.input(i, w.shape[::-1], w.dtype)
             given[w] = ir.permute(leaves[i], (1, 0))
             args[i] = ir.permute(args[i], (1, 0))

@@ -12,9 +12,11 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.build import make
-from ..ir.packed import conv, pack
+from ..ir.contraction import Dense, dense
+from ..ir.packed import pack, product
 from ..ir.scan import Body, count_of
-from .layout import MOST_BYTES, Blocking
+from ..ir.size import fixed, may_exceed
+from .layout import MANY_ROWS, MOST_BYTES, Blocking
 from .loops import reached, tidied
 from .rewrite import over, rebuild, rewrite
 
@@ -53,35 +55,28 @@ class _Loop:
     def changed(self) -> Node:
         """The loop with its products packed or taken out."""
         for n in self.body.order():
-            if (n.prim == "dot" and n.dtype == np.float32 and n.attrs["batch"] == ((), ()) and self.fixed[n.args[1]]
-                and not self.fixed[n.args[0]]):
-                self._product(n)
+            d = dense(n)
+            if d is not None and n.dtype == np.float32 and self.fixed[d.w] and not self.fixed[d.x]:
+                self._product(n, d)
         return self._made() if self.ahead or self.packed else self.loop
 
     def _outside(self, n: Node) -> Node:
         """A value that is the same in every step, computed before the loop."""
         return over([n], dict(self.constants))[0]
 
-    def _product(self, n: Node) -> None:
-        (x, w), (kept, summed) = n.args, n.attrs["contract"]
-        if w.ndim != 2 or kept != (x.ndim - 1,):
+    def _product(self, n: Node, d: Dense) -> None:
+        source, filters, depth = beneath(d.x, ("reshape",)), d.filters, d.depth
+        if source in self.slices and not self.loop.attrs["stops"] and not may_exceed(d.rows, FEW):
+            every = ir.reshape(self.slices[source], (self.length, *d.x.shape))
+            self.ahead[n] = ir.dot(every, self._outside(d.w), ((d.x.ndim,), (d.summed,)))
             return
-        source = beneath(x, ("reshape",))
-        filters, depth = w.shape if summed == (1,) else w.shape[::-1]
-        rows = n.size // max(filters, 1)
-        if source in self.slices and not self.loop.attrs["stops"] and rows <= FEW:
-            every = ir.reshape(self.slices[source], (self.length, *x.shape))
-            self.ahead[n] = ir.dot(every, self._outside(w), ((x.ndim,), summed))
+        if filters < self.blocking.lanes or depth < LEAST_DEPTH or not d.rows or d.w.nbytes > MOST_BYTES:
             return
-        if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
-            return
-        outside = self._outside(w)
+        outside = self._outside(d.w)
         if not all(m in self.kept for m in reached([outside]) if m.prim == "input"):
             return
-        if summed == (0,):
-            outside = ir.permute(outside, (1, 0))
-        width = self.blocking.panel("direct", filters, rows)
-        self.packed[n] = packed = pack(ir.reshape(outside, (filters, depth, 1, 1)), "direct", width)
+        width = self.blocking.panel("direct", filters, d.rows if fixed(d.rows) else MANY_ROWS)
+        self.packed[n] = packed = pack(ir.reshape(d.by_filter(outside), (filters, depth, 1, 1)), "direct", width)
         self.packs[packed] = f"weights {[filters, depth]} of a loop packed as {list(packed.shape)}"
 
     def _made(self) -> Node:
@@ -110,7 +105,5 @@ class _Loop:
 
     def _conv(self, n: Node, x: Node, w: Node) -> Node:
         """A product as a convolution of its rows with a packed matrix."""
-        depth, filters = x.shape[-1], n.shape[-1]
-        rows = math.prod(x.shape[:-1])
-        y = conv(ir.reshape(x, (1, 1, rows, depth)), w, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
-        return ir.reshape(y, n.shape)
+        rows = ir.reshape(x, (1, 1, math.prod(x.shape[:-1]), x.shape[-1]))
+        return ir.reshape(product(rows, w, n.shape[-1]), n.shape)

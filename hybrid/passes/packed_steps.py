@@ -13,7 +13,7 @@ from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.contraction import convolves
 from ..ir.size import fixed
-from .axis_orders import DEEP, FIRST, unbordered
+from .axis_orders import unbordered
 from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
 from .layout import Blocking, Conversion
@@ -65,7 +65,7 @@ class PackedSteps(ChannelsLast):
         if n.shape[2:] != size:
             return None
         y = ir.permute(y, (0, *(v for pair in between for v in pair), 1 + rank))
-        return self._first(ir.reshape(y, (batch, *size, channels)), FIRST if rank == 2 else DEEP)
+        return self._first(ir.reshape(y, (batch, *size, channels)), rank)
 
     def _fills(self, channels: int, least: int | None = None) -> bool:
         """Whether so many channels are ``least`` or more, and leave few lanes of their vectors empty."""
@@ -100,7 +100,7 @@ class PackedSteps(ChannelsLast):
         out = super()._data_of_groups(n)
         if out is None or n.ndim != 5 or (found := self._permuted(out.args[0])) is None:
             return out
-        return self._first(ir.reshape(found[0], (n.shape[0], 1, *n.shape[3:], n.shape[1])), DEEP)
+        return self._first(ir.reshape(found[0], (n.shape[0], 1, *n.shape[3:], n.shape[1])), 3)
 
     def _filters_of_groups(self, n: Node) -> Node | None:
         """The gradient of a depthwise convolution's filters, where an operand lies channels last already."""

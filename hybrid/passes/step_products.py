@@ -17,7 +17,7 @@ from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program
 from ..ir.low_precision import narrow
-from ..ir.packed import conv
+from ..ir.packed import product as packed_product
 from ..ir.pairs import LANES, LEAST_COLUMNS, LEAST_DEPTH, pairs
 from ..ir.size import fixed, hint
 from .frozen import Frozen
@@ -127,8 +127,7 @@ def step_products(program: Program, frozen: frozenset[int], blocking: Blocking) 
         width = blocking.panel("words", b.columns, a.columns if fixed(a.columns) else MANY_ROWS)
         tile = 0 if a.along else blocking.tile(width)
         x = a.x if a.along else pairs(source(a), False, tile=tile)
-        count, depth = x.shape
-        y = conv(ir.reshape(x, (1, 1, count, depth)), pairs(source(b), b.along, width), "words", (1, 1), (1, 1), (1, 1),
-                 (0, 0), (1, count), b.columns, interleaved=tile)
+        y = packed_product(ir.reshape(x, (1, 1, *x.shape)), pairs(source(b), b.along, width), b.columns, "words",
+                           interleaved=tile)
         return ir.cast(ir.reshape(y, n.shape), n.dtype)
     return program.with_roots(rewrite(program.roots, {"dot": (product,)}))

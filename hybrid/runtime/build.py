@@ -21,7 +21,7 @@ from hybrid.codegen.program import size_parameters
 from ..base import config
 from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused, Kernel
-from ..ir.size import Dim, Specialised
+from ..ir.size import Dim, Specialised, hint
 from ..passes.minibatch_tiling import Blocks, in_blocks
 from ..passes.changes import note_updates
 from ..passes.memory import in_place_updates
@@ -138,7 +138,7 @@ class _Table:
 
 def _work(kernels: Sequence[Kernel]) -> int:
     """Rough additions of some kernels; those in a loop count for each step."""
-    return sum(k.root.attrs["length"] * _work(k.inner.fused.kernels) if k.kind == "loop" else work_of(k)
+    return sum(hint(k.root.attrs["length"]) * _work(k.inner.fused.kernels) if k.kind == "loop" else work_of(k)
                for k in kernels)
 
 

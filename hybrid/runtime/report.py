@@ -202,7 +202,7 @@ def _one(k: Kernel, origins: Mapping[Node, tuple[str, str]]) -> KernelReport:
 def _products(k: Kernel) -> int:
     """Multiplications of a kernel's sums of products."""
     if k.kind == "loop":
-        return int(k.root.attrs["length"]) * sum(_products(i) for i in k.inner.fused.kernels)
+        return k.root.attrs["length"] * sum(_products(i) for i in k.inner.fused.kernels)
     return sum(map(_products_of, k.members))
 
 

@@ -6,13 +6,16 @@ one of the two is the result's own memory, where the last step writes.
 """
 from __future__ import annotations
 
+import functools
 from typing import Callable
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every, strip_reshape
 from hybrid.ir.scan import STEPS, count_of, stacked
+from hybrid.ir.size import greater, smaller
 
 from hybrid.codegen.dialect import C, PARALLEL
+from hybrid.codegen.program.size_parameters import literal, more_passed
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.loops import Printed, pointer_names, signature, work_of
 
@@ -105,11 +108,11 @@ class _CLoop(Loop):
         """The text: the body's functions, then the loop."""
         self.arena = self.take(self.plan.memory.arena)
         calls = []
-        inner = max((p.scratch for p in self.parts), default=0)
+        inner = functools.reduce(greater, (p.scratch for p in self.parts), 0)
         self.work = self.take(inner)
         for p in self.parts:
             given = [self.pointer(n) for n in p.args] + ([f"(void *)(arena + {self.work})"] if p.takes_scratch else [])
-            calls.append(f"{p.name}({', '.join(given)});")
+            calls.append(f"{p.name}({', '.join(given)}{more_passed()});")
         head = signature(self.name, self.args, len(self.kernel.stores), "char *scratch")
         body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(),
                                                             *self._loop(calls), *self._end()]
@@ -124,10 +127,10 @@ class _CLoop(Loop):
     def _in_parts(self, calls: list[str]) -> list[str]:
         """The steps in as many parts as there is memory for."""
         loop = self._loop(calls, "end")
-        size, parts = self.scratch, min(self.length, PARTS)
+        size, parts = self.scratch, smaller(self.length, PARTS)
         self.scratch = size * parts
         return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", PARALLEL,
-                "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;",
+                "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {literal(size)};",
                 "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
                 *loop, "}"]
 
@@ -152,10 +155,10 @@ class _CLoop(Loop):
         out = [f"for (; s < {end}; s++) {{", f"  const long t = {'n - 1 - s' if self.reverse else 's'};"]
         for j in range(self.carries, self.carries + self.slices):
             leaf = self.body.inputs[j]
-            out.append(f"  const {C.storage(leaf.dtype)} *x{j} = {self.names[self.arg(j)]} + t * {leaf.size}l;")
+            out.append(f"  const {C.storage(leaf.dtype)} *x{j} = {self.names[self.arg(j)]} + t * {literal(leaf.size)};")
         for j, n in enumerate(self.stacks):
             if self.carries + j in self.items:
-                out.append(f"  {C.storage(n.dtype)} *y{j} = {self.names[self.items[self.carries + j]]} + t * {n.size}l;")  # noqa: E501
+                out.append(f"  {C.storage(n.dtype)} *y{j} = {self.names[self.items[self.carries + j]]} + t * {literal(n.size)};")  # noqa: E501
         for i in range(self.carries):
             out.append(f"  {C.storage(self.body.inputs[i].dtype)} *n{i} = (n - 1 - s) & 1 ? a{i} : b{i};")
         out += ["  " + line for line in calls]
@@ -191,8 +194,8 @@ class _CLoop(Loop):
                 out.append(f"if ((const void *)c{index} != (const void *){p}) __builtin_memcpy({p}, c{index}, "
                            f"{n.nbytes});")
             elif self.dynamic:
-                row = n.nbytes // max(self.length, 1)
-                out.append(f"__builtin_memset((char *){p} + s * {row}l, 0, ({self.length} - s) * {row}l);")
+                row = literal(n.nbytes // max(self.length, 1))
+                out.append(f"__builtin_memset((char *){p} + s * {row}, 0, ({self.length} - s) * {row});")
         return out
 
 

@@ -99,7 +99,7 @@ def open_batch(states: list[Any]) -> list[Any]:
     size."""
     for node in [s._one()[0] for s in states if isinstance(s, Symbol)]:
         attrs, layout = node.attrs, node.extra.get("__layout__", "")
-        if attrs is not None and "shape" in attrs.given() and "N" in layout:
+        if attrs is not None and attrs.gives("shape") and "N" in layout:
             node.attrs = attrs.written(shape=tuple(0 if a == layout.index("N") else size
                                                    for a, size in enumerate(attrs.shape)))
     return states
