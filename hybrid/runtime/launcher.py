@@ -72,16 +72,25 @@ def _compiled() -> Path | None:
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}", *toolchain.vectorizing())
-    try:
-        return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}", UNITS, _between_units)[0]
-    except (CompileError, OSError):
-        return None
+    while True:
+        try:
+            return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}", UNITS, _between_units)[0]
+        except (CompileError, OSError):
+            if not any([building.begins_again() for building in _coming]):
+                return None
 
 
 def _between_units() -> None:
     """Programs come first, and the end of a process waits for one unit at most."""
     if not all(building.may_go_on() for building in _coming):
         raise CompileError("the process ends")
+
+
+def _make_room(compilers: int) -> None:
+    """Called with the number of processes that compile programs, when it changes."""
+    for building in _coming:
+        if compilers:
+            building.interrupt()
 
 
 def _launcher(so: Path) -> Any:
@@ -167,7 +176,7 @@ class _Building:
 
     def __init__(self) -> None:
         self.ending, self.begun = threading.Event(), None        # type: threading.Event, float | None
-        self.late = time.monotonic() + LONGEST_DELAY
+        self.late, self.interrupted = time.monotonic() + LONGEST_DELAY, False
         self.thread = threading.Thread(target=_quietly, args=(self,), name="hybrid-launcher", daemon=True)
 
     def may_go_on(self) -> bool:
@@ -175,6 +184,18 @@ class _Building:
         while background.CALLS.compilers and time.monotonic() < self.late and not self.ending.wait(LOOK):
             pass
         return not self.ending.is_set()
+
+    def interrupt(self) -> None:
+        """End its compiler, for a program comes first. One that only stood still would stay if this process were
+        killed."""
+        if self.begun is not None and time.monotonic() < self.late:
+            self.interrupted = True
+            compiler_process.end_patient()
+
+    def begins_again(self) -> bool:
+        """Waits until its compiler may begin again, where that was interrupted. False where it was not."""
+        again, self.interrupted = self.interrupted, False
+        return again and self.may_go_on()
 
 
 def _end(building: _Building) -> None:
@@ -193,6 +214,7 @@ def _quietly(building: _Building) -> None:
     if not building.may_go_on():
         return
     building.begun = time.monotonic()
+    background.CALLS.follow(_make_room)
     # a cache folder that goes meanwhile; calls go through Python
     with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():
         load()

@@ -15,7 +15,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.runtime import background, cache, launcher, toolchain
+from hybrid.base.errors import CompileError
+from hybrid.runtime import background, cache, compiler_process, launcher, toolchain
 
 from .test_background import in_background, until  # noqa: F401  a fixture
 
@@ -92,6 +93,32 @@ def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytes
             assert not building.thread.is_alive()
     building.thread.join(60)
     assert loaded.is_set() != ends
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="needs posix_spawn")
+def test_a_program_interrupts_the_launcher(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Its compiler ends when a process begins to compile, and begins again when that has ended."""
+    begun, calls, made, building = threading.Event(), [], [], launcher._Building()
+
+    def build(*_: object) -> tuple[Path, Path]:
+        calls.append(background.CALLS.compilers)
+        if len(calls) == 1:
+            process, paper = compiler_process.start([sys.executable, "-c", "import time; time.sleep(100)"])
+            begun.set()
+            status = compiler_process.ended(process)
+            raise CompileError(f"{compiler_process.said(paper)} {status}")
+        return Path("made"), Path()
+    monkeypatch.setattr(launcher.shared_objects, "build", build)
+    monkeypatch.setattr(launcher, "load", lambda: made.append(launcher._compiled()))
+    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
+    monkeypatch.setattr(launcher, "_coming", [building])
+    building.thread.start()
+    assert begun.wait(60)
+    with background.CALLS.beside():
+        building.thread.join(0.3)
+        assert building.thread.is_alive() and len(calls) == 1 and not made
+    building.thread.join(60)
+    assert made == [Path("made")] and calls == [0, 0]
 
 
 @pytest.mark.parametrize("before", [0.0, 0.5, 1000.0])
