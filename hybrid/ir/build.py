@@ -76,8 +76,11 @@ def _wrapped(value: int, d: np.dtype) -> int:
 
 
 def _beyond(value: Any, d: np.dtype) -> bool:
-    """Whether an integer is outside of what an integer dtype holds."""
-    return isinstance(value, (int, np.integer)) and d.kind in "iu" and not np.iinfo(d).min <= value <= np.iinfo(d).max
+    """Whether an integer is, or may be, outside of what an integer dtype holds."""
+    if not isinstance(value, (int, np.integer, Size)) or d.kind not in "iu":
+        return False
+    least, most = ends(value) if isinstance(value, Size) else (value, value)
+    return not np.iinfo(d).min <= least <= most <= np.iinfo(d).max
 
 
 class Const(float):

@@ -129,6 +129,7 @@ class Family:
         entry = copy.copy(self.entry)
         entry.program = AtSizes(self.entry.program, values)
         entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
+        entry.demands = [d.for_sizes(values) for d in entry.demands]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.arrays, entry.missed = [], UNTIL_LAID
         entry.seen = entry.checked = entry.collected = entry.marked = -1
@@ -307,7 +308,7 @@ def doubts(entry: "Entry") -> list[str]:
     """What the entry does that is not supported for symbolic sizes, in words."""
     found = {"assigns values": entry.assigned or entry.once,
              "changes arrays while it is recorded": entry.recorded and entry.written,
-             "shows values": entry.watches, "has demands on its data": entry.demands,
+             "shows values": entry.watches,
              "gives views": entry.views,
              "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,

@@ -137,7 +137,7 @@ def _rows(x: Any, index: Any) -> Any:
 
 
 def _demand_within(index: Any, n: int) -> None:
-    demand_within(index, -n, n - 1, IndexError, f"index {{value}} is out of bounds for axis with size {n}")
+    demand_within(index, -n, n - 1, IndexError, "index {value} is out of bounds for axis with size {n}", n=n)
 
 
 def _static(part: Any) -> Any:

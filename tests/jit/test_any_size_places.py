@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
-from hybrid import hybridize, nd
+from hybrid import HybridError, autograd, hybridize, nd
 from hybrid.jit.compile_policy import eagerly
 
 SIZES = (5, 9, 2, 7, 41, 100, 3)
@@ -35,21 +35,73 @@ CASES = {
     "the last of sequences": _case(lambda x, y: nd.SequenceLast(x, y, use_sequence_length=True), ("m", "n", 3), ("n",),
                                    places=(1,)),
     "the sizes": _case(lambda x: [nd.shape_array(x), nd.size_array(x)], ("n", "m")),
+    "checked places": _case(lambda x, y: [nd.gather_nd(x, nd.stack(y, y)), x[y] * 1, nd.take(x, y, mode="raise")],
+                            ("n", "m"), ("n",), places=(1,)),
+    "small integers": _case(lambda x, y: nd.gather_nd(x, nd.cast(y, "int8").expand_dims(0)), ("n",), (3,), places=(1,),
+                            sizes=(*SIZES, 300)),
     "scattered": _case(lambda x, y: nd.scatter_nd(x, y.expand_dims(0), shape=(9,)), ("n",), ("n",), places=(1,)),
 }
 
 
+def _results(function: Any, given: list[nd.NDArray], recorded: bool) -> list[numpy.ndarray]:
+    if not recorded:
+        found = function(*given)
+        return [x.asnumpy() for x in (found if isinstance(found, (list, tuple)) else [found])]
+    for x in given:
+        x.attach_grad()
+    with autograd.record():
+        found = function(*given)
+        loss = sum((x.astype("float32") ** 2).sum() for x in (found if isinstance(found, (list, tuple)) else [found]))
+    loss.backward()
+    return [x.grad.asnumpy() for x in given]
+
+
+@pytest.mark.parametrize("recorded", (False, True))
 @pytest.mark.parametrize("name", CASES)
-def test_places_at_any_size(name: str) -> None:
+def test_places_at_any_size(name: str, recorded: bool) -> None:
     function, shapes, places, sizes = CASES[name]
     compiled, draw = hybridize(function), numpy.random.RandomState(3)
     for n in sizes:
         real = [tuple({"n": n, "m": n + 1}.get(d, d) for d in s) for s in shapes]
         given = [nd.array(draw.randint(0, 2, s) if i in places else draw.randn(*s) * 4) for i, s in enumerate(real)]
-        found = compiled(*given)
+        found = _results(compiled, given, recorded)
         with eagerly():
-            wanted = function(*given)
-        for a, b in zip(*(x if isinstance(x, (list, tuple)) else [x] for x in (found, wanted)), strict=True):
+            wanted = _results(function, given, recorded)
+        for a, b in zip(found, wanted, strict=True):
             assert a.dtype == b.dtype
-            numpy.testing.assert_array_equal(a.asnumpy(), b.asnumpy(), str(n))
+            numpy.testing.assert_allclose(a, b, 1e-5 if recorded else 0, err_msg=str(n))
+    assert len(compiled.programs) <= 2, compiled._engine._any_size.why
+
+
+def test_an_index_out_of_range_is_named_with_the_size_of_its_call() -> None:
+    function = hybridize(lambda x, y: nd.gather_nd(x, y))
+    for n in (5, 9, 7, 12, 5, 9):
+        for _ in range(3):
+            assert function(nd.arange(n), nd.array([[n - 1]])).asscalar() == n - 1
+            with pytest.raises(HybridError, match=f"index {n} is out of range for an axis of length {n}"):
+                function(nd.arange(n), nd.array([[n]]))
+    assert len(function.programs) <= 2
+
+
+LINALG = {
+    "factor": (nd.linalg.potrf, 0), "inverse": (nd.linalg.inverse, 0), "determinant": (nd.linalg.det, 0),
+    "triangular": (lambda a, b: nd.linalg.trsm(nd.linalg.potrf(a), b), 1),
+    "from its factor": (lambda a: nd.linalg.potri(nd.linalg.potrf(a)), 0),
+    "likelihood": (lambda a, b: nd.linalg.sumlogdiag(nd.linalg.potrf(nd.linalg.syrk(b) + nd.eye(a.shape[0]))), 1),
+}
+
+
+@pytest.mark.parametrize("recorded", (False, True))
+@pytest.mark.parametrize("name", LINALG)
+def test_linear_algebra_at_any_size(name: str, recorded: bool) -> None:
+    (function, more), draw = LINALG[name], numpy.random.RandomState(3)
+    compiled = hybridize(function)
+    for n in (5, 9, 2, 7, 12, 3):
+        x = draw.randn(n, n)
+        given = [nd.array(x @ x.T / n + numpy.eye(n)), *([nd.array(draw.randn(n, 3))] * more)]
+        found = _results(compiled, given, recorded)
+        with eagerly():
+            wanted = _results(function, given, recorded)
+        for a, b in zip(found, wanted, strict=True):
+            numpy.testing.assert_allclose(a, b, 2e-4, 2e-4, err_msg=str(n))
     assert len(compiled.programs) <= 2, compiled._engine._any_size.why
