@@ -127,7 +127,7 @@ def known_call(*environment: Any) -> Any:
 
 def soon() -> None:
     """Load it where an earlier process built it, else begin to build it: calls can do without it."""
-    if not _loaded:
+    if not _loaded and not coming():
         load() if warmed.known(NOTE) is not None else prepare()
 
 
