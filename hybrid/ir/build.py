@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Int, Size, at_least, ends
+from .size import Int, Size, at_least, ends, same
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -258,7 +258,7 @@ def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int
     for b, s, t, d in zip(begin, size, step, x.shape):
         if s and not (0 <= b < d and 0 <= b + (s - 1) * t < d):
             raise ShapeError(f"slice of {x.shape} from {begin}, size {size}, step {step} leaves the array")
-    if begin == (0,) * x.ndim and size == x.shape and step == (1,) * x.ndim:
+    if all(map(same, (*begin, *size, *step), ((0,) * x.ndim) + x.shape + (1,) * x.ndim)):
         return x
     return make("slice", (x,), begin=begin, size=size, step=step)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import pytest
 
-from hybrid import HybridError, autograd, hybridize, nd
+from hybrid import HybridError, autograd, hybridize, nd, np
 from hybrid.jit.compile_policy import eagerly
 
 SIZES = (5, 9, 2, 7, 41, 100, 3)
@@ -104,4 +104,46 @@ def test_linear_algebra_at_any_size(name: str, recorded: bool) -> None:
             wanted = _results(function, given, recorded)
         for a, b in zip(found, wanted, strict=True):
             numpy.testing.assert_allclose(a, b, 2e-4, 2e-4, err_msg=str(n))
+    assert len(compiled.programs) <= 2, compiled._engine._any_size.why
+
+
+def test_results_are_views_at_any_size() -> None:
+    """Of an argument, and of another result: what is written into one of them is seen in the others."""
+    of_argument = hybridize(lambda x: (x[1:3], x.reshape((-1,)), x[x.shape[0] // 2], x * 2))
+    of_result = hybridize(lambda x: (lambda y: (y, y[1:], y.reshape((-1,))))(x * 2))
+    for n in SIZES:
+        x = nd.arange(4 * n).reshape((n, 4))
+        rows, every, middle, double = of_argument(x)
+        rows[:] = -1
+        assert (x[1:3] == -1).asnumpy().all() and (every[4:4 * min(n, 3)] == -1).asnumpy().all()
+        every[:] = 3
+        assert (x == 3).asnumpy().all() and (middle == 3).asnumpy().all()
+        assert double.asnumpy()[-1, -1] == 2 * (4 * n - 1)
+        y, part, whole = of_result(x)
+        part[:] = 7
+        assert (y[1:] == 7).asnumpy().all() and (whole[4:] == 7).asnumpy().all() and (whole[:4] == 6).asnumpy().all()
+    assert len(of_argument.programs) <= 3 and len(of_result.programs) <= 2
+
+
+NUMPY: dict[str, Any] = {
+    "order statistics": lambda x: (np.median(x, axis=0), np.percentile(x, 30, axis=1), np.quantile(x, 0.6)),
+    "counted": lambda x: (np.histogram(x, 5, (-3, 3))[0], np.searchsorted(np.sort(x[0]), np.array([-1.0, 0, 1]))),
+    "along an axis": lambda x: np.take_along_axis(x, np.argsort(x, axis=0), 0),
+    "diagonal": lambda x: x[np.arange(x.shape[0]), np.arange(x.shape[0])],
+    "columns": lambda x: (x[:, [0, 2]], x[[1, 0]], x[:, [-1, 0]], x[..., np.array([0, 1]), None]),
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpys_functions_at_any_size(name: str) -> None:
+    function, draw = NUMPY[name], numpy.random.RandomState(3)
+    compiled = hybridize(function)
+    for n in (5, 9, 7, 4, 12, 33):
+        x = np.array(draw.randn(n, n + 1), dtype="float32")
+        found = compiled(x)
+        with eagerly():
+            wanted = function(x)
+        for a, b in zip(*(y if isinstance(y, (list, tuple)) else [y] for y in (found, wanted)), strict=True):
+            assert a.dtype == b.dtype
+            numpy.testing.assert_allclose(a.asnumpy(), b.asnumpy(), 1e-5, 1e-6, err_msg=str(n))
     assert len(compiled.programs) <= 2, compiled._engine._any_size.why
