@@ -59,8 +59,6 @@ class Cut:
 
     def first(self, tile: str) -> str:
         """The first element of a tile, in C."""
-        if self.count == 1:
-            return "0"
         at = f"{tile} * {self.size}"
         if not fixed(self.longer) or self.longer:
             return f"({at} + ({tile} < {self.longer} ? {tile} : {self.longer}))"
