@@ -13,7 +13,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.contraction import convolves
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
-from hybrid.ir.size import Specialised, greater
+from hybrid.ir.size import greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Code, Scope, Stmt
 from hybrid.kernels import text as kernel_text
@@ -91,15 +91,8 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
     return p.kernel(body)
 
 
-# kinds of kernels that take sizes which are known at the call only
-ANY_SIZE = ("elementwise", "reduction", "row", "concat", "scatter", "convolution", "contraction", "attention",
-            "running", "loop")
-
-
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
-    if size_parameters.names() and k.kind not in ANY_SIZE and k.root.prim != "pairs":
-        raise Specialised(f"a kernel of kind {k.kind}")
     return first_registered("c", k, _print_kernel, name, target)
 
 

@@ -6,9 +6,8 @@ import threading
 from contextlib import contextmanager
 from typing import Iterable, Iterator
 
-from hybrid.ir import Node
 from hybrid.ir.dimension import prefixed
-from hybrid.ir.size import Dim, Int, dims, fixed, hint
+from hybrid.ir.size import Int, fixed, hint
 
 PREFIX = "dim_"                  # of their names: no variable of a printed function begins so
 
@@ -19,11 +18,6 @@ class _Now(threading.local):
 
 
 _now = _Now()
-
-
-def dims_of(nodes: Iterable[Node]) -> list[Dim]:
-    """The dimensions in the shapes of some values, by name."""
-    return sorted({d for n in nodes for s in n.shape for d in dims(s)}, key=lambda d: d.name)
 
 
 @contextmanager

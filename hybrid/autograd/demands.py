@@ -6,13 +6,14 @@ updated stays as it was.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Mapping, Sequence
 
 from ..base import scope
 from ..base.errors import RangeError, user_location
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
+from ..ir.at_sizes import at_values
 from ..ops.indexing import beyond
 from ..ops.registry import OPS
 from .dispatch import DEMANDS, invoke
@@ -20,30 +21,37 @@ from .dispatch import DEMANDS, invoke
 
 @dataclass
 class Demand:
-    """A demand of traced code. wrong: one number, not 0 where it is not met. value: one number that the text names."""
+    """A demand of traced code. wrong: one number, not 0 where it is not met. value: one number that the text names.
+    sizes: others that it names, by name; they may be symbolic."""
     wrong: Symbol
     value: Symbol
     error: type[Exception]
     text: str
     at: str
+    sizes: Mapping[str, Any]
 
     def raise_for(self, value: float) -> None:
         """Raise the error, with the line that made the demand."""
-        raise self.error(f"{self.at}: {self.text.format(value=_plain(value))}")
+        raise self.error(f"{self.at}: {self.text.format(value=_plain(value), **self.sizes)}")
+
+    def for_sizes(self, values: Mapping[str, int]) -> "Demand":
+        """The demand in a call with these values of symbolic sizes."""
+        return replace(self, sizes={k: at_values(n, values) for k, n in self.sizes.items()}) if self.sizes else self
 
 
-def demand(wrong: Any, value: Any, error: type[Exception], text: str) -> None:
-    """Raise ``error(text.format(value=...))`` where ``wrong`` is not 0. wrong, value: arrays or traced values of one
-    element. Of Symbols outside of a trace, and in the body of a compiled loop, nothing is demanded.
+def demand(wrong: Any, value: Any, error: type[Exception], text: str, **sizes: Any) -> None:
+    """Raise ``error(text.format(value=..., **sizes))`` where ``wrong`` is not 0. wrong, value: arrays or traced values
+    of one element. sizes: integers, or symbolic ones. Of Symbols outside of a trace, and in the body of a compiled
+    loop, nothing is demanded.
 
     >>> demand(nd.sum(x < 0), nd.min(x), ValueError, "scale must be 0 or more, got {value}")      # doctest: +SKIP
     """
     trace = scope.tracing()
     if trace is not None and isinstance(wrong, (Symbol, NDArray)):
         if not trace.in_body:
-            trace.demands.append(Demand(_one(wrong), _one(value), error, text, user_location()))
+            trace.demands.append(Demand(_one(wrong), _one(value), error, text, user_location(), sizes))
     elif isinstance(wrong, NDArray) and wrong.context.device_type != "gpu" and float(wrong.asnumpy().reshape(())):
-        raise error(text.format(value=_plain(float(value.asnumpy().reshape(())))))
+        raise error(text.format(value=_plain(float(value.asnumpy().reshape(()))), **sizes))
 
 
 def _one(x: Any) -> Symbol:
@@ -51,8 +59,9 @@ def _one(x: Any) -> Symbol:
     return invoke(OPS["Reshape"], [invoke(OPS["Cast"], [x], {"dtype": "float64"})], {"shape": (1,)})
 
 
-def demand_within(x: Any, least: float, most: float, error: type[Exception], text: str) -> None:
-    """Demand that no element of ``x`` is below ``least`` or above ``most``; ``{value}`` in the text is one that is."""
+def demand_within(x: Any, least: float, most: float, error: type[Exception], text: str, **sizes: Any) -> None:
+    """Demand that no element of ``x`` is below ``least`` or above ``most``; ``{value}`` in the text is one that is.
+    sizes: see ``demand``."""
     traced = scope.tracing() is not None
     if isinstance(x, NDArray) and not traced and x.context.device_type != "gpu" and x.size:
         host = x._data
@@ -60,12 +69,12 @@ def demand_within(x: Any, least: float, most: float, error: type[Exception], tex
             return
         beyond = host[(host < least) | (host > most)]
         if beyond.size:
-            raise error(text.format(value=_plain(float(beyond.flat[0]))))
+            raise error(text.format(value=_plain(float(beyond.flat[0])), **sizes))
     elif isinstance(x, (NDArray, Symbol)) and traced and 0 not in (x.shape or ()):
         low, high = (invoke(OPS[name], [x], {}) for name in ("min", "max"))
         above = _compared("_greater_scalar", high, most)
         wrong = invoke(OPS["broadcast_add"], [_compared("_lesser_scalar", low, least), above], {})
-        demand(wrong, invoke(OPS["where"], [above, high, low], {}), error, text)
+        demand(wrong, invoke(OPS["where"], [above, high, low], {}), error, text, **sizes)
 
 
 def _plain(number: float) -> float:
@@ -98,7 +107,7 @@ def of_operator(d: Any, inputs: Sequence[Any], attrs: Any) -> None:
         index = inputs[k]
         if row is not None:
             index = invoke(OPS["slice_axis"], [index], {"axis": 0, "begin": row, "end": row + 1})
-        demand_within(index, least, most, RangeError, beyond(d.name, most + 1))
+        demand_within(index, least, most, RangeError, beyond(d.name), length=most + 1)
 
 
 DEMANDS.append(of_operator)

@@ -121,12 +121,12 @@ def one_range(key: Any, shape: tuple[int, ...]) -> bool:
 def _one_range_of(key: Any, shape: tuple[Any, ...]) -> bool:
     """``one_range`` where sizes are symbols."""
     parts = [p for p in expand_key(key, len(shape)) if p is not None]
-    whole = True                                         # the axes behind this one
+    behind: list[tuple[Any, Any]] = []                   # of the axes behind this one, how many are read, of how many
     for p, n in reversed(list(zip(parts, shape))):
         _, step, count = slice_range(p.start, p.stop, p.step, n) if isinstance(p, slice) else (p, 1, 1)
-        if not whole and count > 1 or step != 1 and count > 1:
+        if count > 1 and (step != 1 or not all(c == m for c, m in behind)):
             return False
-        whole = whole and bool(count == n)
+        behind.append((count, n))
     return True
 
 

@@ -160,7 +160,7 @@ class NDArray(evict.Held):
         """A copy, as NumPy's array interface describes it; ``__dlpack__`` shares the memory itself."""
         if self._data.dtype.kind == "V":                         # bfloat16 has no letter there
             raise AttributeError(f"an array of {self._data.dtype} has no __array_interface__")
-        copied = self.__array__()
+        copied = np.asarray(self.__array__(), order="C")         # of other layouts, NumPy takes no "data"
         return {"version": 3, "shape": copied.shape, "typestr": copied.dtype.str, "strides": copied.strides,
                 "data": copied}
 

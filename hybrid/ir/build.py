@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Size
+from .size import Int, Size, at_least, ends, same
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -50,7 +50,9 @@ def input(slot: int, shape: Sequence[int], dtype: Any) -> Node:  # noqa: A001  t
 
 
 def const(value: Any, dtype: Any) -> Node:
-    """A scalar constant, shape ()."""
+    """A scalar constant, shape (); of a size that is known at the call, its value."""
+    if type(value) is Size:
+        return size_value(value, dtype)
     if isinstance(value, (float, np.floating)):
         return _const(Const(value), np.dtype(dtype))
     return (_const if type(value) in (int, bool) else _const.__wrapped__)(value, np.dtype(dtype))
@@ -74,8 +76,11 @@ def _wrapped(value: int, d: np.dtype) -> int:
 
 
 def _beyond(value: Any, d: np.dtype) -> bool:
-    """Whether an integer is outside of what an integer dtype holds."""
-    return isinstance(value, (int, np.integer)) and d.kind in "iu" and not np.iinfo(d).min <= value <= np.iinfo(d).max
+    """Whether an integer is, or may be, outside of what an integer dtype holds."""
+    if not isinstance(value, (int, np.integer, Size)) or d.kind not in "iu":
+        return False
+    least, most = ends(value) if isinstance(value, Size) else (value, value)
+    return not np.iinfo(d).min <= least <= most <= np.iinfo(d).max
 
 
 class Const(float):
@@ -145,7 +150,7 @@ def _common(fn: str, rule: str, xs: Sequence[Any]) -> np.dtype:
         out = dt.promote(*(n.dtype for n in nodes))
     if weak and any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
         out = dt.float32
-    elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_))
+    elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer, Size)) and not isinstance(w, (bool, np.bool_))
                                           for w in weak):
         out = dt.int64
     elif weak and rule == "bool" and any(_beyond(w, out) for w in weak):        # unsigned > -1
@@ -253,7 +258,7 @@ def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int
     for b, s, t, d in zip(begin, size, step, x.shape):
         if s and not (0 <= b < d and 0 <= b + (s - 1) * t < d):
             raise ShapeError(f"slice of {x.shape} from {begin}, size {size}, step {step} leaves the array")
-    if begin == (0,) * x.ndim and size == x.shape and step == (1,) * x.ndim:
+    if all(map(same, (*begin, *size, *step), ((0,) * x.ndim) + x.shape + (1,) * x.ndim)):
         return x
     return make("slice", (x,), begin=begin, size=size, step=step)
 
@@ -336,7 +341,7 @@ def gather(x: Node, idx: Node, axis: int = 0) -> Node:
 
 def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
     """Adjoint of gather: zeros to which ``upd`` is added at ``idx`` along an axis of length ``size``."""
-    return make("scatter_add", (idx, upd), axis=int(axis), size=int(size))
+    return make("scatter_add", (idx, upd), axis=int(axis), size=size if type(size) is Size else int(size))
 
 
 def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
@@ -355,16 +360,19 @@ def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
     return make("random_bits", (key,), shape=ints(shape), stream=int(stream))
 
 
-def size_value(n: int, dtype: Any) -> Node:
+def size_value(n: Int, dtype: Any) -> Node:
     """A size that is known at the call (ir/size.py) as a number: one more than the last of so many that are counted
     from 0."""
-    last = slice(iota(n, np.int64), (n - 1,), (1,))
-    return cast(map_("add", reshape(last, ()), 1), dtype)
+    if at_least(-n, 0):
+        return map_("neg", cast(size_value(-n, np.int64), dtype))
+    more = max(2 - ends(n)[0], 0)                        # the last one is there, and is not the first
+    last = slice(iota(n + more, np.int64), (n + more - 1,), (1,))
+    return cast(map_("add", reshape(last, ()), 1 - more), dtype)
 
 
 def _binary(fn: str, swap: bool = False) -> Any:
     def method(self: Node, other: Any) -> Any:
-        if not isinstance(other, (Node, int, float, bool, np.number, np.bool_)):
+        if not isinstance(other, (Node, int, float, bool, np.number, np.bool_, Size)):
             return NotImplemented
         return map_(fn, other, self) if swap else map_(fn, self, other)
     return method

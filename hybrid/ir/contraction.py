@@ -98,3 +98,9 @@ def with_windows(n: Node, rank: int, summed: Collection[int]) -> int | None:
         return None
     return next((s for s, x in enumerate(n.args) if x.prim == "window" and x.ndim == 2 + 2 * rank
                  and x.attrs["axes"] == tuple(range(2, 2 + rank)) and set(n.attrs["contract"][s]) == set(summed)), None)
+
+
+def of_filters(dot: Node) -> bool:
+    """Whether a product is the gradient of a convolution's filters: summed over all places of windows."""
+    return dot.prim == "dot" and any(a.prim == "window" and set(a.attrs["axes"]) <= set(summed)
+                                     for a, summed in zip(dot.args, dot.attrs["contract"]))

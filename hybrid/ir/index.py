@@ -94,7 +94,7 @@ ZERO = Ix()
 
 def var(v: Var | Val) -> Ix:
     """A variable as an expression; one of extent 1 is zero."""
-    return ZERO if v.extent == 1 else Ix(0, ((v, 1),))
+    return ZERO if same(v.extent, 1) else Ix(0, ((v, 1),))
 
 
 def total(xs: Iterable[Ix]) -> Ix:

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
 from ..base.errors import HybridError
 from .node import Node, toposort
+from .size import Dim, Size, dims
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,23 @@ class Program:
             self.memo["order"] = toposort(self.roots)
         return self.memo["order"]
 
+    def dims(self) -> list[Dim]:
+        """The dimensions of symbolic sizes, in inputs and in what is computed from them, by name."""
+        if "dims" not in self.memo:
+            nodes = {*self.inputs, *self.order()}
+            found = {d for n in nodes for d in _dims_in((n.shape, *n.attrs.values()))}
+            self.memo["dims"] = sorted(found, key=lambda d: d.name)
+        return list(self.memo["dims"])
+
     def with_roots(self, roots: Sequence[Node]) -> "Program":
         """The same inputs with other roots, given in the order of ``roots``."""
         n = len(self.outputs)
         return Program(self.inputs, tuple(roots[:n]), tuple((s, r) for (s, _), r in zip(self.updates, roots[n:])))
+
+
+def _dims_in(value: Any) -> Iterable[Dim]:
+    if type(value) is Size:
+        return dims(value)
+    if isinstance(value, Program):
+        return value.dims()
+    return (d for v in value for d in _dims_in(v)) if isinstance(value, tuple) else ()

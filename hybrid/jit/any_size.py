@@ -35,6 +35,7 @@ from .concealed import holds_traced
 from .dims import LEAST, Varying
 from .dims import Dim as Named
 from .programs import state_of
+from .view_steps import steps_at
 
 if TYPE_CHECKING:
     from .compiled_call import Entry
@@ -129,6 +130,8 @@ class Family:
         entry = copy.copy(self.entry)
         entry.program = AtSizes(self.entry.program, values)
         entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
+        entry.views = {k: (kind, i, steps_at(steps, values)) for k, (kind, i, steps) in entry.views.items()}
+        entry.demands = [d.for_sizes(values) for d in entry.demands]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.arrays, entry.missed = [], UNTIL_LAID
         entry.seen = entry.checked = entry.collected = entry.marked = -1
@@ -294,8 +297,7 @@ def doubts(entry: "Entry") -> list[str]:
     """What the entry does that is not supported for symbolic sizes, in words."""
     found = {"assigns values": entry.assigned or entry.once,
              "changes arrays while it is recorded": entry.recorded and entry.written,
-             "shows values": entry.watches, "has demands on its data": entry.demands,
-             "gives views": entry.views,
+             "shows values": entry.watches,
              "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,
              "reads what is outside": entry.drew or entry.outside,

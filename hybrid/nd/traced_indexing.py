@@ -7,22 +7,21 @@ themselves; masks may not where they would decide a shape.
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..base import indexing, spelling
 from ..buffers.array import NDArray, array
-from ..autograd.demands import demand_within
 from ..autograd.dispatch import TRACED_OUT, invoke
 from ..base.errors import AttributeValueError, KeyKindError, ShapeError, TraceError, user_location
 from ..ops.registry import OPS, OpDef
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, DETACHED, REREAD, Symbol
 from . import positions
+from .places import ARRAYS, check_range, demand_index, flat, of_shape, places_of
 
 NUMBERS = (int, float, bool, np.number, np.bool_)
-ARRAYS = (NDArray, Symbol)
 
 
 def is_np(x: Any) -> bool:
@@ -131,13 +130,9 @@ def _is_mask(part: Any) -> bool:
 
 def _rows(x: Any, index: Any) -> Any:
     if x.shape and x.shape[0] is not None:
-        _demand_within(index, x.shape[0])
+        demand_index(index, x.shape[0])
     return invoke(OPS["take"], [x, index if isinstance(index, ARRAYS) else np.asarray(index)],
                   {"axis": 0, "mode": "wrap"}, hint="take")
-
-
-def _demand_within(index: Any, n: int) -> None:
-    demand_within(index, -n, n - 1, IndexError, f"index {{value}} is out of bounds for axis with size {n}")
 
 
 def _static(part: Any) -> Any:
@@ -168,77 +163,9 @@ def advanced_item(x: Any, key: Any) -> Any:
     parts, known = _split(x, key)
     if len(parts) == 1 and isinstance(parts[0], (*ARRAYS, np.ndarray)) and _kind(parts[0]) != "b":
         if isinstance(parts[0], np.ndarray):
-            _check_range(parts[0], x.shape)
+            check_range(parts[0], x.shape[0] if x.shape else 0)
         return _rows(x, parts[0])
-    return invoke(OPS["take"], [_flat(x), _places(x, parts, known)], {"axis": 0, "mode": "clip"}, hint="take")
-
-
-def _check_range(index: np.ndarray, shape: Any) -> None:
-    np.zeros((shape[0] if shape else 0,), np.bool_)[index]                     # IndexError as NumPy gives it
-
-
-def _flat(x: Any) -> Any:
-    return x if len(x.shape) == 1 else invoke(OPS["Reshape"], [x], {"shape": (-1,)}, hint="reshape")
-
-
-def _places(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
-    """Where in the flattened array the elements of x[parts] are: a NumPy array when all is known, else a value."""
-    shape = tuple(x.shape)
-    if known:
-        return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)[parts]
-    parts = tuple(q for p in parts for q in (np.nonzero(p) if isinstance(p, np.ndarray) and p.dtype.kind == "b"
-                                             else (p,)))
-    spread = indexing.expand_key(parts, len(shape))
-    chosen = [i for i, p in enumerate(spread) if p is not None and not isinstance(p, slice)]
-    block = np.broadcast_shapes(*(tuple(getattr(spread[i], "shape", ())) for i in chosen))
-    together = chosen == list(range(chosen[0], chosen[-1] + 1))
-    rest = [p for i, p in enumerate(spread) if i not in chosen]
-    # NumPy: apart, the index axes come first
-    first = sum(i not in chosen for i in range(chosen[0])) if together else 0
-    total = len(rest) + len(block)
-    fixed: Any = np.zeros((1,) * total, np.int64)
-    moving: Any = None
-    axis, free = 0, 0
-    for p in spread:
-        if p is None:
-            free += 1
-            continue
-        n, stride = shape[axis], math.prod(shape[axis + 1:])
-        axis += 1
-        if isinstance(p, slice):
-            at = free if free < first else free + len(block)
-            free += 1
-            fixed = fixed + np.arange(*p.indices(n),
-                                      dtype=np.int64).reshape([-1 if k == at else 1 for k in range(total)]) * stride
-            continue
-        at_block = ((1,) * first
-                    + (1,) * (len(block) - len(getattr(p, "shape",
-                                                       ()))) + tuple(getattr(p, "shape", ())) + (1,) * (total - first - len(block)))  # noqa: E501
-        if isinstance(p, ARRAYS):
-            moving = _sum(moving, _scaled(p, n, stride, at_block))
-        else:
-            fixed = fixed + np.arange(n, dtype=np.int64)[p].reshape(at_block) * stride
-    return invoke(OPS["broadcast_add"], [moving, fixed], {}, hint="broadcast_add")
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return b if a is None else invoke(OPS["broadcast_add"], [a, b], {}, hint="broadcast_add")
-
-
-def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
-    """Index values along an axis as distances in the flattened array; negative ones count from the end."""
-    _demand_within(index, n)
-    index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n},
-                   hint="_modscalar")
-    return of_shape(invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar"), shape, hint="reshape")
-
-
-def of_shape(x: Any, shape: Sequence[Any], **more: Any) -> Any:
-    """An array in another shape of as many elements. Among the codes of MXNet's Reshape 0 is no size: it keeps an
-    axis."""
-    if any(type(d) is int and d == 0 for d in shape):
-        return invoke(OPS["_np_reshape"], [x], {"newshape": tuple(shape)}, **more)
-    return invoke(OPS["Reshape"], [x], {"shape": tuple(shape)}, **more)
+    return invoke(OPS["take"], [flat(x), places_of(x, parts, known)], {"axis": 0, "mode": "clip"}, hint="take")
 
 
 # ---- writing
@@ -309,10 +236,9 @@ def updated(self: Any, key: Any, value: Any) -> Any:
         new = _set_mask(self, key, value)
     else:
         parts, known = _split(self, key)
-        places = _places(self, parts, known)
+        places = places_of(self, parts, known)
         wide = _fit(value, tuple(places.shape))
-        flat = invoke(OPS["_scatter_set_nd"], [_flat(self), _flat(wide), _one_row(places)], {})
-        new = of_shape(flat, shape)
+        new = of_shape(invoke(OPS["_scatter_set_nd"], [flat(self), flat(wide), _one_row(places)], {}), shape)
     return (new if np.dtype(new.dtype) == np.dtype(self.dtype)
             else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
 

@@ -10,10 +10,13 @@ import numpy as _np
 
 from ..base.errors import ShapeError, TraceError, user_location
 from ..base.names import named
+from ..ir.size import fixed, hint
 from . import fallback
 from .multiarray import as_value, is_value, ndarray
 from .composed_base import (COMPOSED, _dtype, _f, _filtered, _floating, _resolved, _vectors, _whole, composed,
                             needs_operators)
+
+MORE_STEPS = 4                 # a search among any number of elements has room for 2^4 times as many as in the trace
 
 
 # ---- element by element
@@ -294,8 +297,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     if _dtype(indices).kind not in "iu":
         raise IndexError(f"{user_location()}: np.take_along_axis: indices must be integers, got {_dtype(indices)}")
     axis, ndim = axis % len(arr.shape), len(arr.shape)
-    key: list[Any] = [_np.arange(n).reshape([-1 if i == k else 1 for k in range(ndim)])
-                      for i, n in enumerate(arr.shape)]
+    every = [_np.arange(n) if fixed(n) else _f("arange")(n, dtype="int64") for n in arr.shape]
+    key: list[Any] = [each.reshape([-1 if i == k else 1 for k in range(ndim)]) for i, each in enumerate(every)]
     key[axis] = indices
     return arr[tuple(key)]
 
@@ -312,7 +315,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     n, wide = a.shape[0], _np.result_type(_dtype(a), _dtype(v))
     a, v = a.astype(wide), v.astype(wide)
     at = _f("zeros_like")(v, dtype="int64")
-    step = 1 << max(n.bit_length() - 1, 0)
+    step = _greatest_power(n)
     while step and n:                                     # as many elements, by powers of two, as lie before v
         after = at + step
         element = _f("take")(a, _f("minimum")(after, n) - 1, mode="clip")
@@ -320,6 +323,13 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         at = _f("where")(_f("logical_and")(before, _f("less_equal")(after, n)), after, at)
         step //= 2
     return at
+
+
+def _greatest_power(n: int) -> int:
+    """The greatest power of two that a number has room for. Of a symbolic size one for larger values, too; for still
+    larger ones the code is traced again."""
+    found = 1 << max(hint(n).bit_length() - 1, 0)
+    return found if fixed(n) or n >= found << MORE_STEPS + 1 else found << MORE_STEPS
 
 
 def _precedes(a: Any, b: Any) -> Any:

@@ -295,7 +295,7 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
     n = (None if a.shape is None else math.prod(a.shape) if axis is None
          else a.shape[normal_axis(axis, len(a.shape), "np.take")])
     if mode == "raise" and n is not None and n >= 0:
-        demand_within(indices, -n, n - 1, RangeError, f"np.take: index {{value}} is out of range for length {n}")
+        demand_within(indices, -n, n - 1, RangeError, "np.take: index {value} is out of range for length {n}", n=n)
     return finish(_call("take", a, indices, axis=axis, mode="wrap" if mode == "raise" else mode), out)
 
 

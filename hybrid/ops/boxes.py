@@ -12,6 +12,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, RowKernel
+from ..ir.size import smaller
 from .attributes import Attrs
 from .order import along
 from .registry import Bool, Enum, Float, Int, op
@@ -149,7 +150,7 @@ def _kept(x: Node, a: Attrs) -> tuple[Node, Node]:
     flat = order + ir.reshape(ir.iota(rows) * n, (rows, 1))
     sorted_box = ir.gather(ir.reshape(box, (-1, 4)), flat, 0)
     force = a.force_suppress or a.id_index < 0
-    limit = n if a.topk < 0 else min(a.topk, n)
+    limit = n if a.topk < 0 else smaller(a.topk, n)
     return order, ir.rows("nms", (sorted_box, along(cls, order), along(ir.cast(valid, x.dtype), order)),
                           (limit, force, a.overlap_thresh))
 
@@ -191,7 +192,7 @@ def bipartite_matching(data: Node, a: Attrs) -> tuple[Node, Node]:
     rows = math.prod(data.shape[:-2])
     score = ir.reshape(ir.detach(ir.cast(data, dt.float64)), (rows, n, m))          # exact also for the order's numbers
     order = ir.argsort(ir.reshape(score, (rows, n * m)), not a.is_ascend)
-    limit = min(n, m) if a.topk < 1 else a.topk + 1
+    limit = smaller(n, m) if a.topk < 1 else a.topk + 1
     out = ir.cast(ir.rows("match", (score, ir.cast(order, dt.float64)), (limit, a.is_ascend, a.threshold)), data.dtype)
     return (ir.reshape(ir.slice(out, (0, 0), (rows, n)), (*data.shape[:-2], n)),
             ir.reshape(ir.slice(out, (0, n if m else 0), (rows, m)), (*data.shape[:-2], m)))

@@ -233,8 +233,9 @@ def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
         return list(xp.linalg.slogdet(arrays[0]))
 
 
-ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],),
-                           _slogdet_eager, _slogdet_vjp, ((1, 160),), lambda s, p: [((0,), (1,)), ((1,), (1,))]))
+ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] * s[0][0],),
+                           lambda s, p: (s[0][0],), _slogdet_eager, _slogdet_vjp, ((1, 160),),
+                           lambda s, p: [((0,), (1,)), ((1,), (1,))]))
 
 
 def _sign_and_log(a: Node) -> tuple[Node, Node]:

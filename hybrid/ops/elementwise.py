@@ -11,6 +11,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
+from ..ir.size import fixed
 from .attributes import Attrs
 from .registry import Bool, Float, Number, op
 
@@ -124,7 +125,7 @@ def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...
 def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
     """An integer array and a number: MXNet makes the number one of the array's dtype, without its fraction, and so are
     the results."""
-    value = ir.full(int(np.array([int(number) & 0xFFFFFFFFFFFFFFFF], np.uint64).astype(data.dtype)[0]), (), data.dtype)
+    value = ir.const(int(number) if fixed(number) else number, data.dtype)
     lhs, rhs = (value, data) if swap else (data, value)
     return _quotient(lhs, rhs) if fn == "div" else ir.cast(ir.map(fn, lhs, rhs), data.dtype)
 
@@ -143,7 +144,7 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
         value = a.scalar
         if isinstance(value, float) and value.is_integer() and not dt.is_float(data.dtype):
             value = int(value)                      # files write 2.0 for 2; an integer array stays one
-        if data.dtype.kind in "iu" and fn not in COMPARISONS and math.isfinite(value):
+        if data.dtype.kind in "iu" and fn not in COMPARISONS and (not fixed(value) or math.isfinite(value)):
             return _of_integers(fn, data, value, swap)
         if fn == "mod" and (swap or not value):
             number = ir.full(value, (), data.dtype)

@@ -23,9 +23,9 @@ def index_of(x: Node, n: int, mode: str) -> Node:
     return ir.map("minimum", ir.map("maximum", i, 0), n - 1)
 
 
-def beyond(name: str, length: int) -> str:
-    """The text of an error for an index ``{value}`` that is not within an axis."""
-    return f"{name.removeprefix('_npi_')}: index {{value}} is out of range for an axis of length {length}"
+def beyond(name: str) -> str:
+    """The text of an error for an index ``{value}`` that is not within an axis of a ``{length}``."""
+    return f"{name.removeprefix('_npi_')}: index {{value}} is out of range for an axis of length {{length}}"
 
 
 def _take_within(shapes: Any, a: Attrs) -> list[Any]:
@@ -50,7 +50,7 @@ def _checked(name: str, within: Any) -> Any:
             index = arrays[k] if row is None else arrays[k][row]
             wrong = (index < least) | (index > most)
             if wrong.any():
-                raise RangeError(beyond(name, most + 1).format(value=int(index[wrong].flat[0])))
+                raise RangeError(beyond(name).format(value=int(index[wrong].flat[0]), length=most + 1))
     return eager
 
 

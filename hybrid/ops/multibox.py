@@ -8,6 +8,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.size import smaller
 from .attributes import Attrs
 from .boxes import _column, box_iou, to_center
 from .order import along
@@ -157,7 +158,7 @@ def multibox_detection(cls_prob: Node, loc_pred: Node, anchor: Node, a: Attrs) -
     box = _decoded(ir.reshape(ir.detach(loc_pred), (batch, n, 4)), ir.detach(anchor), a)
     # else MXNet leaves the detections in the order of their anchors
     suppress = 0 < a.nms_threshold <= 1
-    limit = n if a.nms_topk < 0 else min(a.nms_topk, n)
+    limit = n if a.nms_topk < 0 else smaller(a.nms_topk, n)
     order = ir.argsort(ir.map("where", valid, ir.map("mul", score, 1.0 if suppress else 0.0), -1.0), True)
     if suppress and limit < n:                             # beyond the topk too
         order = ir.map("where", ir.map("lt", ir.iota(n), limit), order, ir.argsort(ir.cast(valid, dt.float32), True))

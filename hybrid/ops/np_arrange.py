@@ -172,7 +172,7 @@ def percentile(x: Node, q: Node | None, a: Attrs) -> Node:
     line = ir.reshape(ir.permute(x, [*rest, *axes]), [*(x.shape[i] for i in rest), n])
     line = along(line, ir.argsort(ir.detach(line)))
     q = ir.full(a.q_scalar, (), dt.float64) if q is None else ir.cast(ir.detach(q), dt.float64)
-    at = ir.reshape(q, (-1,)) * ((n - 1) / 100.0)
+    at = ir.reshape(q, (-1,)) * (ir.const(n - 1, dt.float64) / 100.0)
     low = ir.map("maximum", ir.map("minimum", ir.cast(ir.map("floor", at), dt.int64), n - 1), 0)
     high = ir.map("minimum", low + 1, n - 1)
     share = ir.cast(_share(at, low, a.interpolation), x.dtype)

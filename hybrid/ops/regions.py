@@ -9,6 +9,7 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.size import greater, hint
 from .attributes import Attrs
 from .conv import EMBEDDED
 from .registry import Bool, Enum, Float, Int, Shape, op
@@ -100,9 +101,9 @@ def _samples(low: Node, high: Node, a: Attrs, bins: int, length: int) -> tuple[N
         count = ir.map("minimum", ir.map("maximum", ir.map("ceil", step), 1), most)
     k, s = _range(bins, 1, step), _range(most, 2, step)
     at = start + k * step + (s + 0.5) * step / count
-    near = ir.map("logical_and", ir.map("ge", at, -1.0), ir.map("le", at, float(length)))
+    near = ir.map("logical_and", ir.map("ge", at, -1.0), ir.map("le", at, length))
     valid = ir.map("logical_and", near, ir.map("lt", ir.expand(s, at.shape), count))
-    return ir.map("minimum", ir.map("maximum", at, 0.0), float(length - 1)), ir.map("where", valid, 1.0 / count, 0.0)
+    return ir.map("minimum", ir.map("maximum", at, 0.0), length - 1), ir.map("where", valid, 1.0 / count, 0.0)
 
 
 def _dense(at: Node, share: Node, length: int) -> Node:
@@ -115,7 +116,7 @@ def _dense(at: Node, share: Node, length: int) -> Node:
 
 def _sparse(at: Node, share: Node, length: int) -> tuple[Node, Node]:
     """(R, bins, 2 S): the two pixels that each sample reads, and their weights."""
-    first = ir.map("minimum", ir.map("floor", at), float(max(length - 2, 0)))
+    first = ir.map("minimum", ir.map("floor", at), greater(length - 2, 0))
     part = at - first
     index = ir.cast(first, dt.int64)
     return ir.concat([index, ir.map("minimum", index + 1, length - 1)],
@@ -141,7 +142,7 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
     batch = ir.reshape(_inside(index, n), (r,))
     # a channel, with all pixels and with those needed
     products, reads = h * w * pw + h * ph * pw, 4 * ph * pw * down[0].shape[2] * across[0].shape[2]
-    if not a.position_sensitive and (a.sample_ratio <= 0 or products <= PRODUCTS * reads):
+    if not a.position_sensitive and (a.sample_ratio <= 0 or hint(products) <= PRODUCTS * hint(reads)):
         rows, columns = (ir.cast(v, data.dtype) for v in (_dense(*down, h), _dense(*across, w)))
         if n == 1:
             x = ir.permute(ir.dot(ir.reshape(data, (c, h, w)), columns, ((2,), (2,))), (2, 0, 1, 3))
@@ -167,6 +168,11 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
 
 
 # ---- grids
+def _half(n: int, like: Node) -> Node:
+    """Half of a size, in the dtype of an array."""
+    return ir.const(n, like.dtype) / 2
+
+
 @op("BilinearSampler", "data grid", cudnn_off=Bool(False))
 def bilinear_sampler(data: Node, grid: Node, a: Attrs) -> Node:
     """data (N, C, H, W) read at grid (N, 2, h, w) of x and y from -1 to 1, corner to corner; 0 outside: (N, C, h,
@@ -175,7 +181,7 @@ def bilinear_sampler(data: Node, grid: Node, a: Attrs) -> Node:
     if grid.ndim != 4 or grid.shape[:2] != (n, 2):
         raise ShapeError(f"grid must be ({n}, 2, h, w) for data {data.shape}, got {grid.shape}")
     oh, ow = grid.shape[2:]
-    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * ((d - 1) / 2), (n, oh, ow))
+    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * _half(d - 1, grid), (n, oh, ow))
             for k, d in ((0, w), (1, h)))
     left, top = ir.map("floor", x), ir.map("floor", y)
     base = ir.reshape(ir.iota(n) * (h * w), (n, 1, 1))
@@ -220,7 +226,7 @@ def grid_generator(data: Node, a: Attrs) -> Node:
         raise ShapeError(f"a warp needs flows (N, 2, h, w), got {data.shape}")
     n, _, h, w = data.shape
     at = [ir.reshape(ir.cast(ir.iota(d), data.dtype), shape) for d, shape in ((w, (w,)), (h, (h, 1)))]
-    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1
+    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / _half(greater(d - 1, 1), data) - 1
                       for k, d in ((0, w), (1, h))], 1)
 
 

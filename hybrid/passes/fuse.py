@@ -6,6 +6,7 @@ kernels never depend on each other in a circle. Movement is an index map and cos
 """
 from __future__ import annotations
 
+from functools import reduce
 from typing import Callable
 
 
@@ -14,7 +15,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
-from ..ir.size import hint, same
+from ..ir.size import greater, hint, same
 from .attention import Attention, Attends
 from .fusion_legality import LEAVES, Rules, covers, read_whole
 from .halves_in_products import converted_often, upcast_of_half
@@ -56,8 +57,8 @@ class Fuser(Rules):
 
     def _places(self, order: Node) -> int:
         """How many places of each row of an order are read."""
-        return 1 + max((bounds(u.idx[-1])[1] for k in self.kernels for u in k.reads.get(order, ())),
-                       default=order.shape[-1] - 1)
+        last = [bounds(u.idx[-1])[1] for k in self.kernels for u in k.reads.get(order, ())]
+        return 1 + reduce(greater, last) if last else order.shape[-1]
 
     def _refer(self, n: Node, uses: list[Use]) -> None:
         if n.prim not in LEAVES:

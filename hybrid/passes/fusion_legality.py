@@ -18,7 +18,8 @@ from ..ir.scalar import SCALARS
 from ..ir.size import hint, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
-from .halves_in_products import converted_often, stores_halves, upcast_of_half
+from .halves_in_products import stores_halves, upcast_of_half
+from .operands_in_memory import why_stored
 from .recomputed_scores import OverScores, ReadsScores, without_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -122,7 +123,7 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
-        if self.prints is not None and converted_often(n, uses):
+        if self.prints is not None and why_stored(n, uses):
             return False
         often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
@@ -159,8 +160,8 @@ class Rules:
             return "attention reads it from memory"
         if template == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
             return "a running sum reads it from memory"
-        if self.prints is not None and converted_often(n, uses):
-            return "a convolution, or windows, would convert its elements from halves again and again"
+        if self.prints is not None and (reason := why_stored(n, uses)):
+            return reason
         return "a convolution or product with packed weights reads it from memory" if read_whole(n, uses) else ""
 
     def _refuse_permuted(self, n: Node, uses: list[Use], k: Kernel) -> str:

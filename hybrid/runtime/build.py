@@ -65,7 +65,7 @@ class _Table:
                 self.index[n] = len(self.index)
                 self.constants.append(n)
         # of a program for any size: the sizes of a call are one constant more
-        self.dims = size_parameters.dims_of(fused.program.inputs)
+        self.dims = fused.program.dims()
         self.before = len(self.index)
         # written straight into the caller's array
         placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))
@@ -174,7 +174,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         memo = planned.source.memo
         if memo.get("plain"):
             raise
-        if size_parameters.dims_of(planned.source.inputs):
+        if planned.source.dims():
             raise Specialised(str(err)) from None
         apart = memo.setdefault("apart", set())
         if err.members - apart and memo.get("frozen"):
@@ -277,7 +277,7 @@ def planned(program: Program, frozen: frozenset[int], words: frozenset[str] | No
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n),
                            any_size=any_size)
     block = in_blocks(program, frozen, config.num_threads()) if (
-        blocking is not None and frozen and not size_parameters.dims_of(program.inputs)) else None
+        blocking is not None and frozen and not program.dims()) else None
     return plan(block or program, JOINING, frozen, blocking)
 
 

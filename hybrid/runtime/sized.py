@@ -13,7 +13,7 @@ import numpy as np
 from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
-from ..ir.size import Dim, Size, ask, dims
+from ..ir.size import Dim, Size, ask
 from . import by_primitives, launcher, plans, threads, toolchain, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .once import once
@@ -72,7 +72,7 @@ class SizedProgram:
     @staticmethod
     def _in_cache(program: Program, key: str | None) -> "tuple[Recipe, list[Dim], list[plans.Guard]] | None":
         """What the disk cache has of the program, or else the folder of programs that were compiled beforehand."""
-        known = {d.name: d for n in program.inputs for s in n.shape for d in dims(s)}
+        known = {d.name: d for d in program.dims()}
         found = plans.read_sized(key, known) or warmed.read_sized(program, known)
         return None if found is None else (found[0], [known[n] for n in found[1]], found[2])
 
@@ -205,5 +205,5 @@ def with_numbers(value: Any) -> Any:
 
 
 def sized(program: Program) -> bool:
-    """Whether any input of a program has a symbolic dimension."""
-    return any(type(d) is not int for n in program.inputs for d in n.shape)
+    """Whether a program has symbolic sizes."""
+    return bool(program.dims())

@@ -142,6 +142,14 @@ def test_arrays_describe_themselves_by_the_array_interface(make: Any) -> None:
     onp.testing.assert_array_equal(copied, X + 1)
 
 
+@pytest.mark.parametrize("kind", (np.array, nd.array))
+def test_numpy_takes_arrays_whose_elements_are_in_another_order(kind: Any) -> None:
+    """As NumPy lays out what index arrays pick along a later axis."""
+    x = onp.arange(24.0, dtype="float32").reshape(2, 3, 4)
+    for key in ((slice(None), [0, 1]), (slice(None), slice(None), [3, 0]), ([1, 0],)):
+        onp.testing.assert_array_equal(onp.asarray(kind(x)[key]), x[key])
+
+
 def test_pillow_reads_arrays() -> None:
     image = pytest.importorskip("PIL.Image")
     pixels = onp.arange(24, dtype="uint8").reshape(2, 4, 3)

@@ -3,7 +3,7 @@ computed in loops."""
 from __future__ import annotations
 
 import math
-from hybrid.ir.size import hint
+from hybrid.ir.size import hint, same
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
@@ -85,7 +85,7 @@ class _Concat(KernelPrinter):
         place within the line."""
         groups = [[a] for a in range(self.axis)] + [g for g in self._groups(part, at, self.axis) if g[0] >= self.axis]
         _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
-        if self._run(part) == 1:
+        if same(self._run(part), 1):
             return [s for b in blocks for s in b.body]
         return [Scope(tuple(close(blocks, loops[self.axis:], loop_pragma(loops[self.axis:], 0))))]
 

@@ -11,14 +11,17 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.rowcall import ROW_KERNELS, own_shapes
+from hybrid.ir.size import fixed, hint
 from hybrid.kernels import text as kernel_text
 
 from hybrid.codegen.printers.cuda.pieces import PrintedCuda, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL, Dialect
 from hybrid.codegen.loops import KernelPrinter, Printed
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import Target
 
 THREADS = 128
+MANY = 4097                     # elements of which threads do different rows
 LANES = {"c": "#define HY_LANE 0\n#define HY_LANES 1\n#define HY_SYNC\n",
          "cuda": "#define HY_LANE threadIdx.x\n#define HY_LANES blockDim.x\n#define HY_SYNC __syncthreads()\n"}
 
@@ -50,7 +53,7 @@ def call(root: Node, names: dict[Node, str], d: Dialect, row: str) -> str:
     own = own_shapes(kernel, [a.shape for a in root.args])
     mine = root.shape[len(root.args[0].shape) - len(own[0]):]
     pointers = [f"{names[strip_reshape(a)]} + {row} * {math.prod(s)}" for a, s in zip(root.args, own)]
-    numbers = [d.literal(v, root.dtype) if isinstance(v, float) else str(int(v))
+    numbers = [d.literal(v, root.dtype) if isinstance(v, float) else str(int(v) if fixed(v) else v)
                for v in kernel.params(own, root.attrs["params"])]
     return (f"hy_{kernel.name}_{d.storage(root.dtype)}({', '.join([f'{names[root]} + {row} * {math.prod(mine)}', *pointers, *numbers])});")  # noqa: E501
 
@@ -62,8 +65,9 @@ def _rows(root: Node) -> int:
 def print_c(k: Kernel, name: str, target: Target) -> Printed:
     """A loop over the rows, the same for all targets."""
     p, rows = KernelPrinter(k, name), _rows(k.root)
-    pragma = [PARALLEL] if rows > 1 and k.root.args[0].size > 4096 else []
-    return p.kernel([*pragma, f"for (long r = 0; r < {rows}; r++) {call(k.root, p.names, C, 'r')}"])
+    size = k.root.args[0].size
+    pragma = [where_it_pays(PARALLEL, size, hint(size), MANY)] if hint(rows) > 1 else []
+    return p.kernel([*filter(None, pragma), f"for (long r = 0; r < {rows}; r++) {call(k.root, p.names, C, 'r')}"])
 
 
 def print_cuda(k: Kernel, name: str) -> PrintedCuda:

@@ -9,11 +9,13 @@ from hybrid.base import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.size import fixed, greater, hint
 
 from hybrid.codegen.printers.cuda.pieces import PrintedCuda, emitter, launched, names_of
 from hybrid.codegen.dialect import C, CUDA, PARALLEL
 from hybrid.codegen.emit import Block, Emitter
 from hybrid.codegen.loops import PARALLEL_WORK, KernelPrinter, Printed, signature
+from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.targets import NO_VECTORS
 
@@ -26,7 +28,7 @@ BESIDE, ROWS = 4096, 4         # the longest rows, and the fewest, that are sort
 def geometry(root: Node) -> tuple[int, int]:
     """Rows, and keys in each."""
     n = root.shape[-1]
-    return root.size // max(n, 1), n
+    return root.size // greater(n, 1), n
 
 
 def sort_key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
@@ -69,41 +71,59 @@ def print_c(k: Kernel, name: str, target: Target) -> Printed:
 
 def _in_c(k: Kernel, p: KernelPrinter, vectors: bool) -> tuple[list[str], int]:
     """The lines of the function, and the bytes of working memory it wants. vectors: whether the target has some."""
-    root, names = k.root, p.names
+    root = k.root
     rows, n = geometry(root)
-    e = Emitter(C, p.reads)
-    row = Var("r", max(rows, 1))
-    block = Block(None, frozenset([row]))
-    if vectors and rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
-        body = _beside(e, root, block, row, k.first or n, names[root])
-        pragma = [PARALLEL] if rows > 8 and root.size * 20 >= PARALLEL_WORK else []
-        return [*pragma, *body], 0
     few = _is_few(k, n)
-    body = (_few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if n < 1 << 32
+    most = SHORT if few else BESIDE                          # keys of a row, where rows are sorted side by side
+    together = vectors and hint(rows) >= (4 * ROWS if few else ROWS) and not (fixed(n) and not 1 < n <= most)
+    memory = 0 if few or together and fixed(n) else root.size * 8
+    if not together:
+        return _one_by_one(k, p, few), memory
+    lines = [*_threads(root, 8), *_beside(*_begin(p, rows), k, most, p.names[root])]
+    return (lines if fixed(n) else [f"if ({n} <= {most}) {{", *lines, "} else {", *_one_by_one(k, p, few), "}"]), memory
+
+
+def _threads(root: Node, least: int) -> list[str]:
+    """The pragma of a loop over rows, more than ``least``, where threads pay."""
+    pragma = where_it_pays(PARALLEL, root.size, hint(root.size) * 20, PARALLEL_WORK)
+    return [pragma] if pragma and hint(geometry(root)[0]) > least else []
+
+
+def _one_by_one(k: Kernel, p: KernelPrinter, few: bool) -> list[str]:
+    root, (rows, n) = k.root, geometry(k.root)
+    e, row, block = _begin(p, rows)
+    body = (_few(e, root, block, row, k.first or 0) if few else _digits(e, root, block, row) if n < 1 << 32
             else _merge(e, root, block, row))
-    pragma = [PARALLEL] if rows > 1 and root.size * 20 >= PARALLEL_WORK else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
-    loop = [f"for (long r = 0; r < {rows}; r++) {{", f"long *out = {names[root]} + r * {n}{memory};", *body, "}"]
-    return [*pragma, *loop], 0 if few else root.size * 8
+    return [*_threads(root, 1), f"for (long r = 0; r < {rows}; r++) {{",
+            f"long *out = {p.names[root]} + r * {n}{memory};", *body, "}"]
+
+
+def _begin(p: KernelPrinter, rows: int) -> tuple[Emitter, Var, Block]:
+    row = Var("r", greater(rows, 1))
+    return Emitter(C, p.reads), row, Block(None, frozenset([row]))
 
 
 def _is_few(k: Kernel, n: int) -> bool:
-    return 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
+    """Whether the first of a row are found without sorting the rest."""
+    return k.first is not None and fixed(k.first) and 0 < k.first <= FEW and (not fixed(n) or k.first * 8 <= n)
 
 
-def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str) -> list[str]:
+def _beside(e: Emitter, row: Var, block: Block, k: Kernel, most: int, to: str) -> list[str]:
     """Rows side by side. Keys of up to 32 bits have their places below them, others beside them. What comes after the
-    first of a row is not written."""
-    rows, n = geometry(root)
+    first of a row is not written. most: keys of a row where their number is known at the call."""
+    root, (rows, n) = k.root, geometry(k.root)
+    first = n if k.first is None else k.first
     x, wide = sort_key(e, root, block, row, "u"), root.args[0].dtype.itemsize == 8
     key = _ordered(root, x) if wide else f"({_ordered(root, x)}) << 32 | (unsigned long)u"
     at = f"[u * HY_ROWS + r - b] = HY_SIGNED({key});" + (" where[u * HY_ROWS + r - b] = u;" if wide else "")
     place = "where[i * HY_ROWS + r - b]" if wide else "keys[i * HY_ROWS + r - b] & 0xffffffff"
+    room = (n if fixed(n) else most) * (2 if wide else 1)
     return [f"for (long b = 0; b < {rows}; b += HY_ROWS) {{",
             f"  const long end = b + HY_ROWS < {rows} ? b + HY_ROWS : {rows};",
-            f"  hy_keys columns[{n * (2 if wide else 1)}];",
+            f"  hy_keys columns[{room}];",
             "  hy_long_long *keys = (hy_long_long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
-            "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
+            f"  if (end - b < HY_ROWS) __builtin_memset(columns, 0, {n * (2 if wide else 1)} * sizeof *columns);",
             f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{",
             *block.lines, f"    keys{at}", "  }",
             f"  hy_sort_pairs(columns, columns + {n}, {n});" if wide else f"  hy_sort_rows(columns, {n});",
