@@ -283,14 +283,14 @@ class Contraction(Zeros):
         near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
         if not self.any and not kept and self.grouped == 1:
             near = str(max(1, min(self.cut.count // 2, -(-rows * self.block * self.d.itemsize // NEAR))))
-        out, t, count, body = self._dealt(begin, end, near, bool(share))
+        out, t, last, body = self._dealt(begin, end, near, bool(share))
         body += self._room()
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,
                                     self.d.itemsize))
         body += self._depth_blocks([*self._in_group(self._panel_columns(), f"{self.T} *Bp"),
                                     self._tiles_loop(start, strides, kept)])
-        return [*out, For(t, Literal("0"), Literal(count), tuple(body), 1, share)]
+        return [*out, For(t, Literal("0"), Literal(last), tuple(body), 1, share)]
 
     def _panel_columns(self) -> list[Stmt]:
         """The columns of a panel: packed unless tiles are dot products, which read them where they are."""
