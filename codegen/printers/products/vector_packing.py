@@ -156,7 +156,7 @@ class VectorPacking(Epilogue):
                  local.array(self.T, "square", L * L), *vectors, f"turn_{self.V}(Bp + k * {W} + j, {W}, square, {L});"]
         return self._in_squares(block, self._one_by_one(steps))
 
-    def _in_squares(self, block: list[Stmt], rest: list[Stmt]) -> list[Stmt]:
+    def _in_squares(self, block: Sequence[Stmt], rest: list[Stmt]) -> list[Stmt]:
         """A panel's columns by square blocks of vectors, whose statements are given; the rest where there are fewer
         columns or steps than a vector has elements."""
         L, n = self.lanes, self.steps_at_once
