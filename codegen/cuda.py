@@ -26,7 +26,7 @@ from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.running import print_running
-from hybrid.codegen.printers.cuda.scatter import print_scatter
+from hybrid.codegen.printers.cuda.scatter import print_scatter, print_segments
 from hybrid.codegen.printers.cuda.select import print_select, takes_select
 from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
@@ -59,7 +59,9 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
 
 # by kind of kernel: the function that prints it, called with the kernel and its name
 PRINTERS: dict[str, Callable[[Kernel, str], PrintedCuda]] = {
-    "concat": print_concat, "scatter": print_scatter, "running": print_running,
+    "concat": print_concat, "running": print_running,
+    "scatter": lambda k, name: first_that_fits(
+        k, [("sorted segments", print_segments), ("owners of places", print_scatter)], name),
     "call": lambda k, name: alone(rowcall.print_cuda(k, name)), "contraction": print_contraction,
     "loop": lambda k, name: scan_cuda.print_loop(k, name, print_kernel),
     "attention": lambda k, name: (print_over_scores if isinstance(k.attention, OverScores) else print_attention)(

@@ -171,6 +171,12 @@ form("scatter half", lambda i, u: ir.scatter_add(i, u, 0, 5),
 form("scatter of nothing", lambda i, u: ir.scatter_add(i, u, 0, 5), [np.zeros((0,), "int64"), normal(0, 6)])
 form("scatter of many", lambda i, u: ir.scatter_add(i, u * 2, 0, 70),
      [rng.integers(0, 70, (13, 71)), normal(13, 71, 9)], "places[8]")
+form("scatter of sorted numbers", lambda i, u: ir.scatter_add(i, u, 0, 70000),
+     [rng.integers(0, 70000, (40000,)), normal(40000)], "k0_begins")
+form("scatter of sorted rows into the middle", lambda i, u: ir.scatter_add(i, u * 2, 1, 90),
+     [rng.integers(0, 90, (20, 1000)).astype("int32"), normal(1, 20, 1000, 3)], "k0_begins")
+form("scatter of sorted halves", lambda i, u: ir.scatter_add(i, u, 0, 4000),
+     [rng.integers(0, 4000, (20000,)), normal(20000, 2, dtype="bfloat16")], "k0_begins", tol=2e-2)
 form("scatter of numbers", lambda i, u: ir.scatter_add(i, u * 2, 0, 3), [rng.integers(0, 3, (70,)), normal(70)])
 
 # ---- products

@@ -69,6 +69,13 @@ def test_copies_at_the_end() -> None:
     assert executable.report.source.count("hy_copy(") == 2
 
 
+def test_sums_at_places_say_which_form_they_take() -> None:
+    """Owners that look at all indices, or a sort, whichever takes fewer clocks by what was counted."""
+    few, many = (str(runtime.compile(program([FORMS[name]])[0], gpu(0)).report)
+                 for name in ("scatter", "scatter of sorted numbers"))
+    assert "look at 99 indices takes" in few and "look at" not in many
+
+
 def _product(rows: int, columns: int, depth: int, dtype: str) -> Form:
     tol = {"float32": 1e-5, "float64": 1e-12, "float16": 4e-3, "bfloat16": 2e-2}[dtype]
     return Form(lambda x, y: ir.dot(x, y, ((1,), (1,))),

@@ -3,6 +3,8 @@ places. One launch counts all digits of 8 bits, one adds the counts up, then one
 digits begin a block finds from the blocks before it (A. Adinets and D. Merrill, "Onesweep", 2022)."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hybrid.base import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var
@@ -39,12 +41,21 @@ def radix_key(k: Kernel, names: dict[Node, str]) -> tuple[list[str], str, int]:
 
 
 def print_radix(k: Kernel, name: str) -> PrintedCuda:
-    """The launches: keys and their digits' counts; totals; for each digit the move."""
+    """A sort: places of the keys in their order."""
     args, names = names_of(k)
     rows, n = geometry(k.root)
-    tiles = -(-n // TILE)
     before, key, bits = radix_key(k, names)
-    digits = bits // 8
+    last = f"hy_radix_places{{{names[k.root]} + r * {n}}}"
+    return in_turn(*in_order(name, args, rows, n, before, key, bits // 8, last))
+
+
+def in_order(name: str, args: Sequence[Node], rows: int, n: int, before: Sequence[object], key: str, digits: int,
+             last: str = "") -> tuple[list[PrintedCuda], int]:
+    """The launches that sort keys: keys and their digits' counts; totals; for each digit the move. And the bytes of
+    their working memory. before, key: statements, and the key number ``u`` of row ``r``. last: what the last move puts
+    pairs into, of the kernel's first array; nothing: they lie in the working memory, behind n others where the number
+    of digits is odd."""
+    tiles = -(-n // TILE)
     counts = 256 * digits * tiles                          # of a row, and its totals behind them
     of_row = [f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)]
     of_row += [f"unsigned *states = (unsigned *)(scratch + {2 * rows * n}ll) + r * {counts + 256 * digits}ll;",
@@ -63,13 +74,12 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     parts = [launched(f"{name}_keys", args, 0, fill, rows * tiles, THREADS, WORK),
              launched(f"{name}_totals", [], 0, total, rows * 8 * digits, THREADS, WORK)]
     for digit in range(digits):
-        last = digit == digits - 1
-        to = (f"hy_radix_places{{{names[k.root]} + r * {n}}}" if last else
-              f"hy_radix_pairs{{pairs{1 - digit % 2}}}")
-        own = args[:1] if last else []
+        to, own = f"hy_radix_pairs{{pairs{1 - digit % 2}}}", list[Node]()
+        if last and digit == digits - 1:
+            to, own = last, [args[0]]
         move = [f"const int ticket = hy_radix_ticket({tickets} + {digit}), tile = ticket % {tiles};",
                 f"const long long r = ticket / {tiles};", *of_row, "__shared__ hy_radix_tables tables;",
                 f"hy_radix_scatter(pairs{digit % 2}, totals + {256 * digit}, states + {256 * tiles * digit}, {n}, "
                 f"tile, {32 + 8 * digit}, tables, {to});"]
         parts.append(launched(f"{name}_move{digit}", own, len(own), move, rows * tiles, THREADS, WORK))
-    return in_turn(parts, 16 * rows * n + 4 * (rows * (counts + 256 * digits) + digits))
+    return parts, 16 * rows * n + 4 * (rows * (counts + 256 * digits) + digits)

@@ -1,19 +1,29 @@
-"""CUDA of scatter_add: always the same sum, because each element of the result has one owner that adds in order."""
+"""CUDA of scatter_add: always the same sum, because each element of the result has one owner that adds in order. Owners
+look at all indices, or, where these are many, find their own side by side after a sort."""
 from __future__ import annotations
 
 import math
 
+from hybrid.base.dtype import is_half
+from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Var, unlinear, var, text
+from hybrid.ir.index import Var, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from .flat import thread_number
-from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, index_type, launched, names_of
+from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
+from hybrid.codegen.lanes import Refused
 from hybrid.codegen.printers.rows.scatter import accumulate
+
+from .flat import thread_number
+from .pieces import PROCESSORS, THREADS, PrintedCuda, alone, emitter, in_turn, index_type, launched, names_of
+from .radix import WORK, in_order
 
 WARPS = THREADS // 32
 AHEAD = 8                       # looks at 32 indices each whose loads are under way together
+# clocks of an H100, by instructions counted: an index that one warp looks at, and at least, where few warps wait for
+# loads; a sort; an element that finds in the table where its sum begins
+LOOK, WAIT, SORT, BEGIN = 0.00134, 2.35, 25_000, 0.0055
 
 
 def print_scatter(k: Kernel, name: str) -> PrintedCuda:
@@ -29,8 +39,7 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
     axis, count = root.attrs["axis"], places.size
     lines_shape = updates.shape[:axis] + updates.shape[axis + places.ndim:]
     lines, extent = math.prod(lines_shape), root.shape[axis]
-    groups = -(-lines // 32)
-    share = max(1, min(extent, -(-PROCESSORS * 16 // groups)))
+    groups, share = _owners(root)
     looks = min(AHEAD, -(-count // 32))
     t, s, u = Var("t", lines), Var("s", count), Var("u", count)
     at = unlinear(var(t), lines_shape)
@@ -65,3 +74,58 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
         "      if (inside) {", *("        " + line for line in block.lines), f"        {add}",
         "      }", "    }", "  }", "}"]
     return launched(name, args, 1, body, -(-groups * share // WARPS))
+
+
+def _owners(root: Node) -> tuple[int, int]:
+    """Groups of 32 lines, and the warps that share one's places."""
+    extent = root.shape[root.attrs["axis"]]
+    groups = max(1, -(-root.size // max(extent, 1) // 32))
+    return groups, max(1, min(extent, -(-PROCESSORS * 16 // groups)))
+
+
+def print_segments(k: Kernel, name: str) -> PrintedCuda:
+    """Indices are sorted with the numbers of their updates, stably; a table says where the updates of each place begin,
+    and each element of the result adds up its own, in order."""
+    args, names = names_of(k)
+    root, kind = k.root, index_type(k)
+    places = root.args[0]
+    count, extent = places.size, root.shape[root.attrs["axis"]]
+    looks, sort = count * max(WAIT, LOOK * math.prod(_owners(root))), SORT + BEGIN * root.size
+    if looks <= sort:
+        raise Refused(f"each warp's look at {count} indices takes {looks:.0f} clocks, a sort and the sums that begin "
+                      f"behind it {sort:.0f}")
+    if not 1 < extent < 1 << 31 or count >= 1 << 31:
+        raise Refused(f"{count} indices of {extent} places do not fit the sort's keys")
+    s = Var("u", count)
+    block = Block(None, frozenset([s]))
+    where = emitter(k, names).value(places, tuple(unlinear(var(s), places.shape)), block)
+    digits = -(-(extent - 1).bit_length() // 8)
+    parts, nbytes = in_order(name, args, 1, count, block.lines, f"(unsigned)hy_clamp({where}, {extent - 1})", digits)
+    own = [f"const {WORK} *pairs = scratch + {digits % 2 * count};",
+           f"unsigned *begins = (unsigned *)((char *)scratch + {nbytes});"]
+    begins = [*thread_number(kind, extent + 1), *own, f"int low = 0, high = {count};", "while (low < high) {",
+              "  const int middle = (int)((unsigned)(low + high) / 2);",
+              "  if ((long long)(pairs[middle] >> 32) < (long long)t) low = middle + 1; else high = middle;", "}",
+              "begins[t] = (unsigned)low;"]
+    sums = [*thread_number(kind, root.size), *own, *_segment(k, names, kind)]
+    parts += [launched(f"{name}_begins", [], 0, begins, -(-(extent + 1) // THREADS), THREADS, WORK),
+              launched(f"{name}_sums", args, 1, sums, -(-root.size // THREADS), THREADS, WORK)]
+    return alone(in_turn(parts, nbytes + 4 * (extent + 1)))
+
+
+def _segment(k: Kernel, names: dict[Node, str], kind: str) -> list[str]:
+    """Statements that add up the updates of element ``t`` of the result."""
+    root, (places, updates), axis = k.root, k.root.args, k.root.attrs["axis"]
+    t, u = Var("t", max(root.size, 2)), Var("u", places.size)
+    at = unlinear(var(t), root.shape)
+    e, block = emitter(k, names), Block(None, frozenset([t, u]))
+    e.count = 1000
+    value = e.value(updates, (*at[:axis], *unlinear(var(u), places.shape), *at[axis + 1:]), block)
+    add = f"sum + {value}"
+    if is_half(root.dtype):
+        half = root.dtype.name
+        add = e.d.half_store[half].format(f"{e.d.half_load[half].format('sum')} + {value}")
+    return [f"const int place = (int)({text(at[axis])});", f"{CUDA.storage(root.dtype)} sum = 0;",
+            "for (unsigned i = begins[place], end = begins[place + 1]; i < end; i++) {",
+            f"  const {kind} u = ({kind})(unsigned)pairs[i];", *("  " + line for line in block.lines),
+            f"  sum = {add};", "}", f"{names[root]}[t] = sum;"]
