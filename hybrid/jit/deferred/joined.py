@@ -9,6 +9,7 @@ from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
 from ...buffers.array import REBINDS, NDArray
 from ...buffers.extents import Extents, extent
+from ...buffers.moving import copied
 from ...buffers.tape import Entry, Slot
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
@@ -51,8 +52,9 @@ def run(r: Any, node: Node) -> str:
             x._ag, x._data, x._away = None, y._data, None
             if i in node.spent:
                 x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
-    if (copied := written_last(node)) is not None and (x := r.results[copied]()) is not None:
-        x._ag, x._data, x._away = None, node.event.inputs[0].array()._data.copy(), None
+    if (last := written_last(node)) is not None and (x := r.results[last]()) is not None:
+        of = node.event.inputs[0].array()
+        x._ag, x._data, x._away = None, copied(of._data, of._ctx), None
     return ""
 
 
