@@ -24,7 +24,7 @@ from ..base.pytree import ById
 from ..graph.size_numbers import Computed
 from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
-from ..ir.at_sizes import AtSizes, serves
+from ..ir.at_sizes import AtSizes, at_values, serves
 from ..ir.size import Dim, Size, Specialised, size
 from ..runtime import background
 from ..runtime.background import Job
@@ -131,6 +131,7 @@ class Family:
         entry.program = AtSizes(self.entry.program, values)
         entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
         entry.views = {k: (kind, i, steps_at(steps, values)) for k, (kind, i, steps) in entry.views.items()}
+        entry.draws = at_values(entry.draws, values)
         entry.demands = [d.for_sizes(values) for d in entry.demands]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.arrays, entry.missed = [], UNTIL_LAID
