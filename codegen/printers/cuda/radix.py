@@ -49,7 +49,7 @@ def print_radix(k: Kernel, name: str) -> PrintedCuda:
     return in_turn(*in_order(name, args, rows, n, before, key, bits // 8, last))
 
 
-def in_order(name: str, args: Sequence[Node], rows: int, n: int, before: Sequence[object], key: str, digits: int,
+def in_order(name: str, args: Sequence[Node], rows: int, n: int, before: Sequence[str], key: str, digits: int,
              last: str = "") -> tuple[list[PrintedCuda], int]:
     """The launches that sort keys: keys and their digits' counts; totals; for each digit the move. And the bytes of
     their working memory. before, key: statements, and the key number ``u`` of row ``r``. last: what the last move puts
