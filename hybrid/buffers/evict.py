@@ -80,9 +80,11 @@ class Held(NDArrayMethods):
                 return None
             if name == "_data":
                 return back(self)
-            if name == "_ag" and type(self._away) is Promise:
-                self._away.fulfil()
-                return object.__getattribute__(self, name)
+            if name == "_ag":
+                with LOCK:
+                    fulfil(self)
+                    with contextlib.suppress(AttributeError):
+                        return object.__getattribute__(self, name)
             text = f"'{type(self).__name__}' object has no attribute '{name}'"
             if name.startswith("_"):
                 raise AttributeError(text)
@@ -148,7 +150,8 @@ def of(x: Any) -> StandIn | None:
 
 
 def fulfil(x: Any) -> None:
-    """Where an array's contents are put off, have them computed."""
+    """Where an array's contents are put off, have them computed. Under ``LOCK`` by who needs them: another thread may
+    put them off again."""
     record = x._away
     if type(record) is Promise:
         record.fulfil()
@@ -161,8 +164,8 @@ def _moved() -> None:
 
 def back(x: Any) -> np.ndarray:
     """An array's buffer, made again if it was evicted. AttributeError for an array that never had one."""
-    fulfil(x)
     with LOCK:
+        fulfil(x)
         with contextlib.suppress(AttributeError):
             return object.__getattribute__(x, "_data")       # another thread was first
         record = x._away
@@ -181,16 +184,16 @@ def read(x: Any) -> np.ndarray | None:
     """A new buffer with the contents of an array whose own was evicted, which stays so; None where it is there."""
     if not EVICTED[0]:
         return None
-    fulfil(x)
     with LOCK:
+        fulfil(x)
         record = of(x)
         return record.make() if record is not None else None
 
 
 def replace(x: Any, raw: Any) -> None:
     """Give an array another buffer: what was computed from the one it had is stale."""
-    fulfil(x)
     with LOCK:
+        fulfil(x)
         record = of(x)
         if record is not None:
             for token in record.tokens:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Sequence
 
+from ..base import forking
 from .extents import Extents, extent
 
 CLOCK = [0]
@@ -40,18 +41,20 @@ class Group(Extents):
 
     def enlist(self) -> None:
         """See to it that ``since`` asks this group."""
-        if self.state[1]:
-            return
-        self.state[1] = True
-        _groups.append(self)
-        if len(_groups) > GROUPS:
-            _groups.sort(key=lambda g: g.when)
-            for g in _groups[:GROUPS // 2]:
-                g.state[1] = False
-            del _groups[:GROUPS // 2]
+        with _lock:
+            if self.state[1]:
+                return
+            self.state[1] = True
+            _groups.append(self)
+            if len(_groups) > GROUPS:
+                every = sorted(_groups, key=lambda g: g.when)    # other threads read the list meanwhile
+                _groups[:] = every[GROUPS // 2:]
+                for g in every[:GROUPS // 2]:
+                    g.state[1] = False
 
 
 _groups: list[Group] = []
+_lock = forking.lock(again=True)
 
 
 def note(raw: Any) -> None:

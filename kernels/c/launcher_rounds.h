@@ -5,6 +5,7 @@
  * Python, which goes on from there.
  */
 enum { NONE = LIST + 1 };                      /* of an event without results, beside ONE and TUPLE */
+enum { MOST_SHARED = 256 };                    /* pieces of memory that others may write; with more nothing is followed */
 typedef struct {
   /* held: the array itself, where it is the same in every round */
   PyObject *held; int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
@@ -96,7 +97,27 @@ static int due(const Track *self, const Event *e, PyObject *scope, PyObject *sta
   if (now != self->seen && PyObject_RichCompareBool(now, self->seen, Py_EQ) != 1) return 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->empty); i++) if (PyList_GET_SIZE(PyTuple_GET_ITEM(self->empty, i)))
       return 0;
-  return !PyDict_GET_SIZE(self->shared);
+  return 1;
+}
+
+/* Whether others may write some of an array's memory: ``shared`` has (…, first address, last) of what they may. */
+static int is_shared(const Track *self, PyObject *raw) {
+  if (!PyDict_GET_SIZE(self->shared)) return 0;
+  if (!PyArray_CheckExact(raw) || PyDict_GET_SIZE(self->shared) > MOST_SHARED) return 1;
+  PyArrayObject *x = (PyArrayObject *)raw;
+  size_t start = (size_t)PyArray_DATA(x), stop = start + PyArray_ITEMSIZE(x);
+  for (int i = 0; i < PyArray_NDIM(x); i++) {
+    npy_intp reach = (PyArray_DIM(x, i) - 1) * PyArray_STRIDE(x, i);
+    if (reach < 0) start += reach; else stop += reach;
+  }
+  PyObject *key, *three;
+  for (Py_ssize_t at = 0; PyDict_Next(self->shared, &at, &key, &three);) {
+    size_t first = 0, last = 0;
+    PyObject *ref;
+    if (!PyArg_ParseTuple(three, "Onn", &ref, &first, &last)) { PyErr_Clear(); return 1; }
+    if (first < stop && start < last) return 1;
+  }
+  return 0;
 }
 
 /* Whether arrays from outside are on the devices that they were on: comparing these may run other code. */
@@ -122,7 +143,7 @@ static int fits(const Track *self, const Input *in, PyObject *x) {
   PyObject *old = AT(x, self->at_away);
   if (old && Py_TYPE(old) == self->promise) return 0;
   PyArrayObject *raw = (PyArrayObject *)AT(x, self->at_data);
-  if (!PyArray_CheckExact(raw) || PyArray_NDIM(raw) != in->ndim
+  if (!PyArray_CheckExact(raw) || is_shared(self, (PyObject *)raw) || PyArray_NDIM(raw) != in->ndim
       || (PyArray_DESCR(raw) != in->descr && !PyArray_EquivTypes(PyArray_DESCR(raw), in->descr))) return 0;
   for (int i = 0; i < in->ndim; i++) if (PyArray_DIM(raw, i) != in->dims[i]) return 0;
   return 1;
@@ -144,8 +165,10 @@ static int fits_all(const Track *self, const Event *e, PyObject *const *xs) {
           if (PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, k), 0) == xs[i]) return 0;
     }
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++)
-      if (!AT(PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), self->at_data)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->away); i++) {
+    PyObject *raw = AT(PyTuple_GET_ITEM(PyTuple_GET_ITEM(e->away, i), 0), self->at_data);
+    if (!raw || is_shared(self, raw)) return 0;
+  }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e->slots); i++) {
     PyObject *three = PyTuple_GET_ITEM(e->slots, i), *slot = PyTuple_GET_ITEM(three, 1);
     if (AT(PyTuple_GET_ITEM(three, 0), self->at_ag) != slot || AT(slot, self->at_grad) != PyTuple_GET_ITEM(three, 2))
@@ -358,42 +381,4 @@ static PyObject *track_finish(PyObject *object, PyObject *const *args, Py_ssize_
   if (!values || full < 0) { Py_XDECREF(values); return NULL; }
   Py_DECREF(values);
   return Py_NewRef(full ? Py_True : Py_False);
-}
-
-static PyObject *listed(PyObject **items, int n) {
-  PyObject *list = PyList_New(n);
-  for (int i = 0; list && i < n; i++) PyList_SET_ITEM(list, i, Py_NewRef(items[i]));
-  return list;
-}
-
-/* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for
- * it)], numbers); the track is free for another round, and whoever called sees to the rest: memory goes back into its
- * slots, counters go down. Under the lock. */
-static PyObject *track_give(PyObject *object, PyObject *none) {
-  Track *self = (Track *)object;
-  PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides),
-      *results = listed(self->result, self->results);
-  for (int i = 0; hidden && i < self->hiddens; i++) {
-    Hidden *h = &self->hidden[i];
-    PyObject *three = PyTuple_Pack(3, h->x, h->raw, h->old ? h->old : Py_None);
-    if (three) PyList_SET_ITEM(hidden, i, three); else Py_CLEAR(hidden);
-  }
-  PyObject *numbers = PyList_GetSlice(self->numbers, 0, PyList_GET_SIZE(self->numbers)),
-      *out = hidden && given && results && numbers
-      ? Py_BuildValue("kiNNNN", self->thread, self->at, given, results, hidden, numbers) : NULL;
-  if (!out) return NULL;
-  while (self->hiddens) {
-    Hidden *h = &self->hidden[--self->hiddens];
-    Py_DECREF(h->x); Py_DECREF(h->raw); Py_XDECREF(h->old);
-  }
-  forget(self);
-  return out;
-}
-
-/* memory(): what is out of its slots now. */
-static PyObject *track_memory(PyObject *object, PyObject *none) {
-  Track *self = (Track *)object;
-  PyObject *list = PyList_New(self->hiddens);
-  for (int i = 0; list && i < self->hiddens; i++) PyList_SET_ITEM(list, i, Py_NewRef(self->hidden[i].raw));
-  return list;
 }

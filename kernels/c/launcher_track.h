@@ -1,5 +1,43 @@
 /* How a Track (launcher_rounds.h) is made of what Python knows of a path's events (hybrid/jit/deferred/followed.py),
  * and how it goes. */
+static PyObject *listed(PyObject **items, int n) {
+  PyObject *list = PyList_New(n);
+  for (int i = 0; list && i < n; i++) PyList_SET_ITEM(list, i, Py_NewRef(items[i]));
+  return list;
+}
+
+/* give(): (thread, events put off, arrays from outside, weak references to results, [(array, memory, what stood for
+ * it)], numbers); the track is free for another round, and whoever called sees to the rest: memory goes back into its
+ * slots, counters go down. Under the lock. */
+static PyObject *track_give(PyObject *object, PyObject *none) {
+  Track *self = (Track *)object;
+  PyObject *hidden = PyList_New(self->hiddens), *given = listed(self->given, self->outsides),
+      *results = listed(self->result, self->results);
+  for (int i = 0; hidden && i < self->hiddens; i++) {
+    Hidden *h = &self->hidden[i];
+    PyObject *three = PyTuple_Pack(3, h->x, h->raw, h->old ? h->old : Py_None);
+    if (three) PyList_SET_ITEM(hidden, i, three); else Py_CLEAR(hidden);
+  }
+  PyObject *numbers = PyList_GetSlice(self->numbers, 0, PyList_GET_SIZE(self->numbers)),
+      *out = hidden && given && results && numbers
+      ? Py_BuildValue("kiNNNN", self->thread, self->at, given, results, hidden, numbers) : NULL;
+  if (!out) return NULL;
+  while (self->hiddens) {
+    Hidden *h = &self->hidden[--self->hiddens];
+    Py_DECREF(h->x); Py_DECREF(h->raw); Py_XDECREF(h->old);
+  }
+  forget(self);
+  return out;
+}
+
+/* memory(): what is out of its slots now. */
+static PyObject *track_memory(PyObject *object, PyObject *none) {
+  Track *self = (Track *)object;
+  PyObject *list = PyList_New(self->hiddens);
+  for (int i = 0; list && i < self->hiddens; i++) PyList_SET_ITEM(list, i, Py_NewRef(self->hidden[i].raw));
+  return list;
+}
+
 static int read_input(Track *self, Input *in, PyObject *of) {
   in->outside = -1;
   if (PyLong_Check(of)) { in->result = (int)PyLong_AsLong(of); return in->result < 0 ? -1 : 0; }

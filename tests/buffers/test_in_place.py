@@ -3,6 +3,7 @@ it, an array it is a view of; eagerly and hybridized; also where the gradient is
 """
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable
 
 import numpy as np
@@ -12,6 +13,7 @@ from hybrid import autograd, gluon, hybridize, nd
 from hybrid.base.errors import AttributeValueError, HybridError
 from hybrid.gluon import nn
 from hybrid.buffers.writes import CLOCK, GROUPS, Group, _groups, since
+from ..at_once import at_once
 
 MODES = pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
 
@@ -367,3 +369,16 @@ def test_views_of_rearranged_axes_share_memory(made: str, way: str, hybridized: 
     view = WAYS_TO_VIEW[way](want.reshape(want.shape)) if way != "reshape" else want
     view[...] = view * -1
     assert (hybridize(f) if hybridized else f)(x).asnumpy().tolist() == want.tolist()
+
+
+def test_threads_that_note_more_groups_than_are_remembered() -> None:
+    def note() -> None:
+        for _ in range(20 * GROUPS):
+            Group([np.empty(4)]).note()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        at_once(note, note, note)
+    finally:
+        sys.setswitchinterval(before)
+    assert len(_groups) <= GROUPS and all(g.state[1] for g in _groups)

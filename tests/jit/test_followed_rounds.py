@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 import hybrid as mx
 from hybrid import autograd, nd
 from hybrid.base import pending
+from hybrid.buffers import evict
 from hybrid.jit.deferred import followed
 from hybrid.runtime import launcher
+from ..at_once import at_once
 from .test_deferred_loop import BATCHES, Loop, both, smooth
 
 
@@ -128,12 +131,9 @@ def test_another_thread_looks_and_the_owner_goes_on() -> None:
     with autograd.record():
         out = loop.net(x)
     assert followed.LIVE
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(out.asnumpy()))
-    thread.start()
-    thread.join(60)
-    assert found and not followed.LIVE and pending.PUT_OFF[0] == 0
-    np.testing.assert_array_equal(found[0], out.asnumpy())
+    found, = at_once(out.asnumpy)
+    assert not followed.LIVE and pending.PUT_OFF[0] == 0
+    np.testing.assert_array_equal(found, out.asnumpy())
     with autograd.record():
         loss = loop.loss(out, y)
     loss.backward()
@@ -142,26 +142,71 @@ def test_another_thread_looks_and_the_owner_goes_on() -> None:
     assert pending.WATCHED[0] == 0
 
 
+def test_a_batch_is_put_off_again_while_another_thread_looks(monkeypatch: Any) -> None:
+    """What the other thread waited for is done, but before it takes the batch's numbers the next round begins."""
+    loop, (x, y), fulfil = followed_loop(), BATCHES[0], evict.fulfil
+    expected, looks, begun = x.asnumpy(), threading.Event(), threading.Event()
+
+    def slowly(a: Any) -> None:
+        fulfil(a)
+        if a is x and not looks.is_set():
+            looks.set()
+            begun.wait(0.5)
+
+    def rounds() -> None:
+        with autograd.record():
+            loss = loop.loss(loop.net(x), y)
+        monkeypatch.setattr(evict, "fulfil", slowly)
+        assert looks.wait(60)
+        loss.backward()
+        loop.trainer.step(8)
+        with autograd.record():
+            loop.net(x)
+            begun.set()
+            time.sleep(0.1)
+
+    def look() -> Any:
+        while evict.fulfil is fulfil:
+            time.sleep(0.001)
+        return x.asnumpy()
+    np.testing.assert_array_equal(at_once(rounds, look)[1], expected)
+
+
+def test_memory_that_others_may_write_elsewhere_changes_nothing(monkeypatch: Any) -> None:
+    held = nd.from_numpy(np.zeros((5, 5), "f"))
+    test_most_rounds_are_followed(monkeypatch)
+    loop = followed_loop()
+    done, shared = path_of(loop).done, nd.from_numpy(BATCHES[0][0].asnumpy())
+    with autograd.record():
+        loop.net(shared)
+        assert not followed.LIVE                         # its numbers may be others before the step
+    loop.step(0)
+    loop.step(1)
+    loop.step(2)
+    assert path_of(loop).done > done and held.shape == (5, 5)
+
+
+def test_parameters_that_others_may_write_are_not_put_off() -> None:
+    loop = followed_loop()
+    raw = np.from_dlpack(loop.net[0].weight.data())
+    with autograd.record():
+        loop.net(BATCHES[0][0])
+    assert not followed.LIVE and raw.shape == (16, 12)
+
+
 def test_threads_that_train_nets_of_their_own_at_once() -> None:
     launcher.load()
-    ends: list[Any] = []
 
-    def train() -> None:
+    def train() -> Any:
         loop = Loop(maker=smooth_without_draws)
         for i in range(60):
             loop.step(i)
-        ends.append(np.concatenate(loop.seen))
-    threads = [threading.Thread(target=train) for _ in range(3)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(120)
-    assert len(ends) == 3 and not pending.PUT_OFF[0] and not followed.LIVE
-    loop = Loop(maker=smooth_without_draws)
-    for i in range(60):
-        loop.step(i)
+        return np.concatenate(loop.seen)
+    ends = at_once(train, train, train)
+    assert not pending.PUT_OFF[0] and not followed.LIVE
+    expected = train()
     for seen in ends:
-        np.testing.assert_allclose(seen, np.concatenate(loop.seen), rtol=1e-3)
+        np.testing.assert_allclose(seen, expected, rtol=1e-3)
 
 
 def smooth_without_draws() -> Any:
