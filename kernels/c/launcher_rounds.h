@@ -5,7 +5,7 @@
  * Python, which goes on from there.
  */
 enum { NONE = LIST + 1 };                      /* of an event without results, beside ONE and TUPLE */
-enum { MOST_SHARED = 256 };                    /* pieces of memory that others may write; with more nothing is followed */
+enum { MOST_SHARED = 256 };                    /* pieces of memory others may write: with more, nothing is followed */
 typedef struct {
   /* held: the array itself, where it is the same in every round */
   PyObject *held; int result, outside; PyArray_Descr *descr; PyTypeObject *cls; PyObject *ctx, *shape, *promise;
