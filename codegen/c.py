@@ -15,7 +15,7 @@ from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
-from hybrid.ir.stmt import Scope, Stmt
+from hybrid.ir.stmt import Code, Scope, Stmt
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.changes import changes
 from hybrid.passes.horizontal_fusion import Group
@@ -25,6 +25,7 @@ from hybrid.codegen.printers.products import tiles
 from hybrid.codegen.printers.products.contraction import Contraction, supported
 from hybrid.codegen.printers.products.operand import sum_dtype
 from hybrid.codegen.printers.rows.changes import print_changes
+from hybrid.codegen.program.comments import comment
 from hybrid.codegen.program.helper_functions import share_helpers
 from hybrid.codegen.program import size_parameters
 from hybrid.codegen.program.local import thread_bytes
@@ -244,6 +245,7 @@ class Text:
     dtypes: list[np.dtype]
     support: str                   # of kernels that factorise, solve or select boxes
     scratch: int                   # the most bytes of working memory that a kernel wants
+    kernels: dict[str, list[Kernel]]        # by name, the kernels that have a function
 
     @property
     def vectors(self) -> bool:
@@ -257,9 +259,15 @@ class Text:
 
     def lines(self) -> list[Words]:
         """The words of each line."""
-        code = flat(units(self.functions, self.net)) if self.large else [
-            *(line for p in self.functions for line in p.lines), *flat(self.net)]
+        functions = [self._commented(p) for p in self.functions]
+        code = flat(units(functions, self.net)) if self.large else [
+            *(line for p in functions for line in p.lines), *flat(self.net)]
         return [*lines_of(self.support), *code] if self.support else code
+
+    def _commented(self, p: Printed) -> Printed:
+        """A function below a comment that says what it computes."""
+        kernels = self.kernels.get(p.name, ()) if p.code else ()
+        return replace(p, code=(Code((comment(kernels[0], None, len(kernels) - 1),)), *p.code)) if kernels else p
 
 
 @collector.waits
@@ -276,11 +284,14 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     own = [k for k in kernels if k.root.prim == "rows"]
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
+    named: dict[str, list[Kernel]] = {}
+    for p, k in zip(printed, (k for g in groups for k in g.kernels)):
+        named.setdefault(p.name, []).append(k)
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and (k.kind == "attention" or supported(k))}, key=str)
     net = around(lambda head: print_net(calls, pointer, scratch, optional, times, sizes, head))
     return Text([*shared, *printed], parse(net), dtypes, _support(own, C) if own else "",
-                functools.reduce(greater, (p.scratch for p in printed), 0))
+                functools.reduce(greater, (p.scratch for p in printed), 0), named)
 
 
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],

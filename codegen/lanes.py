@@ -156,9 +156,8 @@ def iterations(v: Var, body: Iterable[Stmt], lanes: int, unroll: int, pragma: st
         out += partial_sums.iterations(v.name, start, whole, step, jammed(v, body, lanes, unroll), partial_sums.TERMS,
                                        flush, pragma)
     elif whole > start:
-        base = Var(f"{v.name}_b", v.extent)
-        groups = [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)]
-        out += partial_sums.iterations(base.name, start, whole, step, groups, partial_sums.TERMS, flush, pragma)
+        name, groups = _group(v, body, lanes, unroll)
+        out += partial_sums.iterations(name, start, whole, step, groups, partial_sums.TERMS, flush, pragma)
     if jam and vectors:
         out += [*([once] if once else []), _at(v, Ix(whole), jammed(v, body, lanes, vectors // lanes))]
     elif vectors:
@@ -175,11 +174,10 @@ def _any_number(v: Var, body: tuple[Stmt, ...], lanes: int, unroll: int, pragma:
     step, n = lanes * unroll, v.extent
     whole = n // step * step
     if any(isinstance(s, For) for s in body):
-        groups, name = (jammed(v, body, lanes, unroll), v.name) if can_jam(body) else ([], v.name)
+        name, groups = v.name, jammed(v, body, lanes, unroll) if can_jam(body) else []
         whole = whole if groups else 0
     else:
-        base = Var(f"{v.name}_b", n)
-        groups, name = [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)], base.name
+        name, groups = _group(v, body, lanes, unroll)
     if same(whole, 0):                                       # fewer than a group has, whatever their number is
         groups = []
     out = partial_sums.iterations(name, 0, whole, step, groups, partial_sums.TERMS, flush, pragma) if groups else []
@@ -188,6 +186,14 @@ def _any_number(v: Var, body: tuple[Stmt, ...], lanes: int, unroll: int, pragma:
     mask = Let("hy_m", Name(MASK), Op(f"HYV_FIRST({n % lanes})", ()), True)
     last = When(Op(f"{n // lanes * lanes} < {n}", ()), (_at(v, Ix(n // lanes * lanes), [mask, *masked(body)]),))
     return [*out, *([once] if once else []), last]
+
+
+def _group(v: Var, body: Sequence[Stmt], lanes: int, unroll: int) -> tuple[str, list[Stmt]]:
+    """The variable of a loop over groups of vectors, and its statements."""
+    if unroll == 1:
+        return v.name, copies(body, 0)
+    base = Var(f"{v.name}_b", v.extent)
+    return base.name, [_at(v, Ix(q * lanes, ((base, 1),)), copies(body, q)) for q in range(unroll)]
 
 
 def _at(v: Var, value: Ix, body: Iterable[Stmt]) -> Scope:

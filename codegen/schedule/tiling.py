@@ -120,6 +120,13 @@ def counted(vs: Iterable[Var]) -> list[Var]:
     return [v for v in vs if may_exceed(v.extent, 1)]
 
 
+def positions(name: str, number: str, vs: Sequence[Var]) -> list[str]:
+    """Loop variables from a row-major number, an expression, to which several of them give a name."""
+    vs = counted(vs)
+    return [f"const long {v.name} = {number};" for v in vs] if len(vs) < 2 else [
+        f"const long {name} = {number};", *decode(name, vs)]
+
+
 def decode(name: str, vs: Sequence[Var], kind: str = "long") -> list[str]:
     """Loop variables, of a C type, from a row-major number; those of one value need none."""
     vs, out, stride = counted(vs), [], 1

@@ -13,7 +13,9 @@ from ..base.other_names import GRADIENTS as _GRADIENTS, hinted as _hinted
 from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
 from ..passes.partition import of_heads
+from ..base.device import on
 from ..base.scope import SCOPE
+from ..buffers.moving import copied, put
 from ..buffers.tape import Entry, Slot, collect, flags, rows_wanted, wanted
 from ..buffers.writes import since
 
@@ -247,9 +249,10 @@ def _write_gradients(heads: Any, head_grads: Any, retain_graph: bool, train_mode
         if slot.grad.stype != "default":
             slot.grad[:] = slot.grad + g if slot.req == "add" else g
         elif slot.req == "add":
-            slot.grad._data[...] += g._data.astype(slot.grad._data.dtype, copy=False)
+            with on(slot.grad._ctx):
+                slot.grad._data[...] += g._data.astype(slot.grad._data.dtype, copy=False)
         else:
-            slot.grad._data[...] = g._data
+            put(slot.grad._data, ..., g._data, slot.grad._ctx)
         slot.grad._bump()
         slot.fresh, slot.lost = True, False
 
@@ -330,7 +333,8 @@ class Function:
         outputs = list(out) if several else [out]
         if is_recording() and any(x._ag is not None for x in inputs):
             # an input that is returned as it is stays what it was: the result is another array of its values
-            outputs = [wrap(o._data.copy(), o._ctx, type(o)) if any(o is x for x in inputs) else o for o in outputs]
+            outputs = [wrap(copied(o._data, o._ctx), o._ctx, type(o)) if any(o is x for x in inputs) else o
+                       for o in outputs]
             entry = Entry(None, list(inputs), outputs, function=self)
             for i, o in enumerate(outputs):
                 o._ag = Slot(entry, i)

@@ -16,8 +16,8 @@ from ..base import dtype as dt
 from .. import ir
 from ..base import names, pending
 from ..graph import symbol
-from ..buffers.array import NDArray, wrap
-from ..base.device import Context, array_module, current_context
+from ..buffers.array import NDArray, full_like, wrap
+from ..base.device import Context, array_module, current_context, zeros
 from .dispatch import as_inputs, common_context
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..ir import HostCall, Node
@@ -197,8 +197,7 @@ class Call:
         return self._operator
 
     def _new(self, ctx: Context, infos: Sequence[Any], cls: Any) -> list[NDArray]:
-        xp = array_module(ctx)
-        return [wrap(xp.zeros(shape, dtype), ctx, cls) for shape, dtype in infos]
+        return [wrap(zeros(shape, dtype, ctx), ctx, cls) for shape, dtype in infos]
 
     def forward(self, arrays: Sequence[NDArray], train: bool, ctx: Context, cls: Any = None) -> list[NDArray]:
         """Outputs; the arrays of auxiliary states may have changed."""
@@ -246,9 +245,7 @@ class _Recorded:
 
     def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
         ctx = self.outputs[0]._ctx
-        xp = array_module(ctx)
-        filled = [g if g is not None else wrap(xp.zeros(o.shape, o._data.dtype), ctx, type(o))
-                  for g, o in zip(grads, self.outputs)]
+        filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, self.outputs)]
         wanted = [s is not None for s in entry.sources][:self.call.count]
         found = self.call.backward(filled, self.arrays, self.outputs, wanted, self.train, ctx, type(self.outputs[0]))
         return [*(g if w else None for g, w in zip(found, wanted)), *[None] * self.call.aux]

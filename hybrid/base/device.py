@@ -124,6 +124,9 @@ def _one(device_type: str, device_id: int) -> Context:
     return Context(device_type, device_id)
 
 
+_used: set[int] = set()                        # GPUs; others are not asked for anything, which would take memory there
+
+
 def find_cupy() -> ModuleType | None:
     """The cupy module if it is installed and sees a GPU, else None. Asked once."""
     if "cupy" not in _probe:
@@ -146,6 +149,14 @@ def on(ctx: Context) -> contextlib.AbstractContextManager[Any]:
     if cupy is None or cupy.cuda.runtime.getDevice() == ctx.device_id:
         return _NOTHING
     return cupy.cuda.Device(ctx.device_id)                 # type: ignore[no-any-return]
+
+
+def wait_for_gpus() -> None:
+    """Wait until the GPUs that were used, and CuPy's current one, have done all that they were given."""
+    cupy = find_cupy()
+    if cupy is not None:
+        for number in {cupy.cuda.runtime.getDevice(), *_used}:
+            cupy.cuda.Device(number).synchronize()
 
 
 def check_dtype(dtype: np.dtype, ctx: Context) -> None:
@@ -258,7 +269,8 @@ def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:
     """
     xp = array_module(ctx)
     if xp is not np:
-        return xp.zeros(shape, dtype)
+        with on(ctx):
+            return xp.zeros(shape, dtype)
     count = math.prod(map(int, shape)) * np.dtype(dtype).itemsize
     try:
         raw = np.zeros(count + ALIGN, np.uint8)
@@ -284,4 +296,5 @@ def array_module(ctx: Context) -> Any:
     count = num_gpus()
     if ctx.device_id >= count:
         raise DeviceError(f"{ctx} was asked for, but this machine has {count} GPU(s): gpu(0) to gpu({count - 1})")
+    _used.add(ctx.device_id)
     return cupy

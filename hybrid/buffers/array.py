@@ -13,7 +13,7 @@ from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
 from .evict import EVICTED, REBINDS
 from .foreign import capsule_of
-from .moving import assignable, beside, from_python, move
+from .moving import assignable, copied, from_gpu, from_python, move, put
 from .tape import Slot, collect, idle_gradient
 from .derived import TOKENS, shared, written
 from .writes import note
@@ -115,7 +115,7 @@ class NDArray(evict.Held):
         raw = self._data
         if pending.PUT_OFF[0]:
             pending.before_write(raw)
-        raw[...] = value if type(raw) is np.ndarray else beside(value, self._ctx)
+        put(raw, ..., value, self._ctx)
         self._bump()
 
     # ---- out of here
@@ -133,7 +133,7 @@ class NDArray(evict.Held):
             if (made := evict.read(self)) is not None:
                 return made
             raw = self._data
-        return np.array(raw) if isinstance(raw, np.ndarray) else raw.get()
+        return np.array(raw) if isinstance(raw, np.ndarray) else from_gpu(raw)
 
     def asscalar(self) -> Any:
         """The only element, as a NumPy number."""
@@ -247,11 +247,9 @@ class NDArray(evict.Held):
         own = self._data                                     # held until the write is noted
         if pending.PUT_OFF[0]:
             pending.before_write(own)
-        if type(own) is not np.ndarray:
-            raw = beside(raw, self._ctx)
         key = check_key(key, self.shape)
         try:
-            own[plain_key(key)] = raw
+            put(own, plain_key(key), raw, self._ctx)
         except (ValueError, TypeError, IndexError) as err:
             kind = IndexError if isinstance(err, IndexError) else ShapeError
             raise kind(f"assignment to an array of shape {self.shape}: {err}") from None
@@ -261,7 +259,7 @@ class NDArray(evict.Held):
     def copy(self) -> Self:
         """A copy on the same device."""
         made = evict.read(self) if EVICTED[0] else None
-        return wrap(self._data.copy() if made is None else made, self._ctx, type(self))
+        return wrap(copied(self._data, self._ctx) if made is None else made, self._ctx, type(self))
 
     def copyto(self, other: Any) -> Any:
         """Copy into another array, or onto a device."""
@@ -301,9 +299,8 @@ class NDArray(evict.Held):
     def wait_to_read(self) -> None:
         """Wait until the array has been computed."""
         if not isinstance(self._data, np.ndarray):
-            cupy = find_cupy()
-            assert cupy is not None
-            cupy.cuda.get_current_stream().synchronize()
+            with on(self._ctx):
+                find_cupy().cuda.get_current_stream().synchronize()      # type: ignore[union-attr]
 
     wait_to_write = wait_to_read
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.device import Context, aligned_copy, array_module
+from ..base.device import Context, aligned_copy, array_module, find_cupy, on
 from ..base.errors import AttributeValueError
 from . import evict
 from .foreign import as_numpy
@@ -17,11 +17,42 @@ def beside(value: Any, ctx: Context) -> Any:
     return move(np.asarray(value), ctx, False) if isinstance(value, (np.ndarray, list, tuple)) else value
 
 
+def put(raw: Any, key: Any, value: Any, ctx: Context) -> None:
+    """``raw[key] = value`` for a raw array of a device, on that device: CuPy computes on the current one, whose stream
+    does not wait for others'."""
+    if type(raw) is np.ndarray:
+        raw[key] = value
+        return
+    with on(ctx):
+        raw[key] = beside(value, ctx)
+
+
+def copied(raw: Any, ctx: Context) -> Any:
+    """A copy of a raw array of a device, there."""
+    if type(raw) is np.ndarray:
+        return raw.copy()
+    with on(ctx):
+        return raw.copy()
+
+
+def cast(raw: Any, dtype: Any, ctx: Context) -> Any:
+    """A raw array of a device in another type, there; itself where it has the type."""
+    with on(ctx):
+        return raw.astype(dtype, copy=False)
+
+
+def from_gpu(raw: Any) -> np.ndarray:
+    """The numbers of a raw array of CuPy, when its device's current stream has computed them: ``get`` alone would ask
+    the current device for a stream."""
+    with find_cupy().cuda.Device(raw.device.id):             # type: ignore[union-attr]
+        return raw.get()                                     # type: ignore[no-any-return]
+
+
 def move(raw: Any, ctx: Context, copy: bool) -> Any:
     """A raw array on a device: itself where it is there already and no copy is asked for."""
     xp = array_module(ctx)
     if xp is np:
-        host = raw if isinstance(raw, np.ndarray) else raw.get()
+        host = raw if isinstance(raw, np.ndarray) else from_gpu(raw)
         return aligned_copy(host) if copy else host
     with xp.cuda.Device(ctx.device_id):
         if isinstance(raw, xp.ndarray) and raw.device.id != ctx.device_id:
@@ -32,10 +63,11 @@ def move(raw: Any, ctx: Context, copy: bool) -> Any:
 def _of_other_gpu(xp: Any, raw: Any) -> Any:
     """A copy of another GPU's array on the current one. Copies between null streams wait for both GPUs. Other streams
     are made to wait: the copy for what is queued there, and what is queued there later, which may get the array's
-    memory once nobody holds it, for the copy.
+    memory once nobody holds it, for the copy. CuPy copies only what lies in one piece.
     """
     to = xp.cuda.get_current_stream()
     with xp.cuda.Device(raw.device.id):
+        raw = raw if raw.flags.c_contiguous or raw.flags.f_contiguous else raw.copy()
         source = xp.cuda.get_current_stream()
         if to.ptr == source.ptr == 0:
             written = None

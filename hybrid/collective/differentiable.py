@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import autograd
 from ..buffers.array import wrap
-from ..base.device import array_module
+from ..buffers.moving import move
 from .sums import total
 from .world import World
 
@@ -21,7 +21,7 @@ class SumOverRanks(autograd.Function):
 
     def _sum(self, x: Any, direction: str) -> Any:
         summed = total(self._world, np.asarray(x.asnumpy()), f"{self._what}, {direction}")
-        return wrap(array_module(x._ctx).asarray(summed), x._ctx, type(x))
+        return wrap(move(summed, x._ctx, False), x._ctx, type(x))
 
     def forward(self, x: Any) -> Any:                        # type: ignore[override]
         """The sum."""

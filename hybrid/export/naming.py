@@ -1,16 +1,14 @@
-"""Names for kernels, after their operators, and the comments above them."""
+"""Names for kernels, after their operators."""
 from __future__ import annotations
 
 import re
 from typing import Iterable, Mapping, Sequence
 
 from hybrid.codegen.loops import Printed
+from hybrid.codegen.program.comments import comment, operators
 from hybrid.codegen.program.kernel_deduplication import STATIC, with_head
 
-from ..ir import Node
-from ..ir.access import MOVEMENT
 from ..ir.kernel import Kernel
-from ..passes.fusion_legality import LEAVES
 from ..runtime.build import Listing
 from ..ir.node import describe
 from ..ir.parse import flat, parsed
@@ -20,44 +18,15 @@ from .readable import parameters, tidied
 LONGEST = 40                     # characters of a kernel's operators in its name
 
 
-def _operators(k: Kernel) -> list[Node]:
-    return [m for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
-
-
 def kernel_name(k: Kernel) -> str:
     """Operators of a kernel, each once, as part of a C name."""
-    words = dict.fromkeys(re.sub(r"\W", "_", describe(n).split("[")[0]) for n in _operators(k))
+    words = dict.fromkeys(re.sub(r"\W", "_", describe(n).split("[")[0]) for n in operators(k))
     name = ""
     for w in words or {"copy" if k.kind == "elementwise" else k.kind: None}:
         if len(name) + len(w) >= LONGEST:
             break
         name += f"_{w}"
     return name or f"_{k.kind}"
-
-
-def _said(n: Node, names: Sequence[str]) -> str:
-    slot = n.attrs["slot"] if n.prim == "input" else -1
-    if slot < 0:
-        return describe(n)
-    return f"{names[slot] if slot < len(names) else 'packed weights'}{list(n.shape)}"
-
-
-def comment(k: Kernel, names: Sequence[str]) -> str:
-    """What a kernel computes, of what, with all sizes."""
-    inside = " -> ".join(describe(n) for n in _operators(k)[:12]) or "a copy in another order"
-    text = (f"/* {_kind(k)}: {inside}\n   reads {', '.join(_said(n, names) for n in k.reads) or 'nothing'}; "
-            f"writes {', '.join(_said(n, names) for n in k.stores)} */")
-    return re.sub(r"(.{60,112}(?:\],|->|;)) ", r"\1\n   ", text)
-
-
-def _kind(k: Kernel) -> str:
-    """What a kernel is; convolutions are products of windows, matrices are packed as their filters are."""
-    if k.kind not in ("contraction", "convolution"):
-        return k.kind
-    windows = [m.attrs["size"] for m in k.members if m.prim == "window"]
-    windows += [m.attrs["kernel"] for m in k.members if m.prim == "conv" and (
-        max(m.attrs["kernel"]) > 1 or max(m.attrs["stride"]) > 1 or m.attrs["out"][0] != 1)]
-    return f"convolution {'x'.join(map(str, windows[0]))}" if windows else "matrix product"
 
 
 def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:

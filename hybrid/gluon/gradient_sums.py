@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..base.device import Context, array_module
+from ..base.device import Context, array_module, on
 from ..buffers.array import NDArray, wrap
 from ..collective import nccl
 from ..mxnet.nccl_kvstore import summable
@@ -56,15 +56,17 @@ class GradientSums:
         """Add up the gradients of this process's devices."""
         first = grads[0]
         total = self._total(i, first)
-        total[...] = first._data
-        for g in grads[1:]:
-            total += g.as_in_context(first._ctx)._data
+        with on(first._ctx):
+            total[...] = first._data
+            for g in grads[1:]:
+                total += g.as_in_context(first._ctx)._data
 
     def _total(self, i: int, first: Any) -> Any:
         """Where a parameter's gradients are added up: on the first device."""
         if (i not in self.totals or self.totals[i]._data.shape != first._data.shape
             or self.totals[i]._data.dtype != first._data.dtype):
-            self.totals[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
+            with on(first._ctx):
+                self.totals[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
         return self.totals[i]._data
 
     def _add_rows(self, i: int, grads: Sequence[Any], spread: bool) -> None:

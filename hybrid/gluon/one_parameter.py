@@ -19,7 +19,7 @@ from ..graph.symbol import Symbol, known, var
 from ..base.scope import untraced
 from ..autograd.traced_grad import parameter_gradient
 from .parameter_parts import Parts
-from .parameter_values import STORAGE, check_loaded, devices_of, draw, fits, shape_known
+from .parameter_values import STORAGE, check_loaded, devices_of, draw, fits, numbers, shape_known
 from .per_device import VERSION, PerDevice, arrays_of
 from .stored_rows import SparseAccess
 
@@ -362,7 +362,7 @@ class Parameter(Parts, SparseAccess):
         if self._data is None and self._traced is not None:
             found = self._traced._one()[0].info[0][0]
             if known(found):
-                self.shape = found
+                self.shape = numbers(found, self.name)
             if self._deferred is None:
                 self._check(None)
             self._finish_deferred_init()

@@ -10,9 +10,10 @@ from typing import Any, Iterable, Mapping, Sequence
 import numpy as np
 
 from .. import ir
-from ..base.device import Context, array_module
+from ..base.device import Context
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import from_gpu, move
 from ..collective.sums import Buckets, bucketed, wire_dtype
 from ..ir import HostCall, Node
 from ..mxnet.dist_kvstore import host, put, spread, sum_rows
@@ -115,7 +116,7 @@ class OverRanks:
             buckets = self._buckets_for((*on_host[:-1], gpu))
 
             def fill(i: int, view: Any) -> None:
-                view[...] = given[i] if xp is np or gpu is not None else given[i].get()
+                view[...] = given[i] if xp is np or gpu is not None else from_gpu(given[i])
                 if self.before != 1:
                     view *= view.dtype.type(self.before)
             for number in cut:
@@ -135,7 +136,7 @@ class OverRanks:
 
 
 def _on(raw: np.ndarray, ctx: Any) -> Any:
-    return raw if ctx.device_type != "gpu" else array_module(ctx).asarray(raw)
+    return raw if ctx.device_type != "gpu" else move(raw, ctx, False)
 
 
 def relative(names: Sequence[str]) -> list[str]:

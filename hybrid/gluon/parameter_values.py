@@ -8,6 +8,7 @@ import numpy as np
 from ..base.device import Context, current_context
 from ..base.errors import AttributeValueError, FileFormatError, ShapeError
 from ..buffers.array import NDArray
+from ..ir.size import Size, Specialised
 from ..mxnet import initializer
 
 STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
@@ -16,6 +17,13 @@ STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
 def shape_known(shape: Any) -> bool:
     """Whether every length is a positive number (0 and -1 are unknown)."""
     return shape is not None and all(s > 0 for s in shape)
+
+
+def numbers(shape: tuple[Any, ...], name: str) -> tuple[int, ...]:
+    """A shape that a trace found out. Specialised where it depends on a size that varies."""
+    if any(type(d) is Size for d in shape):
+        raise Specialised(f"the shape of Parameter {name!r} depends on a size that varies")
+    return shape
 
 
 def fits(shape: Sequence[int], new: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import nd
 from ..buffers.array import NDArray, NP_CLASS, array, wrap
-from ..base.device import Context, array_module
+from ..base.device import Context, array_module, on
 from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..numpy.extension import is_np_array, is_np_shape
 from ..base.scope import tracing
@@ -74,17 +74,23 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     xp = array_module(first.ctx)
     total = None
     for a in arrays:
-        flat = a._data.reshape(-1)
-        wide = flat.astype(xp.float32) if flat.dtype.itemsize < 4 else flat          # float16 would overflow at 256
-        square = wrap(xp.dot(wide, wide).reshape(1), a.ctx).as_in_context(first.ctx)._data
-        total = square if total is None else total + square
-    norm = xp.sqrt(total)
+        with on(a.ctx):
+            flat = a._data.reshape(-1)
+            wide = flat.astype(xp.float32) if flat.dtype.itemsize < 4 else flat      # float16 would overflow at 256
+            square = wrap(xp.dot(wide, wide).reshape(1), a.ctx)
+        with on(first.ctx):
+            raw = square.as_in_context(first.ctx)._data
+            total = raw if total is None else total + raw
+    with on(first.ctx):
+        norm = xp.sqrt(total)
     if check_isfinite and not np.isfinite(float(norm[0])):
         warn_user("nan or inf is detected. Clipping results will be undefined.")
     with np.errstate(all="ignore"):
-        scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
+        with on(first.ctx):
+            scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
         for a in arrays:
-            a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
+            with on(a.ctx):
+                a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
     return norm.dtype.type(float(norm[0])) if check_isfinite else wrap(norm, first.ctx,
                                                                        type(first) if first.stype == "default"
                                                                        else NDArray)

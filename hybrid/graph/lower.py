@@ -10,6 +10,7 @@ from .. import ir
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node, Program
+from ..ir.size import fixed
 from ..ir.node import made_for, noting
 from .symnode import DETACHED, SymNode, effective, in_order, known
 
@@ -81,7 +82,7 @@ def draws_of(order: Iterable[SymNode], train: bool) -> tuple[dict[int, int], int
     many there are."""
     first, count = {}, 0
     for n in sorted((n for n in order if n.opdef is not None), key=lambda n: n.serial):
-        own = int(n.opdef.random(n.attrs, mode_of(n, train)))  # type: ignore[union-attr, arg-type]
+        own = n.opdef.random(n.attrs, mode_of(n, train))       # type: ignore[union-attr, arg-type]
         if own:
             first[id(n)] = count
             count += own
@@ -121,6 +122,10 @@ def mode_of(n: SymNode, train: bool) -> bool:
 
 
 def drawn(key: Node | None, i: int) -> Node:
-    """The key of draw number i."""
+    """The key of draw number i, which is a symbolic size behind a loop over any number of steps."""
     assert key is not None
-    return key if i == 0 else ir.map("add", key, ir.data(np.array([0, i], np.uint32)))
+    if i == 0:
+        return key
+    more = (ir.data(np.array([0, i], np.uint32)) if fixed(i) else
+            ir.map("mul", ir.data(np.array([0, 1], np.uint32)), ir.const(i, np.uint32)))
+    return ir.map("add", key, more)

@@ -13,7 +13,6 @@ from ..base.errors import AttributeValueError, ShapeError
 from .inference import key_of, shapes_of
 from ..ir import Body, Node
 from ..ir.scan import items, scan
-from ..ir.size import Specialised, fixed, hint
 from .lower import draws_of, drawn, lower_nodes
 from ..ops.attributes import Attribute, Attrs
 from ..ops.registry import REQUIRED, Int, Lowered, OpDef
@@ -206,9 +205,7 @@ class Foreach(GraphOp):
             raise ShapeError(f"foreach goes over axis 0 of its data, which must have the same length; got "
                              f"{[n.shape for n in nodes[:slices]]}")
         (length,), = lengths
-        if not fixed(length) and graph.draws(a.train):
-            raise Specialised("a loop that draws random numbers, over an array of any length")
-        self.steps = max(self.steps, hint(length))
+        self.steps = max(self.steps, length)
         loop = Loop(nodes, range(slices, slices + states), range(slices), length, a.key, graph.draws(a.train))
         leaves = loop.leaves()
         roots, updates = graph.lower(leaves, a.train, loop.extra()[0])

@@ -59,8 +59,7 @@ class Program:
     def dims(self) -> list[Dim]:
         """The dimensions of symbolic sizes, in inputs and in what is computed from them, by name."""
         if "dims" not in self.memo:
-            nodes = {*self.inputs, *self.order()}
-            found = {d for n in nodes for d in _dims_in((n.shape, *n.attrs.values()))}
+            found = {d for n in {*self.inputs, *self.order()} for d in dims_in(n)}
             self.memo["dims"] = sorted(found, key=lambda d: d.name)
         return list(self.memo["dims"])
 
@@ -68,6 +67,11 @@ class Program:
         """The same inputs with other roots, given in the order of ``roots``."""
         n = len(self.outputs)
         return Program(self.inputs, tuple(roots[:n]), tuple((s, r) for (s, _), r in zip(self.updates, roots[n:])))
+
+
+def dims_in(n: Node) -> set[Dim]:
+    """The dimensions of symbolic sizes in a value's shape and attributes."""
+    return set(_dims_in((n.shape, *n.attrs.values())))
 
 
 def _dims_in(value: Any) -> Iterable[Dim]:

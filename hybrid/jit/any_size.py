@@ -24,7 +24,7 @@ from ..base.pytree import ById
 from ..graph.size_numbers import Computed
 from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
-from ..ir.at_sizes import AtSizes, serves
+from ..ir.at_sizes import AtSizes, at_values, serves
 from ..ir.size import Dim, Size, Specialised, size
 from ..runtime import background
 from ..runtime.background import Job
@@ -34,7 +34,7 @@ from . import sizes_note
 from .concealed import holds_traced
 from .dims import LEAST, Varying
 from .dims import Dim as Named
-from .programs import state_of
+from .programs import parts_of, state_of
 from .view_steps import steps_at
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class Family:
         entry.program = AtSizes(self.entry.program, values)
         entry.captured = [h.at(values) if type(h) is Computed else h for h in entry.captured]
         entry.views = {k: (kind, i, steps_at(steps, values)) for k, (kind, i, steps) in entry.views.items()}
+        entry.draws = at_values(entry.draws, values)
         entry.demands = [d.for_sizes(values) for d in entry.demands]
         entry.before = [each.at(values) if hasattr(each, "at") else each for each in entry.before]
         entry.arrays, entry.missed = [], UNTIL_LAID
@@ -202,6 +203,9 @@ class AnySize:
         if new is None or (values := new.sizes(shapes)) is None:
             return None, True
         self.families.append(new)
+        for entry in self._others(owner, new):
+            for part in parts_of(entry):
+                runtime.set_aside(part, entry.ctx)
         sizes_note.write(owner, kind, self._seen[kind])
         return self._kept(owner, plain, new, values), True
 
@@ -209,6 +213,10 @@ class AnySize:
         entry = family.at(values)
         owner.entries.guards.setdefault(plain, []).append(entry.guard)
         owner.entries[(*plain, entry.stamp)] = family.calls[(*plain, entry.stamp)] = entry
+        if len(family.calls) == SEVERAL:
+            count = len(family.shapes)
+            calls = [[shape for shape, *_ in signature[1][:count]] for signature in family.calls]
+            sizes_note.write(owner, _kind(plain), calls, SEVERAL)
         if len(family.calls) > MOST:
             gone, _ = family.calls.popitem(last=False)
             owner.entries.pop(gone, None)
@@ -220,6 +228,8 @@ class AnySize:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
         if (seen := self._seen.get(kind)) is None:
             seen = self._seen[kind] = sizes_note.read(owner, kind, shapes)
+            if len(seen) >= SEVERAL:                     # found fit by an earlier process, and no size is the usual one
+                self._fit.setdefault(kind, version)
         serial = next(_serial)
         if axes is None:
             # all that ever differed; where that cannot be traced, what differs from the latest call
@@ -264,12 +274,16 @@ class AnySize:
         """Have the owner forget programs for one size, or for fewer sizes, whose calls the family's program can do:
         several sizes came since, so none is the usual one."""
         family.takes_over = False
-        gone = {id(e): e for signature, e in list(owner.entries.items())
-                if e.family is not family and e.stamp == e.guard.stamp() and family.serves(signature)}
-        for each in gone.values():
+        for each in self._others(owner, family):
             owner.forget(each)
         for old in [f for f in self.families if f is not family and f.calls.keys().isdisjoint(owner.entries)]:
             self.families.remove(old)
+
+    @staticmethod
+    def _others(owner: "Hybridized", family: Family) -> list["Entry"]:
+        """Entries of other programs whose calls a family's program can do."""
+        return list({id(e): e for signature, e in list(owner.entries.items())
+                     if e.family is not family and e.stamp == e.guard.stamp() and family.serves(signature)}.values())
 
 
 def call_uncompiled(job: Job, call: Callable[[], Any]) -> Any:

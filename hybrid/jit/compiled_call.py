@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import forking, pending, rng
 from .. import runtime
-from ..buffers.array import REBINDS, NDArray, array, wrap
+from ..buffers.array import REBINDS, NDArray, array, copied, wrap
 from ..base.device import Context
 from ..base.errors import TraceError
 from ..autograd.demands import check
@@ -306,8 +306,8 @@ class Entry:
             self._recorded = Program(self.program.inputs, (*self.program.outputs, *map(new.pop, self.written)),
                                      tuple(new.items()))
             self._recorded.memo["origins"] = self.program.memo.get("origins", {})
-        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x
-                                                 for i, x in enumerate(inputs)],
+        outputs = apply_program(self._recorded, [wrap(copied(x._data, x._ctx), x._ctx, type(x), x)
+                                                 if i in self.written else x for i, x in enumerate(inputs)],
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):

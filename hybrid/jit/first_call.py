@@ -26,7 +26,7 @@ from ..base.names import module_of
 from ..base.pytree import unflatten
 from ..base.scope import SCOPE
 from ..buffers.array import NDArray, wrap
-from ..runtime import background, cache, warm_folder
+from ..runtime import background, cache, plan_names, warm_folder
 from ..runtime.observers import OBSERVERS
 from .compile_policy import eagerly
 from .fingerprint import codes_of
@@ -50,6 +50,9 @@ class FirstCall:
         self._like: tuple[Any, ...] | None = None
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
+        # the file name of the note on programs of the second call, and their names
+        self._second: str | None = None
+        self._programs: list[str] = []
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
         """Whether a call is to run as plain Python, since it is the first. plain: its signature; leaves: the arrays
@@ -67,13 +70,17 @@ class FirstCall:
                 background.CALLS.again = time.monotonic()
             self._traced_now = known = twice or _is_noted(note)
             note = None if twice else note
+        if note is not None:
+            self._second = f"second-{note.partition('-')[2]}"
+            with contextlib.suppress(OSError, ValueError):
+                self._programs = cache.read_text(cache.folder() / self._second).split()
         self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
         self._over = known or not waits
         return not self._over
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
         """Make it. Where it fails, the next call is the first."""
-        background.queue().expect(now=False)
+        self._expect(now=False)
         begin = time.perf_counter()
         with eagerly(), background.CALLS.any():
             out = call()
@@ -94,13 +101,29 @@ class FirstCall:
             cache.mark(cache.folder() / _twice(note))
         self._traced_now = False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
-        if self._kind is not None:                       # the second one: it is traced now, and compiled
-            background.queue().expect()
+        second = self._kind is not None                  # it is traced now, and compiled
+        if second:
+            self._expect()
         try:
-            with background.CALLS.any():
+            with background.CALLS.any(), plan_names.asked_for() as names:
                 yield
         finally:
             SCOPE.answered, self._kind = before, None
+        if second and names != self._programs:
+            self._keep(names)
+
+    def _expect(self, now: bool = True) -> None:
+        """Have a process start that compiles, where the disk cache lacks a program of the second call in earlier
+        processes, or none made one. not now: only if the first call takes long."""
+        if not (self._programs and plan_names.all_there(self._programs)):
+            background.queue().expect(now)
+
+    def _keep(self, names: list[str]) -> None:
+        """Note in the disk cache which programs the second call asked for."""
+        self._programs = names
+        if self._second is not None:
+            with contextlib.suppress(OSError):
+                cache.write(cache.folder() / self._second, "\n".join(names).encode())
 
     def trace(self, engine: Any) -> bool:
         """Trace the first call now, for a report, where no later call was traced. Whether there was such a call."""

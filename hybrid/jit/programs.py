@@ -52,7 +52,7 @@ def state_of(entry: Entry) -> str:
 
 
 def _runs(entry: Entry) -> list[tuple[str, int, int]]:
-    found = [exe for part in _parts(entry) for exe in runtime.executables(part, entry.ctx)]
+    found = [exe for part in parts_of(entry) for exe in runtime.executables(part, entry.ctx)]
     return [runtime.compiler_runs(exe) for exe in found]
 
 
@@ -68,7 +68,7 @@ def _info(signature: Any, entry: Entry) -> ProgramInfo:
                        _state(entry, runs), sum(waited for _, waited, _ in runs), sum(behind for _, _, behind in runs))
 
 
-def _parts(entry: Entry) -> list[Program]:
+def parts_of(entry: Entry) -> list[Program]:
     """The program itself, or those for the two passes of a recorded call, as far as they were run."""
     if not entry.recorded:
         return [entry.program]

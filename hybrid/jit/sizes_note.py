@@ -39,10 +39,14 @@ def read(owner: "Hybridized", kind: Any, shapes: Sequence[Shape]) -> list[list[S
             for call in found]
 
 
-def write(owner: "Hybridized", kind: Any, calls: Sequence[Sequence[Shape]]) -> None:
-    """Note the shapes of calls of a kind, the latest last, where other sizes vary in them than is noted."""
+def write(owner: "Hybridized", kind: Any, calls: Sequence[Sequence[Shape]], least: int = 0) -> None:
+    """Note the shapes of calls of a kind, the latest last, where other sizes vary in them than is noted, or where fewer
+    than ``least`` calls are noted."""
     path = _path(owner, kind)
-    if path is not None and not _varied(calls) <= _varied(_noted(path)):
+    if path is None:
+        return
+    noted = _noted(path)
+    if not _varied(calls) <= _varied(noted) or len(noted) < least:
         with contextlib.suppress(OSError):
             cache.write(path, json.dumps(calls).encode())
 

@@ -143,8 +143,8 @@ class Trace:
 
     def size_numbers(self) -> SizeNumbers:
         """The numbers that the code computes from symbolic sizes; Specialised where the sizes are no symbols."""
-        if not self.symbolic or self.in_body:
-            raise Specialised(f"{user_location()}: a size is used as a number in the body of a loop")
+        if not self.symbolic:
+            raise Specialised(f"{user_location()}: a size is used as a number")
         if self._size_numbers is None:
             self._size_numbers = SizeNumbers(self._computed)
         return self._size_numbers

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from ..buffers.array import NDArray, array, wrap
-from ..base.device import array_module
+from ..base.device import array_module, on
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..nd.functions import resolve
 
@@ -239,7 +239,8 @@ class NDArrayIter(DataIter):
             picked = resolve("nd", "sparse.take_rows")(v, rows) if v.stype == "csr" and self._axis_of(v) == 0 else v
             return (picked.tostype("default") if picked is not v
                     else array(np.take(v.asnumpy(), rows, self._axis_of(v)), v.ctx))
-        return wrap(array_module(v.ctx).take(v._data, rows, self._axis_of(v)), v.ctx, type(v))
+        with on(v.ctx):
+            return wrap(array_module(v.ctx).take(v._data, rows, self._axis_of(v)), v.ctx, type(v))
 
     def getdata(self) -> list[Any]:
         """The data arrays of this batch."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base.device import Context, array_module, on
 from ..base.errors import HybridError
+from ..buffers import moving
 from ..buffers.array import NDArray, wrap
 from ..collective import World, nccl, start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
@@ -155,12 +156,12 @@ def host(x: NDArray) -> np.ndarray:
 
 def put(view: Any, x: NDArray, gpu: Context | None) -> None:
     """The values of an array into a part of a bucket, which lies on a GPU or in this process's memory."""
-    view[...] = host(x) if gpu is None else x._data
+    moving.put(view, ..., host(x) if gpu is None else x._data, x._ctx)
 
 
 def assign(x: NDArray, values: np.ndarray) -> None:
     """New values of an array, in place."""
-    x._data[...] = values if x._ctx.device_type != "gpu" else array_module(x._ctx).asarray(values)
+    moving.put(x._data, ..., values, x._ctx)
     x._bump()
 
 

@@ -6,7 +6,8 @@ from typing import Any, Mapping, Sequence
 from .. import autograd, runtime
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap, zeros_like
-from ..base.device import Context, array_module, current_context
+from ..buffers.moving import copied
+from ..base.device import Context, current_context, zeros
 from ..autograd.dispatch import apply_program
 from ..base.errors import AttributeValueError, HybridError, ShapeError, user_location
 from ..nd.functions import resolve
@@ -85,7 +86,7 @@ class Executor:
             types = self._symbol._types(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
             if shapes is None or types is None:
                 return []
-            self._outputs = [wrap(array_module(c).zeros(s, t), c)
+            self._outputs = [wrap(zeros(s, t, c), c)
                              for s, t, c in zip(shapes, types, self._places or [self._ctx] * len(shapes))]
         return self._outputs
 
@@ -98,7 +99,7 @@ class Executor:
             o.shape == r.shape and o.dtype == r.dtype and o.stype == r.stype for o, r in zip(held, self._results))
         if not fits:
             places = self._places or [r._ctx for r in self._results]
-            self._outputs = [wrap(r._data.copy(), c, type(r)) if r.stype == "default" else r.copy()
+            self._outputs = [wrap(copied(r._data, c), c, type(r)) if r.stype == "default" else r.copy()
                              for r, c in zip(self._results, places)]
             return
         for target, result in zip(held, self._results):
@@ -273,7 +274,7 @@ class Executor:
             if not allow_up_sizing:
                 raise ShapeError(f"reshape: {name!r} would grow from {old.shape} to {tuple(shape)}; pass "
                                  f"allow_up_sizing=True if that is meant")
-            return wrap(array_module(self._ctx).zeros(shape, old._data.dtype), self._ctx)
+            return wrap(zeros(shape, old._data.dtype, self._ctx), self._ctx)
         args = {n: resized(n, a, s) for (n, a), s in zip(self.arg_dict.items(), found[0])}
         aux = {n: resized(n, a, s) for (n, a), s in zip(self.aux_dict.items(), found[2])}
         grads = {n: resized(n, g, args[n].shape) for n, g in self.grad_dict.items() if g is not None}
@@ -320,7 +321,7 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
 
     def blank(name: str, shape: Any, dtype: Any) -> NDArray:
         where = places.get(name, ctx)
-        return wrap(array_module(where).zeros(shape, dtype), where)
+        return wrap(zeros(shape, dtype, where), where)
     names, states = self.list_arguments(), self.list_auxiliary_states()
     args = {n: blank(n, s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
     aux = {n: blank(n, s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}

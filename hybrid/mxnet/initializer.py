@@ -11,6 +11,7 @@ import numpy as np
 
 from ..nd.draws import normal, raw_normal, raw_uniform, to_device, uniform
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import copied, put
 from ..base.errors import AttributeValueError
 from ..base.names import among
 from ..ops.rnn import GATES, GATE_SUFFIXES, packed_pieces
@@ -281,7 +282,7 @@ class LSTMBias(Initializer):
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         arr._write(0)
         n = arr.shape[0] // 4
-        arr._data[n:2 * n] = self.forget_bias
+        put(arr._data, slice(n, 2 * n), self.forget_bias, arr._ctx)
         arr._bump()
 
 
@@ -357,12 +358,12 @@ class FusedRNN(Initializer):
         at = 0
         for group, gate, kind, shape in packed_pieces(mode, width, hidden, layers, ways):
             count = math.prod(shape)
-            piece = wrap(arr._data[at:at + count].reshape(shape).copy(), arr._ctx)
+            piece = wrap(copied(arr._data[at:at + count].reshape(shape), arr._ctx), arr._ctx)
             name = f"{group}{GATE_SUFFIXES[mode][gate]}_{kind}"
             if mode == "lstm" and name.endswith("_f_bias"):
                 piece._write(self._forget_bias)
             else:
                 init(InitDesc(name, global_init=getattr(desc, "global_init", None)), piece)
-            arr._data[at:at + count] = piece._data.reshape(-1)
+            put(arr._data, slice(at, at + count), piece._data.reshape(-1), arr._ctx)
             at += count
         arr._bump()

@@ -12,7 +12,7 @@ from . import functions, methods as methods, operators
 from ..buffers import foreign
 from ..buffers.array import NDArray, array as _array, wrap
 from .copies import captured
-from ..base.device import Context, find_cupy
+from ..base.device import Context, find_cupy, wait_for_gpus as _wait_for_gpus
 from ..base.dtype import as_dtype, or_float32
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
@@ -180,9 +180,7 @@ to_dlpack_for_write = to_dlpack_for_read
 
 def waitall() -> None:
     """Wait until everything that was started has been computed."""
-    cupy = find_cupy()
-    if cupy is not None:
-        cupy.cuda.Device().synchronize()
+    _wait_for_gpus()
 
 
 def _two(name: str, row: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any, Callable, Collection, Sequence
 from . import functions
 from ..base import names
 from ..buffers.array import NDArray, full_like
-from ..ir.size import hint
 from ..base.errors import AttributeValueError, HybridError, ShapeError, TraceError, user_location
 from ..ops.registry import find
 from ..base.scope import SCOPE, tracing
@@ -101,7 +100,7 @@ def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, st
     graph = scope.subgraph(roots)
     op = Foreach(graph)
     shape = data[0].shape
-    op.steps = hint(shape[0]) if shape and shape[0] > 0 else 1
+    op.steps = shape[0] if shape and shape[0] > 0 else 1
     places = {i: k for k, i in enumerate(graph.inputs)}
     locs = {"in_data_locs": [places.get(i, -1) for i in range(len(data))],
             "in_state_locs": [places.get(len(data) + i, -1) for i in range(len(states))],

@@ -11,7 +11,9 @@ from ..base import indexing, pending
 from ..autograd import known_calls, traced_grad
 from ..autograd.known_functions import known
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import copied
 from ..autograd.dispatch import invoke
+from ..base.device import on
 from ..base.dtype import as_dtype, name as dtype_name
 from ..base.errors import DeviceError
 from ..ops.registry import OPS
@@ -64,13 +66,14 @@ def _item(self: NDArray, key: Any) -> Any:
         if isinstance(view, np.generic) or not hasattr(view, "reshape"):     # one element, as an array of its memory
             view = raw[(*key, ...) if type(key) is tuple else (key, ...)]
         elif not view.flags.c_contiguous and not _is_range(self, key):
-            view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
+            view = copied(view, self._ctx)           # MXNet's views are ranges of memory; other parts are copies
         return wrap(view if view.ndim or is_np(self) else view.reshape(1), self._ctx, type(self))
     key = indexing.check_key(key, self.shape)
     if SCOPE.recording and self._ag is not None:
         return advanced_item(self, key)
     try:
-        raw = self._data[indexing.plain_key(key)]            # a number where the key is one element of a vector
+        with on(self._ctx):
+            raw = self._data[indexing.plain_key(key)]        # a number where the key is one element of a vector
         return wrap(np.asarray(raw) if isinstance(raw, np.generic) else raw, self._ctx, type(self))
     except (IndexError, ValueError) as err:
         raise IndexError(f"index of an array of shape {self.shape}: {err}") from None

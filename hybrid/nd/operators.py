@@ -9,6 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ..buffers.array import NP_CLASS, NDArray, full_like, wrap
+from ..buffers.moving import cast, copied
 from ..autograd.dispatch import NEW_VALUE, OF_NUMBER, into, invoke
 from ..base import pending
 from ..base.errors import DTypeError, ShapeError, shortened, user_location
@@ -250,13 +251,13 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
 
 
 def _put_into(self: NDArray, new: NDArray) -> None:
-    self._write(new._data.astype(self._data.dtype, copy=False))
+    self._write(cast(new._data, self._data.dtype, new._ctx))
 
 
 def _snapshot(x: NDArray) -> NDArray:
     """The array as it is now: the tape keeps this one when x gets another value. What is not on the tape is written
     over: a copy stays."""
-    return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
+    return wrap(x._data if x._ag is not None else copied(x._data, x._ctx), x._ctx, type(x), x)
 
 
 def rewrite(self: NDArray, new: NDArray) -> NDArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Hashable, Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..buffers.array import ZEROS, NDArray, wrap
-from ..base.device import array_module
+from ..base.device import zeros
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .base import Optimizer, register, wide_zeros_like, zeros_like
@@ -85,7 +85,7 @@ class GroupAdaGrad(Optimizer):
         kind, stype = dt.float64 if weight.dtype == dt.float64 else dt.float32, self.state_stype(weight)
         shape = weight.shape[0], 1
         return ZEROS[0](stype, shape, weight._ctx,
-                        kind) if stype != "default" else wrap(array_module(weight._ctx).zeros(shape, kind), weight._ctx)
+                        kind) if stype != "default" else wrap(zeros(shape, kind, weight._ctx), weight._ctx)
 
     def lazy(self, index: Any, weight: Any) -> bool:
         """Always: rows without a gradient do not move."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
+from ..buffers.moving import cast
 from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..base.names import among, nearest
@@ -239,7 +240,7 @@ class Optimizer:
         elif self.low_precision(weight):
             inner, copy = state if self.master_last else reversed(state)
             self.update(index, copy, grad.astype("float32"), inner)
-            weight._write(copy._data.astype(weight._data.dtype))
+            weight._write(cast(copy._data, weight._data.dtype, copy._ctx))
         else:
             self.update(index, weight, grad, state)
 

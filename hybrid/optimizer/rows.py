@@ -12,7 +12,8 @@ import numpy as np
 from ..base import dtype as dt
 from .. import runtime
 from ..buffers.array import NDArray
-from ..base.device import array_module
+from ..base.device import array_module, on
+from ..buffers.moving import from_gpu
 from ..base.errors import ShapeError
 from .program import Row
 from .step import Step
@@ -56,12 +57,13 @@ def _of_rows(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any,
     if not len(rows):
         return
     size = 1 << (len(rows) - 1).bit_length()
-    w, *held = (_filled(take(x, rows, xp), size, xp) for x in arrays)
-    g = _filled(xp.asarray(grad._values), size, xp)
+    with on(weight._ctx):
+        w, *held = (_filled(take(x, rows, xp), size, xp) for x in arrays)
+        g = _filled(xp.asarray(grad._values), size, xp)
     row = Row(w.shape, w.dtype, g.dtype, tuple((s.shape, s.dtype) for s in held), False, optimizer.form(index))
     program = optimizer.program([row])
     parts = {1: (weight, w), **{3 + k: pair for k, pair in enumerate(zip(arrays[1:], held))}}
-    with np.errstate(all="ignore"):                      # of the rows that fill it up
+    with np.errstate(all="ignore"), on(weight._ctx):     # of the rows that fill it up
         runtime.run(program, weight._ctx, [xp.asarray(numbers), w, g, *held])
     for slot, _ in program.updates:
         x, part = parts[slot]
@@ -78,15 +80,17 @@ def _filled(raw: Any, size: int, xp: Any) -> Any:
 
 def take(x: Any, rows: np.ndarray, xp: Any) -> Any:
     """Rows of an array of any storage type, as a new raw array on its device; rows that are not stored are zeros."""
-    return x._data[xp.asarray(rows)] if x.stype == "default" else xp.asarray(x._rows_at(rows))
+    with on(x._ctx):
+        return x._data[xp.asarray(rows)] if x.stype == "default" else xp.asarray(x._rows_at(rows))
 
 
 def put(x: Any, rows: np.ndarray, value: Any, xp: Any) -> None:
     """Write rows of an array in place."""
     if x.stype != "default":
-        x._put_rows(rows, value if isinstance(value, np.ndarray) else value.get())
+        x._put_rows(rows, value if isinstance(value, np.ndarray) else from_gpu(value))
         return
-    x._data[xp.asarray(rows)] = value
+    with on(x._ctx):
+        x._data[xp.asarray(rows)] = value
     x._bump()
 
 

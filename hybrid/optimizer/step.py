@@ -11,7 +11,8 @@ from ..base import pending, rng
 from .. import runtime
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, wrap
-from ..base.device import Context, array_module
+from ..base.device import Context, array_module, zeros
+from ..buffers.moving import put
 from ..autograd.dispatch import common_context
 from ..base.errors import DTypeError, HybridError
 from ..ir import Program
@@ -42,17 +43,16 @@ class HostNumbers(NDArray):
     @classmethod
     def make(cls, host: np.ndarray, ctx: Context) -> NDArray:
         """Such an array of host memory; on the CPU a plain array of that very memory."""
-        xp = array_module(ctx)
-        if xp is np:
+        if array_module(ctx) is np:
             return wrap(host, ctx)                           # type: ignore[no-any-return]
-        out: HostNumbers = wrap(xp.zeros(host.shape, host.dtype), ctx, cls)
+        out: HostNumbers = wrap(zeros(host.shape, host.dtype, ctx), ctx, cls)
         out.host_values = host
         return out
 
     @property
     def _data(self) -> Any:
         if self._stale:
-            self._copy[...] = array_module(self._ctx).asarray(self.host_values)
+            put(self._copy, ..., self.host_values, self._ctx)
             self._stale = False
         return self._copy
 

@@ -7,6 +7,7 @@ from typing import Callable, Mapping
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.program import dims_in
 from .rewrite import over
 
 
@@ -16,15 +17,20 @@ class Frozen:
 
     def __init__(self, program: Program, slots: frozenset[int]):
         slots = slots - {slot for slot, _ in program.updates}
+        self._sized = bool(program.dims())
         self._known: dict[Node, bool] = {}
         for n in program.order():                        # from the inputs on: no deep recursion
             self._known[n] = (n.attrs["slot"] in slots if n.prim == "input" else n.prim != "random_bits"
-                              and all(self(a) for a in n.args))
+                              and self._follows(n))
 
     def __call__(self, n: Node) -> bool:
         if n not in self._known:
-            self._known[n] = n.prim != "input" and all(self(a) for a in n.args)
+            self._known[n] = n.prim != "input" and self._follows(n)
         return self._known[n]
+
+    def _follows(self, n: Node) -> bool:
+        """Whether a value is known where its arguments are: not where it depends on the sizes of a call."""
+        return all(self(a) for a in n.args) and not (self._sized and dims_in(n))
 
 
 @dataclass

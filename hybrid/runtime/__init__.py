@@ -16,7 +16,7 @@ from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
-from .background import Job
+from .background import Job, queue
 from .coming import ComingSized
 from .observers import OBSERVERS, observed
 from .pending import PendingProgram, begun, run_by_primitives
@@ -104,7 +104,7 @@ def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: 
     every = [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]
     waiting = [e for e in every if type(e) is PendingProgram]
     for e in waiting:
-        e.job.calls += calls
+        e.job.count(calls)
         e.job.seconds += seconds
     return bool(waiting)
 
@@ -115,6 +115,13 @@ def after_parts(program: Program, ctx: Context) -> None:
     for e in [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]:
         if type(e) is PendingProgram:
             e.job.join(len(program.order()))
+
+
+def set_aside(program: Program, ctx: Context) -> None:
+    """Have a program that waits for a compiler wait until it is called again: others come before it."""
+    for e in executables(program, ctx):
+        if type(e) is PendingProgram:
+            queue().set_aside(e.job)
 
 
 def _told(program: Program, ctx: Context) -> Any:

@@ -14,10 +14,12 @@ import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+import weakref
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..base import config, forking, system
-from . import blas, cache
+from . import cache
+from .calls import CALLS, LONGEST_CALL
 from .switch_interval import SWITCH_INTERVAL
 from .worker_start import start as _start
 
@@ -28,70 +30,12 @@ if TYPE_CHECKING:
 MAX_QUEUE_WAIT = 0.5
 LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
-# compilers run after so many seconds without calls that wait for a program, or since one was asked for
-SILENCE, LONGEST_CALL = 0.1, 5.0
+# compilers run after so many seconds without calls that wait for a program, or ``LONGEST_CALL`` since one was asked for
+SILENCE = 0.1
 # one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
 # saves little of their time, and they have use for the core
 PARTS_SECONDS, STEPS = 2.0, 1000
 _lock = forking.lock()
-
-
-class Calls:
-    """The calls that do without compiled programs."""
-
-    def __init__(self) -> None:
-        self.running = 0               # now, in all threads
-        self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
-        self.compilers = 0             # processes that compile now
-        self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
-
-    @contextlib.contextmanager
-    def any(self) -> Iterator[None]:
-        """Scope of a call of code that may come to have programs, whatever it does: it is no silence."""
-        with _lock:
-            self.running += 1
-        try:
-            yield
-        finally:
-            with _lock:
-                self.running -= 1
-            self.ended = time.monotonic()
-
-    @contextlib.contextmanager
-    def one(self, job: "Job") -> Iterator[None]:
-        """Scope of a call that does without a program."""
-        job.calls += 1
-        begin = time.monotonic()
-        self.again = begin if job.calls > 1 else self.again
-        try:
-            with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
-                yield
-        finally:
-            job.seconds += self.ended - begin
-
-    @contextlib.contextmanager
-    def beside(self) -> Iterator[None]:
-        """Scope in which a process compiles."""
-        self._count(1)
-        try:
-            yield
-        finally:
-            self._count(-1)
-
-    def follow(self, tell: Callable[[int], None]) -> None:
-        """Have a function called with the number of processes that compile, now and when it changes."""
-        with _lock:
-            self.told.append(tell)
-            tell(self.compilers)
-
-    def _count(self, more: int) -> None:
-        with _lock:
-            self.compilers += more
-            for tell in self.told:
-                tell(self.compilers)
-
-
-CALLS = Calls()
 
 
 class Job:
@@ -112,6 +56,7 @@ class Job:
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.last = False                                        # nobody waits for it: it comes after all others
+        self.aside = False                                       # not queued: another program does its calls
         self.made = time.monotonic()
         self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
         self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
@@ -123,6 +68,12 @@ class Job:
             return self.seconds - self.before >= self.of_parts
         return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (
             time.monotonic() - self.made > LONGEST_CALL)
+
+    def count(self, calls: int = 1) -> None:
+        """Note calls that did without the program; one that was set aside is queued again."""
+        self.calls += calls
+        if self.aside:
+            queue().submit(self)
 
     def join(self, steps: int) -> None:
         """Wait for the programs whose work it does in one, and some time more."""
@@ -212,6 +163,7 @@ class Queue:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._jobs: dict[str, Job] = {}                      # all that have not ended, by name
+        self._aside: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()   # those set aside
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
         self._closed, self._due = False, math.inf            # due: the time at which a process should start
@@ -222,12 +174,33 @@ class Queue:
             known = self._jobs.get(job.name)
             if known is not None and not known.ended.is_set():
                 return known
-            self._jobs[job.name] = job
+            job = self._jobs[job.name] = self._aside.pop(job.name, job)
+            job.aside = False
             self._waiting.append(job)
             self._changed.notify_all()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 self._start(at_once=False)
         return job
+
+    def set_aside(self, job: Job) -> None:
+        """Take a job that no process works on from the queue, until its program is called again: programs that other
+        calls need do not wait for it."""
+        with self._changed:
+            if job in self._waiting and not job.hurry:
+                self._waiting.remove(job)
+                self._aside[job.name] = self._jobs.pop(job.name)
+                job.aside = True
+
+    def hurry(self, job: Job) -> None:
+        """Put a job before others, also one that was set aside: somebody waits for it."""
+        with self._changed:
+            job.hurry = True
+            if job.aside:
+                self.submit(job)
+
+    def all(self) -> list[Job]:
+        """Its jobs, also those that were set aside."""
+        return [*self._jobs.values(), *self._aside.values()]
 
     def expect(self, now: bool = True) -> None:
         """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
@@ -319,7 +292,7 @@ class Queue:
         with self._changed:
             self._closed = True
             compilers = list(self._compilers)
-            for job in self._jobs.values():
+            for job in self.all():
                 if not job.ended.is_set():
                     job.end(failed=True)
             self._waiting.clear()
@@ -363,7 +336,7 @@ def _in_child() -> None:
         tell(0)
     if old is not None:
         atexit.unregister(old.close)
-        for job in list(old._jobs.values()):
+        for job in old.all():
             job.failed = True
             job.ended = threading.Event()
             job.ended.set()

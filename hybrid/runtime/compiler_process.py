@@ -17,7 +17,9 @@ LONG = 30.0                                       # seconds that a compiler take
 COMPILER_NICE = 15     # added for compilers that are started within ``low_priority()``; worker processes have less
 OWN_SESSION = [True]   # whether these compilers lead sessions of their own (``system.give_way`` says why)
 _running: list[Any] = []                          # compilers, until they were waited for
+_patient: list[Any] = []                          # those of low priority
 forking.in_child(_running.clear)
+forking.in_child(_patient.clear)
 
 
 def _paper() -> int:
@@ -55,6 +57,7 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
         process = system.start(command, stream, paper, compilers.environment(command[0], folder), own_session)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
+            _patient.append(process)
             system.give_way(process, COMPILER_NICE)
         return process, paper
     except OSError as err:
@@ -71,13 +74,20 @@ def ended(process: Any, doubt: Callable[[], None] | None = None, cc: str = "") -
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
     finally:
-        with contextlib.suppress(ValueError):
-            _running.remove(process)
+        for processes in (_running, _patient):
+            with contextlib.suppress(ValueError):
+                processes.remove(process)
 
 
 def end_compilers() -> None:
     """End the compilers that this process runs now: its threads do not wait for them any more."""
     for process in list(_running):
+        system.kill(process)
+
+
+def end_patient() -> None:
+    """End the compilers of low priority that this process runs now."""
+    for process in list(_patient):
         system.kill(process)
 
 

@@ -29,8 +29,9 @@ NAME, NOTE = "hybrid_launcher", "launcher"
 _lock = forking.LongLock()
 _loaded: list[Any] = []
 _module: list[Any] = []
-_coming: list[threading.Thread] = []
-LAST_WAIT = 2.0                 # seconds that the end of a process waits for it at most
+_coming: list["_Building"] = []
+LAST_WAIT = 1.0                 # seconds that the end of a process waits for it at most
+UNITS = 4                       # in which it is compiled, so that a later process continues where this one ended
 HEAD_START = 0.5                # seconds before it is compiled
 LONGEST_DELAY = 20.0            # seconds that it waits at most for programs that are being compiled
 LOOK = 0.1                      # seconds between looks whether they are there
@@ -71,10 +72,25 @@ def _compiled() -> Path | None:
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}", *toolchain.vectorizing())
-    try:
-        return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}")[0]
-    except (CompileError, OSError):
-        return None
+    while True:
+        try:
+            return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}", UNITS, _between_units)[0]
+        except (CompileError, OSError):
+            if not any([building.begins_again() for building in _coming]):
+                return None
+
+
+def _between_units() -> None:
+    """Programs come first, and the end of a process waits for one unit at most."""
+    if not all(building.may_go_on() for building in _coming):
+        raise CompileError("the process ends")
+
+
+def _make_room(compilers: int) -> None:
+    """Called with the number of processes that compile programs, when it changes."""
+    for building in _coming:
+        if compilers:
+            building.interrupt()
 
 
 def _launcher(so: Path) -> Any:
@@ -111,7 +127,7 @@ def known_call(*environment: Any) -> Any:
 
 def soon() -> None:
     """Load it where an earlier process built it, else begin to build it: calls can do without it."""
-    if not _loaded:
+    if not _loaded and not coming():
         load() if warmed.known(NOTE) is not None else prepare()
 
 
@@ -149,23 +165,42 @@ def prepare() -> None:
     result does not wait for it."""
     if not _loaded and not coming() and warmed.known(NOTE) is None and config.compile_mode() != "never":
         building = _Building()
-        _coming[:] = [building.thread]
+        _coming[:] = [building]
         building.thread.start()
         atexit.register(_end, building)
 
 
 class _Building:
     """The launcher while a thread builds it. ending: set when the process ends. begun: when its compiler began; None
-    while it waits for programs, which come first."""
+    while it waits for programs, which come first, until ``late``."""
 
     def __init__(self) -> None:
         self.ending, self.begun = threading.Event(), None        # type: threading.Event, float | None
+        self.late, self.interrupted = time.monotonic() + LONGEST_DELAY, False
         self.thread = threading.Thread(target=_quietly, args=(self,), name="hybrid-launcher", daemon=True)
+
+    def may_go_on(self) -> bool:
+        """Waits until no process compiles programs. False if this process ends before that."""
+        while background.CALLS.compilers and time.monotonic() < self.late and not self.ending.wait(LOOK):
+            pass
+        return not self.ending.is_set()
+
+    def interrupt(self) -> None:
+        """End its compiler, for a program comes first. One that only stood still would stay if this process were
+        killed."""
+        if self.begun is not None and time.monotonic() < self.late:
+            self.interrupted = True
+            compiler_process.end_patient()
+
+    def begins_again(self) -> bool:
+        """Waits until its compiler may begin again, where that was interrupted. False where it was not."""
+        again, self.interrupted = self.interrupted, False
+        return again and self.may_go_on()
 
 
 def _end(building: _Building) -> None:
-    """When the process ends, a launcher that is being compiled is waited for as long as that took so far: later
-    processes have it then. One that has not begun is left to them."""
+    """When the process ends, a unit of the launcher that is being compiled is waited for as long as all took so far:
+    later processes have it then. What has not begun is left to them."""
     building.ending.set()
     if building.begun is not None:
         building.thread.join(min(time.monotonic() - building.begun, LAST_WAIT))
@@ -174,26 +209,20 @@ def _end(building: _Building) -> None:
 
 
 def _quietly(building: _Building) -> None:
-    if config.compile_mode() == "background" and not _wait_for_programs(building.ending):
+    if config.compile_mode() == "background":
+        building.ending.wait(HEAD_START)
+    if not building.may_go_on():
         return
     building.begun = time.monotonic()
+    background.CALLS.follow(_make_room)
     # a cache folder that goes meanwhile; calls go through Python
     with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():
         load()
 
 
-def _wait_for_programs(ending: threading.Event) -> bool:
-    """Programs come first: wait until no process compiles any. False if this process ends before that."""
-    end = time.monotonic() + LONGEST_DELAY
-    ending.wait(HEAD_START)
-    while background.CALLS.compilers and time.monotonic() < end and not ending.wait(LOOK):
-        pass
-    return not ending.is_set()
-
-
 def coming() -> bool:
     """Whether it is being built now, beside the program."""
-    return bool(_coming) and _coming[0].is_alive()
+    return bool(_coming) and _coming[0].thread.is_alive()
 
 
 def do_without() -> None:

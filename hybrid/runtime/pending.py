@@ -31,7 +31,7 @@ class PendingProgram:
     def settled(self, wait: bool = False) -> Any:
         """The compiled program; None while it is not there. wait: until it is."""
         if self._made is None and (wait or self.job.ended.is_set()):
-            self.job.hurry = True
+            background.queue().hurry(self.job)
             self.job.ended.wait()
             with self._lock:                                 # another thread may be loading it
                 if self._made is None:

@@ -28,7 +28,7 @@ from ..ir.build import Const
 from ..ir.scan import Body
 from ..ir.size import Dim, Size
 from ..ir.size_text import as_key, plain_guards, rich_guards
-from . import cache, shared_objects, tiles, toolchain
+from . import cache, plan_names, shared_objects, tiles, toolchain
 from .once import once
 from .recipe import Recipe, from_text, to_text
 
@@ -153,13 +153,11 @@ def key(program: Program, frozen: frozenset[int]) -> str | None:
     if around is None:
         return None
     try:
-        return cache.digest(around, repr(sorted(frozen)), program_text(program))
+        name = cache.digest(around, repr(sorted(frozen)), program_text(program))
     except TypeError:
         return None
-
-
-def _path(name: str) -> Path:
-    return cache.folder() / f"plan-{name}.txt"
+    plan_names.note(name)
+    return name
 
 
 @collector.waits
@@ -182,7 +180,7 @@ def content(name: str | None) -> str | None:
     if name is None:
         return None
     try:
-        path = _path(name)
+        path = plan_names.path(name)
         check, _, text = cache.read_text(path).partition("\n")
         if check != cache.digest(name, text):
             return None
@@ -227,7 +225,7 @@ def _keep(name: str | None, recipe: Recipe, head: str) -> None:
         return
     try:
         text = head + to_text(recipe)
-        cache.write(_path(name), f"{cache.digest(name, text)}\n{text}".encode())
+        cache.write(plan_names.path(name), f"{cache.digest(name, text)}\n{text}".encode())
     except (OSError, ValueError):
         return
 

@@ -55,10 +55,13 @@ def keep(so: Path, content: bytes) -> Path:
     return so
 
 
-def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:
+def build(source: str, extra: tuple[str, ...] = (), salt: str = "", units: int = 0,
+          go_on: Callable[[], Any] = lambda: None) -> tuple[Path, Path]:
     """Shared object of a C text, and the file its source is in. CompileError names that file.
 
-    extra: more flags. salt: what else the result depends on (versions of headers).
+    extra: more flags. salt: what else the result depends on (versions of headers). units: in so many units, one after
+    the other; 0: in as many as its length and idle cores allow. go_on: called after each of several units, which is in
+    the disk cache then; what it raises ends the work.
 
     Threads, and processes, that ask for one text compile it once.
     """
@@ -74,7 +77,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
         return so, c
     with once(so.name):
         if not intact(so):
-            so = _compile(cc, every, source, so, c)
+            so = _compile(cc, every, source, so, c, units, go_on)
             _made_here.add(so.name)
     return so, so.with_suffix(".c")
 
@@ -109,11 +112,11 @@ def begin(source: str) -> Callable[[], tuple[Path, Path]]:
 
 
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str,
-              at_once: int) -> tuple[dict[Path, list[str]], list[str] | None]:
+              least: int) -> tuple[dict[Path, list[str]], list[str] | None]:
     """The compiler's commands by the file that each writes, and the command that links these files, None for one file
-    that is the shared object itself."""
+    that is the shared object itself. least: so many units at least."""
     libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
-    count = max(at_once, -(-len(source) // LONG_UNIT)) if UNITS in source else 1
+    count = max(least, -(-len(source) // LONG_UNIT)) if UNITS in source else 1
     if count == 1:
         return {Path(folder, "net.so"): [*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]}, None
     objects = [f"{folder}/{i}.o" for i in range(count)]
@@ -167,12 +170,13 @@ def run(commands: list[list[str]], c: Path, folder: str | None = None, at_once: 
     return "".join(said)
 
 
-def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
+def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path, units: int,
+             go_on: Callable[[], Any]) -> Path:
     c = cache.write(c, cache.encoded(source))
     with scratch.work() as d:
-        at_once = _at_once(source)
-        runs, link = _commands(cc, flags, source, c, d, at_once)
-        said = _run_all(runs, so, c, d, at_once)
+        at_once = _at_once(source) if not units else 1
+        runs, link = _commands(cc, flags, source, c, d, max(units, at_once))
+        said = _run_all(runs, so, c, d, at_once, go_on)
         if link is not None:
             said += run([link], c, d)
         out = Path(d) / "net.so"
@@ -182,7 +186,8 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
         return keep(so, out.read_bytes())
 
 
-def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_once: int) -> str:
+def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_once: int,
+             go_on: Callable[[], Any]) -> str:
     """Compiles the units of a text. Where there are more than are compiled at the same time, object files are kept in
     the disk cache until all are there, so that a later process continues from them. at_once: how many compilers run."""
     if len(runs) <= at_once:
@@ -193,8 +198,11 @@ def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_onc
         if intact(kept[made]):
             made.write_bytes(cache.read(kept[made]))
     new = [made for made in runs if not made.exists()]
-    said = run([runs[made] for made in new], c, folder, at_once,
-               lambda i: keep(kept[new[i]], new[i].read_bytes()))
+
+    def each(i: int) -> None:
+        keep(kept[new[i]], new[i].read_bytes())
+        go_on()
+    said = run([runs[made] for made in new], c, folder, at_once, each)
     for path in kept.values():
         for part in (path, path.with_suffix(".txt")):
             with contextlib.suppress(OSError):

@@ -8,10 +8,11 @@ from .. import ir
 from ..autograd import traced_grad
 from ..autograd.dispatch import apply_program, common_context
 from ..base import pytree, rng
-from ..base.device import array_module, current_context
+from ..base.device import current_context
 from ..base.errors import AttributeValueError, DTypeError, HybridError, user_location
 from ..base.scope import SCOPE, tracing
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import copied, move
 from ..graph.lower import lower
 from ..graph.node_notes import detached
 from ..graph.symbol import Symbol
@@ -72,7 +73,7 @@ def variable(x: Any) -> Any:
     if x._ag is not None and SCOPE.recording:
         [out] = apply_program(program, [x])
         return out
-    out = wrap(x._data.copy(), x._ctx, type(x))
+    out = wrap(copied(x._data, x._ctx), x._ctx, type(x))
     out.attach_grad()
     return out
 
@@ -103,7 +104,7 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     inputs = [*arrays, *held]
     if draws:
         key = rng.next_key(draws)
-        inputs.append(wrap(array_module(ctx).asarray(key), ctx))
+        inputs.append(wrap(move(key, ctx, False), ctx))
     outputs = apply_program(program, inputs, cls=type(arrays[0]) if arrays else None)
     show(trace.watches, outputs[len(results):], ctx, type(arrays[0]) if arrays else NDArray, set())
     return outputs[:len(results)]

@@ -18,6 +18,20 @@
 #define free _aligned_free
 #endif
 
+/* Compiled in HY_UNITS units (hybrid/runtime/shared_objects.py), or else as one. */
+#ifndef HY_UNIT
+#define HY_UNIT 0
+#define HY_UNITS 1
+#endif
+#define HY_HAS(n) ((n) % HY_UNITS == HY_UNIT)
+#if HY_UNITS > 1
+#define HY_OF_ALL __attribute__((visibility("hidden")))
+#else
+#define HY_OF_ALL static
+#endif
+#include "launcher_loops.h"
+
+#if HY_UNIT == HY_UNITS - 1
 #include "launcher_checks.h"
 #include "launcher_step.h"
 #include "launcher_arguments.h"
@@ -270,3 +284,4 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
       if (PyModule_AddObject(m, strchr(types[i]->tp_name, '.') + 1, Py_NewRef((PyObject *)types[i]))) Py_CLEAR(m);
   return m;
 }
+#endif

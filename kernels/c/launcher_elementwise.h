@@ -9,7 +9,6 @@
  * what has no inner loop.
  */
 #include <numpy/ufuncobject.h>
-typedef void (*Loop)(char **, npy_intp const *, npy_intp const *, void *);
 enum { MOST_ARGUMENTS = 5, MOST_STEPS = 64, MOST_REGISTERS = 96, BLOCK = 2048, WIDEST = 8, ON_STACK = 4096,
     MOST_COPIED = 1 << 14, WITHOUT_LOCK = 4096 };
 typedef struct { Loop loop; void *data; int count, reg[MOST_ARGUMENTS]; npy_intp stride[MOST_ARGUMENTS]; } Work;
@@ -24,7 +23,17 @@ typedef struct {
   Work *work;
 } Elementwise;
 
-#include "launcher_loops.h"
+static int held_by(const PyArray_Descr *d, npy_intp size) {
+  if (d->kind == 'b') return HELD_b;
+  if (d->kind == 'f') return size == 2 ? HELD_f16 : size == 4 ? HELD_f32 : size == 8 ? HELD_f64 : -1;
+  if (d->kind == 'u') return size == 1 ? HELD_u8 : -1;
+  return d->kind != 'i' ? -1 : size == 1 ? HELD_i8 : size == 4 ? HELD_i32 : size == 8 ? HELD_i64 : -1;
+}
+
+static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) {
+  if (s[0] == s[1]) { memcpy(p[1], p[0], *n * s[1]); return; }
+  for (npy_intp i = 0; i < *n; i++) memcpy(p[1] + i * s[1], p[0] + i * s[0], s[1]);
+}
 
 static npy_intp itemsize_of(PyArray_Descr *d) {                /* where it lies differs between versions of NumPy */
   PyObject *size = PyObject_GetAttrString((PyObject *)d, "itemsize");
@@ -145,7 +154,10 @@ static int loop_of(PyObject *function, PyArray_Descr **dtypes, Work *w) {
     if (w->count == 2) w->loop = dtypes[0]->type_num == dtypes[1]->type_num ? copy_of
         : cast_loop(held, held_by(dtypes[1], size));
   }
-  else if (dtypes[0]->type_num == dtypes[w->count - 1]->type_num) w->loop = named_loop(name, w->count, held);
+  else if (dtypes[0]->type_num == dtypes[w->count - 1]->type_num) {
+    w->loop = float_loop(name, w->count, held);
+    if (!w->loop) w->loop = integer_loop(name, w->count, held);
+  }
   return w->loop != NULL;
 }
 

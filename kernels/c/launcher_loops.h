@@ -2,6 +2,17 @@
  * comparisons with what is done of them, some functions. Counts are copied first: a store of a byte might be to
  * them. */
 #include "launcher_halves.h"
+typedef void (*Loop)(char **, npy_intp const *, npy_intp const *, void *);
+/* Types by what they hold: NPY_BOOL …; -1 for those that have no casts here. */
+enum { HELD_b, HELD_i8, HELD_u8, HELD_i32, HELD_i64, HELD_f16, HELD_f32, HELD_f64, HELD };
+HY_OF_ALL Loop cast_loop(int from, int to);
+HY_OF_ALL Loop where_loop(npy_intp size);
+/* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the
+ * last; NULL where there is none. */
+HY_OF_ALL Loop float_loop(const char *name, int count, int held);
+HY_OF_ALL Loop integer_loop(const char *name, int count, int held);
+
+#if HY_HAS(0)
 #define CAST(name, F, T, value) \
   static void name(char **p, npy_intp const *n, npy_intp const *s, void *data) { \
     const npy_intp count = *n; \
@@ -28,18 +39,10 @@
 #define DEFINE_CAST(from, to, F, T, value) CAST(cast_##from##_##to, F, T, value)
 EVERY(DEFINE_CAST)
 
-/* Types by what they hold: NPY_BOOL …; -1 for those that have no casts here. */
-enum { HELD_b, HELD_i8, HELD_u8, HELD_i32, HELD_i64, HELD_f16, HELD_f32, HELD_f64, HELD };
-static int held_by(const PyArray_Descr *d, npy_intp size) {
-  if (d->kind == 'b') return HELD_b;
-  if (d->kind == 'f') return size == 2 ? HELD_f16 : size == 4 ? HELD_f32 : size == 8 ? HELD_f64 : -1;
-  if (d->kind == 'u') return size == 1 ? HELD_u8 : -1;
-  return d->kind != 'i' ? -1 : size == 1 ? HELD_i8 : size == 4 ? HELD_i32 : size == 8 ? HELD_i64 : -1;
-}
 #define CAST_ENTRY(from, to, F, T, value) [HELD_##from][HELD_##to] = cast_##from##_##to,
 static const Loop casts[HELD][HELD] = {EVERY(CAST_ENTRY)};
 
-static Loop cast_loop(int from, int to) { return from < 0 || to < 0 ? NULL : casts[from][to]; }
+HY_OF_ALL Loop cast_loop(int from, int to) { return from < 0 || to < 0 ? NULL : casts[from][to]; }
 
 /* where: the third argument's or the fourth's elements, as the first (a truth value) says. */
 #define WHERE(name, T) \
@@ -60,14 +63,11 @@ static Loop cast_loop(int from, int to) { return from < 0 || to < 0 ? NULL : cas
   }
 WHERE(where_1, npy_uint8) WHERE(where_2, npy_uint16) WHERE(where_4, npy_uint32) WHERE(where_8, npy_uint64)
 
-static Loop where_loop(npy_intp size) {
+HY_OF_ALL Loop where_loop(npy_intp size) {
   return size == 1 ? where_1 : size == 2 ? where_2 : size == 4 ? where_4 : size == 8 ? where_8 : NULL;
 }
 
-static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) {
-  if (s[0] == s[1]) { memcpy(p[1], p[0], *n * s[1]); return; }
-  for (npy_intp i = 0; i < *n; i++) memcpy(p[1] + i * s[1], p[0] + i * s[0], s[1]);
-}
+#endif
 
 /* ---- of one dtype */
 #define LOOP1(name, T, value) \
@@ -127,6 +127,14 @@ static void copy_of(char **p, npy_intp const *n, npy_intp const *s, void *data) 
       *(T *)o = (test) ? *(const T *)c : *(const T *)d; \
     } \
   }
+typedef struct { const char *name; int count; Loop loop[HELD]; } Named;
+static inline Loop named(const Named *all, size_t n, const char *name, int count, int held) {
+  for (size_t i = 0; i < n && held >= 0; i++)
+      if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
+  return NULL;
+}
+
+#if HY_HAS(1)
 #define COMPARISONS(X) X(equal, x == y) X(not_equal, x != y) X(less, x < y) X(less_equal, x <= y) X(greater, x > y) \
     X(greater_equal, x >= y)
 #define OF_COMPARISON(name, test) LOOP2(name##_cast_f32, npy_float32, (test) ? 1.0f : 0.0f) \
@@ -168,6 +176,21 @@ LOOP1(root_f32, npy_float32, x == -__builtin_inff() ? __builtin_inff() : __built
 LOOP1(sign_f16, npy_half, half_sign(x)) LOOP1(direction_f16, npy_half, half_direction(x))
 LOOP1(round_f16, npy_half, half_round(x)) LOOP1(lower_f16, npy_half, half_lower(x))
 
+HY_OF_ALL Loop float_loop(const char *name, int count, int held) {
+#define OF_NAME(text, c, loop) {text, c, {[HELD_f32] = loop##_f32, [HELD_f64] = loop##_f64}},
+#define OF_HALVES_TOO(text, loop) {text, 2, {[HELD_f16] = loop##_f16, [HELD_f32] = loop##_f32, \
+    [HELD_f64] = loop##_f64}},
+#define NAMED_COMPARISON(name, test) OF_NAME(#name " cast", 3, name##_cast) OF_NAME(#name " where", 5, name##_where)
+  static const Named all[] = {
+    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign)
+    OF_HALVES_TOO("sign", sign) OF_HALVES_TOO("direction", direction) OF_HALVES_TOO("round", round)
+    OF_HALVES_TOO("lower rint", lower)
+    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)};
+  return named(all, sizeof all / sizeof *all, name, count, held);
+}
+#endif
+
+#if HY_HAS(2)
 /* of integers: NumPy's take an element at a time where one operand is a number */
 #define LIMITS(X) X(i8, npy_int8) X(u8, npy_uint8) X(i32, npy_int32) X(i64, npy_int64)
 /* Powers of integers, by repeated squaring; negative exponents give 0, but of the bases 1 and -1 they give 1 or -1.
@@ -225,22 +248,11 @@ LIMITS(OF_LIMIT)
 OF_QUOTIENT(i8, npy_int8, npy_uint8, npy_float32) OF_QUOTIENT(u8, npy_uint8, npy_uint8, npy_float32)
     OF_QUOTIENT(i32, npy_int32, npy_uint32, npy_float64) OF_QUOTIENT(i64, npy_int64, npy_uint64, npy_int64)
 
-/* A loop by its name, as hybrid/ir/inner_loops.py has it, for a number of registers and the type of the first and the
- * last; NULL where there is none. */
-static Loop named_loop(const char *name, int count, int held) {
-#define OF_NAME(text, c, loop) {text, c, {[HELD_f32] = loop##_f32, [HELD_f64] = loop##_f64}},
-#define OF_HALVES_TOO(text, loop) {text, 2, {[HELD_f16] = loop##_f16, [HELD_f32] = loop##_f32, \
-    [HELD_f64] = loop##_f64}},
-#define NAMED_COMPARISON(name, test) OF_NAME(#name " cast", 3, name##_cast) OF_NAME(#name " where", 5, name##_where)
+HY_OF_ALL Loop integer_loop(const char *name, int count, int held) {
 #define INTEGER_LOOPS(name) {#name, 3, {[HELD_i8] = name##_i8, [HELD_u8] = name##_u8, [HELD_i32] = name##_i32, \
     [HELD_i64] = name##_i64}},
-  static const struct { const char *name; int count; Loop loop[HELD]; } all[] = {
-    COMPARISONS(NAMED_COMPARISON) OF_NAME("copysign", 3, copysign)
-    OF_HALVES_TOO("sign", sign) OF_HALVES_TOO("direction", direction) OF_HALVES_TOO("round", round)
-    OF_HALVES_TOO("lower rint", lower)
-    OF_NAME("root", 2, root) OF_NAME("clip", 4, clip)
+  static const Named all[] = {
     INTEGER_LOOPS(power) INTEGER_LOOPS(quotient) INTEGER_LOOPS(maximum) INTEGER_LOOPS(minimum)};
-  for (size_t i = 0; i < sizeof all / sizeof *all && held >= 0; i++)
-      if (all[i].count == count && strcmp(all[i].name, name) == 0) return all[i].loop[held];
-  return NULL;
+  return named(all, sizeof all / sizeof *all, name, count, held);
 }
+#endif

@@ -26,6 +26,7 @@ from ..paths import DATA
 
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
+EMPTY = ("empty", "empty_like")                                               # these read nothing
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
 
 
@@ -46,6 +47,22 @@ def _out(x: Any) -> Any:
     return (tuple if isinstance(x, tuple) else list)(_out(v) for v in x) if isinstance(x, (list, tuple)) else x
 
 
+def _here(*given: Any) -> None:
+    """ValueError as CuPy gives it for arrays of another device than the current one, where GPUs cannot read each
+    other's memory. Where they can, CuPy computes on the current device, whose streams do not wait for the array's."""
+    for x in flat(given):
+        if isinstance(x, ndarray) and x._home != STATE.device:
+            raise ValueError(f"The device where the array resides ({x._home}) is different from the current device "
+                             f"({STATE.device}). Peer access is unavailable between these devices.")
+
+
+def _copied_over(given: Any) -> None:
+    """CuPy's refusal to copy from another device what does not lie in one piece."""
+    for x in flat(given):
+        if isinstance(x, ndarray) and x._home != STATE.device and not (x.flags.c_contiguous or x.flags.f_contiguous):
+            raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+
+
 def _bound(name: str, fn: Any, parameters: str | None) -> Any:
     """NumPy's function with CuPy's parameters and CuPy's refusals."""
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -58,12 +75,16 @@ def _bound(name: str, fn: Any, parameters: str | None) -> Any:
         convert = name in CONVERT
         if name == "take" and len(args) > 1 and isinstance(args[1], np.ndarray):      # CuPy takes these indices along
             args = (args[0], ndarray(args[1]), *args[2:])
-        LATE.settle(args, kwargs)
+        (_copied_over if convert else _here)((args, kwargs))
+        if LATE.on and convert and STATE.stream.ptr and len(args) == 1 and isinstance(args[0], ndarray) and not kwargs:
+            return _out(LATE.copied(args[0]._a))
+        if name not in EMPTY:
+            LATE.settle(args, kwargs)
         given = {k: _in(v, convert) for k, v in kwargs.items()}
         result = fn(*(_in(a, convert) for a in args), **given)
         if LATE.on:
-            return _out(LATE.result(result, args, kwargs, filled=name not in ("empty", "empty_like")))
-        if name in ("empty", "empty_like"):
+            return _out(LATE.result(result, args, kwargs, filled=name not in EMPTY))
+        if name in EMPTY:
             result.view(np.uint8 if result.flags.c_contiguous and result.ndim
                         else result.dtype)[...] = 0xFF if result.dtype != bool else 1
         return _out(result)
@@ -91,6 +112,7 @@ class Ufunc:
         if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or",
                                  "bitwise_xor") or a.dtype.name not in ADDED:
             raise TypeError(f"cupy.{self.__name__}.at does not take {a.dtype}")
+        _here(a, indices, b)
         LATE.settle(a, indices, b)
         self._fn.at(_in(a), _in(indices), _in(b))
 
@@ -134,8 +156,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         object.__setattr__(self, "_a", a)
         object.__setattr__(self, "_base", root_of(self, root))
         # the memory that views share, as CuPy's pointers share a block of the pool
-        object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
-        object.__setattr__(self, "_home", STATE.device)
+        home = STATE.device if self._base is None else self._base._home
+        object.__setattr__(self, "_place", Place(ptr=a.ctypes.data, device_id=home, mem=root))
+        object.__setattr__(self, "_home", home)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in NAMES["ndarray"]:
@@ -143,6 +166,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         value = getattr(self._a, name)
         if callable(value):
             def method(*args: Any, **kwargs: Any) -> Any:
+                (_copied_over if name == "copy" else _here)((self, args, kwargs))
                 LATE.settle(self, args, kwargs)
                 result = value(*(_in(v) for v in args), **{k: _in(v) for k, v in kwargs.items()})
                 return _out(LATE.result(result, self, args, kwargs))
@@ -171,7 +195,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return {**self._a.__array_interface__, "data": (self._a.ctypes.data, False), "stream": 1}
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
-        LATE.settle(self)
+        if LATE.on:                            # on the array's device, but on the current device's current stream
+            LATE.settle_on(self._home, LATE.stream())
         return np.array(self._a, order="C")
 
     def __dlpack__(self, **_: Any) -> Any:
@@ -188,6 +213,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         if ufunc.__name__ not in NAMES["cupy"]:
             raise TypeError(f"cupy has no ufunc {ufunc.__name__}")
         out = kwargs.pop("out", None)
+        _here(inputs, out, kwargs)
         LATE.settle(inputs, out, kwargs)
         if out is not None:
             kwargs["out"] = tuple(_in(o) for o in out)
@@ -199,6 +225,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return getattr(CUPY, fn.__name__)(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
+        if any(np.ndim(_in(k)) for k in flat(key)):
+            _here(self, key)
         if any(not isinstance(k, (slice, type(None), type(...))) for k in flat(key)):
             LATE.settle(self, key)
         return _out(LATE.result(self._a[_in(key, True)], self))
@@ -206,6 +234,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError(f"Unsupported type {type(value)}")
+        _here(self, key, value)
         LATE.settle(self, key, value)
         at, values = _in(key, True), _in(value)
         if LATE.on:

@@ -29,28 +29,44 @@ class Late:
         """Whether streams run late."""
         return bool(library().stand_in_late)
 
-    def _stream(self) -> Any:
+    def stream(self) -> Any:
+        """The current stream, as the library takes it."""
         return ffi.cast("void *", STATE.stream.ptr)
 
     def settle(self, *given: Any) -> None:
-        """What the current stream was given is done, before arguments are read: for a copy that the null stream makes
-        of another device's array, also what that one's null stream was given."""
-        if not self.on:
+        """What the current stream was given is done, before arrays are read: for a copy that the null stream makes of
+        another device's array, also what that one's null stream was given."""
+        devices = {x._home for x in flat(given) if hasattr(x, "_home")} if self.on else set()
+        if not devices:
             return
+        stream = self.stream()
+        library().stand_in_reach(stream)
+        if not STATE.stream.ptr:
+            for device in devices - {STATE.device}:
+                self.settle_on(device, stream)
+
+    def settle_on(self, device: int, stream: Any) -> None:
+        """What a stream was given is done: of a device, where the stream is the null stream."""
         lib = library()
-        lib.stand_in_reach(self._stream())
-        before = lib.stand_in_device
-        for device in {x._home for x in flat(given) if hasattr(x, "_home")} - {before}:
-            if not STATE.stream.ptr:
-                lib.stand_in_device = device
-                lib.stand_in_reach(ffi.NULL)
+        before, lib.stand_in_device = lib.stand_in_device, device
+        lib.stand_in_reach(stream)
         lib.stand_in_device = before
 
     def later(self, write: Callable[[], None]) -> None:
         """Write something when the current stream's turn comes."""
         number = next(self._numbers)
         self._waiting[number] = write
-        library().cudaLaunchHostFunc(self._stream(), self._run, ffi.cast("void *", number))
+        library().cudaLaunchHostFunc(self.stream(), self._run, ffi.cast("void *", number))
+
+    def copied(self, source: np.ndarray) -> np.ndarray:
+        """A copy that is made late and reads what is there then, whoever has got the memory in the meantime."""
+        made, same = self.empty(source)
+        last = root(source)
+        if isinstance(last.base, bytearray):                   # of ours: it stays, also when nobody holds the array
+            begin = np.frombuffer(last.base, np.uint8).ctypes.data
+            source = np.ndarray(source.shape, source.dtype, last.base, source.ctypes.data - begin, source.strides)
+        self.later(lambda: np.copyto(same, source))
+        return made
 
     def empty(self, like: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """An array as another one, twice: the memory is used again once nobody holds the first, on the stream that is

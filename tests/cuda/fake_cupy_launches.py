@@ -46,8 +46,12 @@ class Place(SimpleNamespace):
 class State:
     """What the stand-in counted, and the device and stream that are current."""
     devices = 1
-    stream: Any = None
     contexts: set[int] = set()
+    streams: dict[int, Stream] = {}                         # each device has a current one
+
+    @property
+    def stream(self) -> Stream:
+        return self.streams.get(self.device, Stream.null)
 
     @property
     def device(self) -> int:
@@ -159,15 +163,19 @@ class Stream:
 
     def __init__(self, null: bool = False, non_blocking: bool = False):
         self.ptr = 0 if null else _handle(library().cudaStreamCreateWithFlags, int(non_blocking))
-        self._before: list[Any] = []
+        self._home = None if null else STATE.device
+        self._before: list[tuple[int, Stream]] = []
 
     def __enter__(self) -> Stream:
-        self._before.append(STATE.stream)
-        STATE.stream = self
+        device = STATE.device
+        assert self._home in (None, device), "a stream of another device"
+        self._before.append((device, STATE.stream))
+        STATE.streams[device] = self
         return self
 
     def __exit__(self, *_: Any) -> None:
-        STATE.stream = self._before.pop()
+        device, before = self._before.pop()
+        STATE.streams[device] = before
 
     def synchronize(self) -> None:
         code = library().cuStreamSynchronize(_pointer(self.ptr))
@@ -201,7 +209,7 @@ class Module:
         return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
 
 
-STATE.stream = Stream.null = Stream(null=True)
+Stream.null = Stream(null=True)
 
 
 def launch(function: int, *sizes: int) -> None:

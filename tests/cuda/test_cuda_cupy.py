@@ -45,9 +45,11 @@ EAGER = [pytest.param(k, id=f"{k}-{row['op']}")
 
 
 @pytest.mark.parametrize("number", EAGER)
-def test_eager(number: int) -> None:
-    """Every recorded operator, with its gradients."""
-    _check(number, lambda function: function)
+def test_eager(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every recorded operator, with its gradients, while another device than the arrays' is CuPy's current one."""
+    monkeypatch.setattr(fake_cupy.STATE, "devices", 2)
+    with fake_cupy.Device(1):
+        _check(number, lambda function: function)
 
 
 def test_arrays_are_on_the_gpu() -> None:

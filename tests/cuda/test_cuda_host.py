@@ -341,7 +341,7 @@ def test_a_first_result_does_not_wait_for_the_launcher(monkeypatch: pytest.Monke
         assert asked.is_set() and launcher.coming()
     finally:
         ready.set()
-        launcher._coming[0].join()
+        launcher._coming[0].thread.join()
 
 
 def test_without_a_c_compiler_cupy_launches(monkeypatch: pytest.MonkeyPatch) -> None:

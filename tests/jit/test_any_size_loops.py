@@ -24,6 +24,8 @@ CASES: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
         nd.zeros_like(x[0])), [("n", "n", "m")]),
     "while": (lambda x: C.while_loop(lambda i, s: i < 3, lambda i, s: (s.sum(axis=1), (i + 1, nd.tanh(s) * 0.5)),
                                      (nd.zeros((1,)), x), max_iterations=5), [("n", 4)]),
+    "sizes as numbers": (lambda x: C.foreach(lambda s, c: (s / x.shape[0] ** 0.5, c * 0.1 + s / c.shape[0]), x,
+                                             nd.zeros_like(x[0])), [("n", "m", 3)]),
     "cond": (lambda x: C.cond(x.sum() > 1, lambda: x * 2, lambda: x - 1), [("n", 4)]),
 }
 
@@ -82,12 +84,27 @@ def test_steps_of_a_recurrent_network_at_any_size(layer: Any, tmp_path: Any) -> 
     assert len(one.programs) == 1, one._engine._any_size.why
 
 
-def test_loops_that_draw_have_a_program_for_each_length() -> None:
-    """Each step draws, so that the length says how many numbers a call takes."""
-    function = hybridize(lambda x: C.foreach(lambda s, c: (s + nd.random.normal(shape=(3,)), c), x, nd.zeros((3,)))[0])
-    for n in SIZES[:4]:
-        mx.random.seed(3)
-        found = function(nd.zeros((n, 3)))
-        with eagerly():
+DRAWING = {
+    "in each step": lambda x: nd.random.normal(shape=(3,)) + C.foreach(
+        lambda s, c: (s + nd.random.normal(shape=(3,)) * nd.random.uniform(shape=(3,)), c), x, nd.zeros((3,)))[0],
+    "dropout": lambda x: C.foreach(lambda s, c: (nd.Dropout(s, p=0.5) + c, c), x, nd.zeros_like(x[0]))[0],
+    "loops in loops": lambda x: nd.random.normal(shape=(3,)) + C.foreach(
+        lambda s, c: (C.foreach(lambda r, d: (r + nd.random.normal(shape=(3,)), d), s.expand_dims(0), c)[0][0], c), x,
+        nd.zeros((3,)))[0],
+}
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_loops_that_draw_at_any_size(name: str) -> None:
+    """How many numbers a call draws depends on its steps: those of later calls are eager code's, too."""
+    function = DRAWING[name]
+    compiled = hybridize(function)
+    for n in SIZES:
+        x, found = nd.array(numpy.random.RandomState(n).randn(n, 3)), []
+        for one in (function, compiled):
             mx.random.seed(3)
-            numpy.testing.assert_allclose(found.asnumpy(), function(nd.zeros((n, 3))).asnumpy(), rtol=1e-5)
+            with autograd.train_mode():
+                found.append([one(x).asnumpy(), nd.random.uniform(shape=(2,)).asnumpy()])
+        for a, b in zip(*found):
+            numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6, err_msg=str(n))
+    assert len(compiled.programs) == 1, compiled._engine._any_size.why

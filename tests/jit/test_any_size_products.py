@@ -3,7 +3,7 @@ after it, in sizes around tiles of rows and panels of columns, against NumPy."""
 import numpy
 import pytest
 
-from hybrid import hybridize, nd
+from hybrid import gluon, hybridize, nd
 from hybrid.runtime import toolchain
 
 SIZES = (7, 8, 13, 14, 15, 16, 17, 29, 31, 32, 33, 2, 3, 5, 64, 100, 300)
@@ -138,3 +138,23 @@ def test_zeros_are_left_out_whatever_the_first_size_was():
     for n in (7, 8):
         f(nd.ones((n, 64)), nd.ones((64, 128)), nd.ones((128, 96)))
     assert "hy_sparse" in f.report().source or toolchain.vector_bytes() < 32
+
+
+def test_what_depends_on_sizes_and_parameters_alone_is_computed_in_each_call():
+    """Packed weights are computed once for all sizes; a product of theirs with a batch of constants is not."""
+    class Net(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.weight = self.params.get("weight", shape=(5, 20))
+
+        def hybrid_forward(self, F, x, weight):
+            return x + F.dot(F.ones((x.shape[0], 5)), weight)
+
+    net, draw = Net(), numpy.random.RandomState(1)
+    net.initialize()
+    net.hybridize()
+    for n in (3, 7, 2, 12, 3, 33):
+        x = draw.randn(n, 20).astype("float32")
+        w = net.weight.data().asnumpy()
+        numpy.testing.assert_allclose(net(nd.array(x)).asnumpy(), x + w.sum(axis=0), 1e-5, 1e-5)
+    assert len(net.programs) <= 2

@@ -15,7 +15,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.runtime import background, cache, launcher, toolchain
+from hybrid.base.errors import CompileError
+from hybrid.runtime import background, cache, compiler_process, launcher, toolchain
 
 from .test_background import in_background, until  # noqa: F401  a fixture
 
@@ -94,6 +95,32 @@ def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytes
     assert loaded.is_set() != ends
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="needs posix_spawn")
+def test_a_program_interrupts_the_launcher(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """Its compiler ends when a process begins to compile, and begins again when that has ended."""
+    begun, calls, made, building = threading.Event(), [], [], launcher._Building()
+
+    def build(*_: object) -> tuple[Path, Path]:
+        calls.append(background.CALLS.compilers)
+        if len(calls) == 1:
+            process, paper = compiler_process.start([sys.executable, "-c", "import time; time.sleep(100)"])
+            begun.set()
+            status = compiler_process.ended(process)
+            raise CompileError(f"{compiler_process.said(paper)} {status}")
+        return Path("made"), Path()
+    monkeypatch.setattr(launcher.shared_objects, "build", build)
+    monkeypatch.setattr(launcher, "load", lambda: made.append(launcher._compiled()))
+    monkeypatch.setattr(launcher, "HEAD_START", 0.01)
+    monkeypatch.setattr(launcher, "_coming", [building])
+    building.thread.start()
+    assert begun.wait(60)
+    with background.CALLS.beside():
+        building.thread.join(0.3)
+        assert building.thread.is_alive() and len(calls) == 1 and not made
+    building.thread.join(60)
+    assert made == [Path("made")] and calls == [0, 0]
+
+
 @pytest.mark.parametrize("before", [0.0, 0.5, 1000.0])
 def test_the_end_waits_for_the_launcher_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch, before: float) -> None:
     """The end waits no longer than the compiler has run already, and never longer than ``LAST_WAIT``."""
@@ -156,8 +183,9 @@ def test_processes_that_want_the_same_program_build_it_once(in_background: None,
     both = [subprocess.Popen([sys.executable, "-c", script], env=env) for _ in range(2)]
     assert [p.wait(100) for p in both] == [0, 0]
     plan, = Path(cache.folder()).glob("plan-*.txt")
-    built = [name for line in log.read_text().splitlines() if (name := source_of(line))]
-    assert sum(name in plan.read_text() for name in built) == 1, log.read_text()
+    units = re.compile(r"-DHY_UNIT=\d+")
+    built = [(name, *units.findall(line)) for line in log.read_text().splitlines() if (name := source_of(line))]
+    assert sum(name in plan.read_text() for name, *_ in built) == 1, log.read_text()
     assert len(set(built)) == len(built) > 1, log.read_text()            # the launcher and the pool as well
     assert log.read_text().count("--version") == 1
 

@@ -134,8 +134,12 @@ class Direct(Packed):
                      [self.how.load.format(f"W + {t * self.width + j * self.lanes}") for j in range(vectors)],
                      self.how, f"_{t}" if t else "") for t in range(parts)]
         every = [s for *_, s in sums[0].all()]
-        step = within([*loops, f"for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{"],
-                      [self._step(t, s, own) for t, s in enumerate(sums)])
+        if parts == 1:
+            steps, v, by = self._step(sums[0], own), "q", "q++"
+        else:
+            steps, v, by = [Scope((Let("long", Name("q"), f"q_ + {t}", True), *self._step(s, own)))
+                            for t, s in enumerate(sums)], "q_", f"q_ += {parts}"
+        step = within([*loops, f"for (long {v} = 0; {v} < {run}; {by}, W += {parts * self.width}) {{"], steps)
         added = [Assign(s, " + ".join(p.name(i, j) for p in sums[1:]), "+=")
                  for i, j, s in sums[0].all() if parts > 1]
         results = [self.finished(j, [(pixel, self.how.floats.format(sums[0].name(i, j)))
@@ -158,14 +162,13 @@ class Direct(Packed):
             parts *= 2
         return parts
 
-    def _step(self, t: int, sums: Sums, own: bool) -> Stmt:
-        """One number of each pixel; t: which part of a sum it is added to."""
-        q = Let("long", Name("q"), f"q_ + {t}", True)
+    def _step(self, sums: Sums, own: bool) -> list[Stmt]:
+        """Number ``q`` of each pixel."""
         if not own:
-            return Scope((q, *sums.step()))
+            return sums.step()
         group = Let("int", Name("of_"), f"q % {self.deep} / {self.deep // self.joined}", True)
-        return Scope((q, *sums.step(lambda i, j: Assign(
-            sums.name(i, j), Op(f"(hy_v)((hy_vi){{0}} & (o{j} == of_)) * w{j}", (A,)), "+="), lambda i: [group])))
+        return sums.step(lambda i, j: Assign(
+            sums.name(i, j), Op(f"(hy_v)((hy_vi){{0}} & (o{j} == of_)) * w{j}", (A,)), "+="), lambda i: [group])
 
     def _own_groups(self, vectors: int) -> list[Stmt]:
         """The number of each filter's group among those computed together, by vector."""
@@ -196,12 +199,14 @@ class Direct(Packed):
             return self._parts()
         if self.own:
             return self._strips()
-        images, plane = 1 if self.line else self.batch // self.planes, self.h * self.wide * self.c
-        at = f"(y * {self.sy * self.across} + x * {self.sx})"
+        tiles = str(self.ty.count * self.tx.count)
+        if self.line:
+            return self._tiles(tiles, f"{self.x} + x", "x")
+        images, plane = self.batch // self.planes, self.h * self.wide * self.c
         return [f"  for (long n = 0; n < {images}; n++) {{",
                 f"    const {self.how.number} *image = {self.x} + n * {literal(self.layers * plane)};",
-                *self._tiles(str(self.ty.count * self.tx.count), f"image + {at}",
-                                                  "x" if self.line else self._pixel(), plane=plane), "  }"]
+                *self._tiles(tiles, f"image + (y * {self.sy * self.across} + x * {self.sx})", self._pixel(),
+                             plane=plane), "  }"]
 
     def _pixel(self) -> str:
         """The number of a tile's first pixel."""
@@ -261,13 +266,13 @@ class Direct(Packed):
         taps = [f"  {met}", f"  const long taps = t1 - t0, plane = {plane * self.dz}l;"] if volume else []
         data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {plane}l",
                        f" + t0 * {math.prod(self.weights[2:])}l") if volume else ("", "")
+        place = [f"  const long tx = {first}{at}, o = {o}, x = {self.tx.first('tx')};"] if self.line else [
+            f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
+            f"  const long y = {self.ty.first('ty')}, x = {self.tx.first('tx')};"]
         return self.shared([
-                f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
-                f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
-                f"  const long y = {self.ty.first('ty')}, x = {self.tx.first('tx')};",
-                *taps, f"  const {self.how.number} *X = {source} * "
-                       f"{literal(self.step)}{data}"
-                       f"{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
+                f"for (long u = 0; u < {every} * {self.panels}; u++) {{", *place, *taps,
+                f"  const {self.how.number} *X = {source} * {literal(self.step)}{data}"
+                f"{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {literal(math.prod(self.weights[1:]))}{begin};",
                 f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *self.choice(), "}"])
 

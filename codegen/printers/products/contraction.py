@@ -42,7 +42,6 @@ LONGEST = 4096                  # steps of a block where columns are read in pla
 DEEP = 8192                     # steps above which a block has DIGITS of them: longer sums lose digits of float32
 DIGITS = 512
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
-PIECES = 4                      # of work for each thread, for load balance
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
 AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
 MOST_ROWS = 14                  # of a tile of dot products
@@ -225,9 +224,9 @@ class Contraction(Zeros):
         self.plain, self.functions = self._plain(), []
         self.group()
         outer = math.prod(v.extent for v in self._outer(m, self.y))
-        head: list[Stmt] = [f"const long rows_ = {rows}, depth_ = {depth}, count_ = {product(self.groups, outer)};"]
+        head: list[Stmt] = [f"const long count_ = {product(self.groups, outer)};"]
         if self.any:
-            head += ["if (!rows_ || !count_) return;", *self._height(),
+            head += [f"const long rows_ = {rows}, depth_ = {depth};", "if (!rows_ || !count_) return;", *self._height(),
                      "const long tiles_ = (rows_ + high_ - 1) / high_, each_ = (rows_ + tiles_ - 1) / tiles_;",
                      "const long full_ = rows_ - tiles_ * (each_ - 1);"]
         loops = self._rows_loop()
@@ -281,24 +280,17 @@ class Contraction(Zeros):
         batch = math.prod(v.extent for v in m.batch)
         share = threads(product(product(rows, columns), product(depth, batch)))
         kept = self.kept
-        near, parts = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1", "parts_" if share else "near_"
+        near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
         if not self.any and not kept and self.grouped == 1:
             near = str(max(1, min(self.cut.count // 2, -(-rows * self.block * self.d.itemsize // NEAR))))
-        out: list[Stmt] = [f"const long near_ = {near};"]
-        if share:
-            out += [f"const long more_ = hy_threads < 2 ? 1 : ({PIECES} * hy_threads + count_ - 1) / count_;",
-                    f"const long most_ = {end} - {begin} > 3 ? ({end} - {begin}) / 2 : 1;",
-                    "const long split_ = more_ < most_ ? more_ : most_, parts_ = near_ > split_ ? near_ : split_;"]
-        body: list[Stmt] = ["long u = t % count_; const long part = t / count_;", *self._place(),
-                            *(f"const long {t} = {begin} + {part} * ({end} - {begin}) / {parts};"
-                              for t, part in (("t0", "part"), ("t1", "(part + 1)")))]
+        out, t, last, body = self._dealt(begin, end, near, bool(share))
         body += self._room()
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,
                                     self.d.itemsize))
         body += self._depth_blocks([*self._in_group(self._panel_columns(), f"{self.T} *Bp"),
                                     self._tiles_loop(start, strides, kept)])
-        return [*out, For("t", Literal("0"), Literal(f"count_ * {parts}"), tuple(body), 1, share)]
+        return [*out, For(t, Literal("0"), Literal(last), tuple(body), 1, share)]
 
     def _panel_columns(self) -> list[Stmt]:
         """The columns of a panel: packed unless tiles are dot products, which read them where they are."""
@@ -317,7 +309,8 @@ class Contraction(Zeros):
         if not fixed(self.tile.mr):
             body.append(f"const long {self.tile.mr} = {self.cut.rows('rt')};")
         if kept:
-            body.append(f"{self.T} *acc = sums + (depth_ <= {self.block} ? 0 : rt - t0) * {self.most * self.width};")
+            tile = "rt - t0" if fixed(self.depth) else f"{self.depth} <= {self.block} ? 0 : rt - t0"
+            body.append(f"{self.T} *acc = sums + ({tile}) * {self.most * self.width};")
         elif not (self.plain and self.whole):
             body.append(f"{self.T} acc[{max(self.most, self.lanes) * self.width}] __attribute__((aligned(64)));")
         to, apart = "acc", str(self.width)
@@ -330,7 +323,7 @@ class Contraction(Zeros):
             to, apart = "to", "apart"
         body += self._sums_of_tile(at, {"sm": sm, "sk": sk, "ldb": self._ldb(), "apart": apart}, to)
         if not (self.plain and self.whole):
-            stop = ["plain"] * (self.plain is not None) + ["kb + kn < depth_"] * self.blocked
+            stop = ["plain"] * (self.plain is not None) + [f"kb + kn < {self.depth}"] * self.blocked
             body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
         return count("rt", "t1", self._in_group(body, f"const {self.T} *B"), first="t0")
 

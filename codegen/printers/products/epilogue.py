@@ -17,7 +17,7 @@ from hybrid.codegen.emit import Emitter
 from hybrid.codegen.nest import count
 from hybrid.codegen.printers.anchored import Anchored
 from .operand import Matmul, root_index
-from hybrid.codegen.schedule.tiling import Tile, decode, inner_name
+from hybrid.codegen.schedule.tiling import Tile, inner_name, positions
 from .tiles import Prefetch
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, half
 from hybrid.codegen.vector import VectorEmitter
@@ -46,7 +46,7 @@ class Epilogue(Anchored):
     @staticmethod
     def _rows(m: Matmul, rows: Int) -> Level:
         """The loop over a tile's rows."""
-        return m.rows, lambda body: [count("i_m", rows, ["long mm = m_first + i_m;", *decode("mm", m.rows), *body])]
+        return m.rows, lambda body: [count("i_m", rows, [*positions("mm", "m_first + i_m", m.rows), *body])]
 
     def _epilogue(self, m: Matmul, cell: str, rows: Int, spans: Spans) -> list[Stmt]:
         """The epilogue one by one. cell: a sum, in C."""

@@ -14,7 +14,7 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.nest import count
 from hybrid.codegen.program import local
-from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, decode, flat
+from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Tile, counted, decode, flat, positions
 from .operand import Matmul, Operand
 from .vector_packing import VectorPacking
 
@@ -22,11 +22,17 @@ COPY = 50                       # multiplications that take as long as to put an
 NEAR = 2                        # tiles up to which columns are read in place
 GROUP = 128 << 10               # bytes of panels that are packed at once
 REACH = 256 << 10               # bytes of rows that stay in a second cache beside these
+PIECES = 4                      # of work for each thread, for load balance
 
 
 def up(n: Int, to: int) -> Int:
     """How many pieces of a size cover n."""
     return quotient(n + (to - 1), to)
+
+
+def element(pointer: str, at: Ix) -> str:
+    """The address of an array's element."""
+    return pointer if same(at.const, 0) and at.is_const else f"({pointer} + ({text(at)}))"
 
 
 def threads(work: Int, least: int = PARALLEL_WORK) -> str:
@@ -110,11 +116,38 @@ class Panels(VectorPacking):
         return [For("xt", Literal(first), Literal(f"({last} < {self.pieces} ? {last} : {self.pieces})"), (
             *self._position(), f"{name} = Bg + (xt - {first}) * {size};", *body))]
 
-    def _place(self) -> list[str]:
-        """Which panel ``u`` is, or which group of them, and where a panel begins."""
-        number = "xt" if self.grouped == 1 else "xg"
-        return [f"const long {number} = u % {self.groups}; u /= {self.groups};",
-                *decode("u", self._outer(self.m, self.y)), *(self._position() if self.grouped == 1 else [])]
+    @property
+    def number(self) -> str:
+        """The variable that counts panels, or groups of them."""
+        return "xt" if self.grouped == 1 else "xg"
+
+    def _place(self, u: str) -> list[str]:
+        """Which panel, or group of them, a number is, and where a panel begins."""
+        outer, number = self._around(), f"{u} % {self.groups}" if self._around() else u
+        at = [f"const long {self.number} = {number};"] if number != self.number else []
+        return [*at, *decode(f"({u} / {self.groups})", outer), *(self._position() if self.grouped == 1 else [])]
+
+    def _around(self) -> list[Var]:
+        """Loops around the panels that have several iterations."""
+        return counted(self._outer(self.m, self.y))
+
+    def _dealt(self, begin: str, end: str, near: str, shared: bool) -> tuple[list[Stmt], str, str, list[Stmt]]:
+        """A loop over panels and parts of their tiles: what stands before it, its variable, how many iterations it has,
+        and what begins one, with the part's tiles t0 to t1. near: how many parts there are; shared: or more, for more
+        threads."""
+        if near == "1" and not shared:
+            u = "u" if self._around() else self.number
+            return [], u, "count_", [*self._place(u), f"const long t0 = {begin}, t1 = {end};"]
+        tiles, first = (end, "") if begin == "0" else (f"({end} - {begin})", f"{begin} + ")
+        before: list[Stmt] = [f"const long near_ = {near};"]
+        if shared:
+            before += [f"const long more_ = hy_threads < 2 ? 1 : ({PIECES} * hy_threads + count_ - 1) / count_;",
+                       f"const long most_ = {tiles} > 3 ? {tiles} / 2 : 1;",
+                       "const long split_ = more_ < most_ ? more_ : most_, parts_ = near_ > split_ ? near_ : split_;"]
+        parts = "parts_" if shared else "near_"
+        return before, "t", f"count_ * {parts}", [
+            "const long u = t % count_, part = t / count_;", *self._place("u"),
+            f"const long t0 = {first}part * {tiles} / {parts}, t1 = {first}(part + 1) * {tiles} / {parts};"]
 
     def _position(self) -> list[str]:
         """Where panel ``xt`` begins, how many columns it has. Where few are left for the last one, it takes a vector of
@@ -177,7 +210,7 @@ class Panels(VectorPacking):
     def _base(self, o: Operand, names: dict[Var, Ix], m: Matmul) -> str:
         """Where an operand begins at some positions, at the first step of the depth."""
         assert o.base is not None and o.address is not None
-        return f"({self.reads[o.base]} + ({text(substitute(o.address, {**names, **{v: Ix() for v in m.depth}}))}))"
+        return element(self.reads[o.base], substitute(o.address, {**names, **{v: Ix() for v in m.depth}}))
 
     # ---- depth
     def _depth_blocks(self, body: list[Stmt]) -> list[Stmt]:
@@ -206,17 +239,19 @@ class Panels(VectorPacking):
         return f"{self._base(self.m.b, {x: Ix()}, self.m)} + {x0}" + (f" + {kb}" if self.blocked else "")
 
     def _columns(self, direct: bool | None) -> list[Stmt]:
-        """The columns of a panel as B, a step ``ldb`` apart: where they are, if ``direct``, or packed; None: as is
-        better for the tiles t0 to t1."""
+        """The columns of a panel as B, a step ``ldb`` apart if that is no number: where they are, if ``direct``, or
+        packed; None: as is better for the tiles t0 to t1."""
+        def apart(step: Int | None) -> str:
+            return f" long ldb = {step};" if self.any or not fixed(step) else ""
         if self.y is not None or not self._in_reach(self.m, self.x):
-            return [f"const {self.T} *B = Bp; const long ldb = {self.width};", *self._packed_columns()]
+            return [f"const {self.T} *B = Bp;{apart(self.width)}", *self._packed_columns()]
         step, n, L = self.m.b.stride(self.m.depth[0]), self.steps_at_once, self.lanes
         if direct:
-            return [f"const {self.T} *B = {self._from(self.x)}; const long ldb = {step};"]
+            return [f"const {self.T} *B = {self._from(self.x)};{apart(step)}"]
 
         def copied(j: str) -> str:
             return f"*({self.U} *)(Bp + k * {self.width} + {j}) = *(const {self.U} *)(from + k * {step} + {j});"
-        head = f"const {self.T} *from = {self._from(self.x)}, *B = Bp; long ldb = {self.width};"
+        head = f"const {self.T} *from = {self._from(self.x)}, *B = Bp;{apart(self.width)}"
         some = count("k", n, [self._copied_columns(f"from[k * {step} + j]"), *self._zeros()])
         if not self.whole and not self.ragged and self.columns < L:
             return [head, some]
@@ -246,8 +281,8 @@ class Panels(VectorPacking):
             return self._transposed_columns()
 
         def steps(body: list[Stmt]) -> list[Stmt]:
-            number = "long kk = kb + k;" if self.blocked else "long kk = k;"
-            return [count("k", self.steps_at_once, [number, *decode("kk", m.depth), *body, *self._zeros()])]
+            step = positions("kk", "kb + k" if self.blocked else "k", m.depth)
+            return [count("k", self.steps_at_once, [*step, *body, *self._zeros()])]
         return self._columns_in_lanes((m.depth, steps)) or self._one_by_one((m.depth, steps))
 
     def _transposed_columns(self) -> list[Stmt]:
@@ -256,7 +291,5 @@ class Panels(VectorPacking):
         L, n, W, step = self.lanes, self.steps_at_once, self.width, self.m.b.stride(self.x)
         block = [f"const long k = kt < {n} - {L} ? kt : {n} - {L}, j = jt < {self.last} ? jt : {self.last};",
                  f"turn_{self.V}(Bp + k * {W} + j, {W}, from + j * {step} + k, {step});"]
-        return [f"const {self.T} *from = {self._from(self.x)};",
-                When(f"{self.columns} >= {L} && {n} >= {L}",
-                     (count("kt", n, [count("jt", self.columns, block, L)], L),),
-                     (count("k", n, [self._copied_columns(f"from[j * {step} + k]"), *self._zeros()]),))]
+        return [f"const {self.T} *from = {self._from(self.x)};", *self._in_squares(
+            block, [count("k", n, [self._copied_columns(f"from[j * {step} + k]"), *self._zeros()])])]

@@ -329,7 +329,7 @@ class Zeros(Panels):
         if s.packs:
             body.append(local.array("float", "Bp", self.block * self.width))
         body += [f"for (long xt = 0; xt < {self.pieces}; xt++) {{",
-                 "long u = xt;", *self._place(), *self._panel(s, apart, words), "}", *["HYV_STREAMED;"] * bool(s.past)]
+                 *self._place("xt"), *self._panel(s, apart, words), "}", *["HYV_STREAMED;"] * bool(s.past)]
         shared = threads(product(product(rows, columns), depth))
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
                 "for (long part = 0; part < parts; part++) {", *body, "}"]
@@ -340,7 +340,9 @@ class Zeros(Panels):
         if s.past:
             after = ["if (past) {", *after, "} else {", *(change(x, lambda e: e, _near) for x in after), "}"]
         more = [*["last"] * self.ragged, *["ldb"] * (not fixed(self._line(s))), *["kb"] * self.blocked]
-        lines = [*self._columns(not s.packs), every_step(f"B, {n}, {self.columns}, ldb", n)]
+        line = self._line(s)
+        lines = [*self._columns(not s.packs), every_step(f"B, {n}, {self.columns}, "
+                                                         f"{line if fixed(line) else 'ldb'}", n)]
         if self.blocked:
             call = ", ".join([f"values + i * {literal(apart)} + kb", f"some[i * {words} + kb / {STEPS}] | all", "B",
                               f"sums + i * {self.width}", *more])

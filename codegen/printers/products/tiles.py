@@ -146,8 +146,8 @@ def _parameters(d: np.dtype, longs: Sequence[str], constants: Mapping[str, int])
     return [f"const {T} *A", f"const {T} *B", f"{T} *C", *(f"long {n}" for n in longs if n not in constants)]
 
 
-def _constants(known: Mapping[str, int]) -> list[Stmt]:
-    return [f"const long {', '.join(f'{n} = {v}l' for n, v in known.items())};"] if known else []
+def _constants(known: Mapping[str, int | str]) -> list[Stmt]:
+    return [f"const long {', '.join(f'{n} = {v}' for n, v in known.items())};"] if known else []
 
 
 def places(vectors: int, lanes: int, last: int | None = None, sure: int = 1) -> tuple[list[str], list[str]]:
@@ -202,10 +202,9 @@ class TileFunction:
         while parts * 2 * self.rows * self.vectors <= BUSY:
             parts *= 2
         blocks = [self._sums(f"_{p}" if parts > 1 else "") for p in range(parts)]
-        known = "".join(f" {n} = {v}l," for n, v in self.constants.items())
-        body: list[Stmt] = [f"const long{known} s2 = 2 * sm, s3 = 3 * sm; long k = 0; (void)s2; (void)s3;",
-                            " ".join(f"const {C.storage(self.d)} *a{q} = A + {q * POINTERS} * sm;"
-                                     for q in range(pointers)),
+        rows = ["A", *(f"A + {q * POINTERS} * sm" for q in range(1, pointers))]
+        body: list[Stmt] = [*_constants(self._named), "long k = 0;",
+                            " ".join(f"const {C.storage(self.d)} *a{q} = {at};" for q, at in enumerate(rows)),
                             *self._places[1], *(s for b in blocks for s in b.zero())]
         if parts > 1:
             body += within([f"for (; k + {parts} <= n; k += {parts}) {{"],
@@ -217,10 +216,18 @@ class TileFunction:
         body += [Assign(s, Op(" + ".join(f"{{{p}}}" for p in range(parts - 1)),
                               tuple(b.name(i, j) for b in blocks[1:])), "+=")
                  for i, j, s in blocks[0].all() if parts > 1]
-        cells = [(f"*({self._u} *)(C + {i} * apart + {self._at(j)})", s) for i, j, s in blocks[0].all()]
+        cells = [(f"*({self._u} *)({self._to(i, j)})", s) for i, j, s in blocks[0].all()]
         if self.constants.get("more") != 0:
             body.append(When("more", tuple(f"{s} += {cell};" for cell, s in cells)))
         return text_of([function(called, ", ".join(self.parameters()), [*body, *(f"{c} = {s};" for c, s in cells)])])
+
+    @property
+    def _named(self) -> dict[str, int | str]:
+        """The constants that its statements name, and multiples of the stride of rows."""
+        known: dict[str, int | str] = {n: v for n, v in self.constants.items()
+                                       if n not in ("apart", "last", "more") and (n != "sm" or self.fetched)}
+        return known if "sm" in self.constants else {
+            **known, **{f"s{i}": f"{i} * sm" for i in range(2, min(self.rows, POINTERS))}}
 
     @property
     def _u(self) -> str:
@@ -237,6 +244,12 @@ class TileFunction:
     def _at(self, j: int) -> str:
         """Where a vector begins, in C."""
         return self._places[0][j]
+
+    def _to(self, i: int, j: int) -> str:
+        """Where a vector of sums goes, in C."""
+        apart = self.constants.get("apart")
+        row = f"{i} * apart" if apart is None else str(i * apart)
+        return " + ".join(["C", *(at for at in (row, self._at(j)) if at[0] != "0")])
 
     def _sums(self, suffix: str) -> Sums:
         T, copies = C.storage(self.d), ", ".join(["x"] * self.lanes)

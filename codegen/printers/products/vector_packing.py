@@ -154,10 +154,20 @@ class VectorPacking(Epilogue):
             return []
         block = [f"const long k = kt < {n} - {L} ? kt : {n} - {L}, j = jt < {self.last} ? jt : {self.last};",
                  local.array(self.T, "square", L * L), *vectors, f"turn_{self.V}(Bp + k * {W} + j, {W}, square, {L});"]
+        return self._in_squares(block, self._one_by_one(steps))
+
+    def _in_squares(self, block: Sequence[Stmt], rest: list[Stmt]) -> list[Stmt]:
+        """A panel's columns by square blocks of vectors, whose statements are given; the rest where there are fewer
+        columns or steps than a vector has elements."""
+        L, n = self.lanes, self.steps_at_once
         blocks = count("kt", n, [count("jt", self.columns, block, L)], L)
         if fixed(self.columns) and fixed(self.depth):
-            return [blocks] if min(self.columns, (self.depth - 1) % self.block + 1) >= L else self._one_by_one(steps)
-        return [When(f"{self.columns} >= {L} && {n} >= {L}", (blocks,), tuple(self._one_by_one(steps)))]
+            least, most = (self.depth - 1) % self.block + 1, min(self.depth, self.block)
+            if self.columns < L or most < L:
+                return rest
+            if least >= L:
+                return [blocks]
+        return [When(f"{self.columns} >= {L} && {n} >= {L}", (blocks,), tuple(rest))]
 
     def _one_by_one(self, steps: Level) -> list[Stmt]:
         """A panel's columns, element by element."""

@@ -11,7 +11,7 @@ import numpy as np
 from ...base import dtype as dt
 from ... import ir
 from ...buffers.array import NDArray, array
-from ...base.device import Context, array_module
+from ...base.device import Context, array_module, on
 from ...base.errors import AttributeValueError, FileFormatError, HybridError, warn_user
 from ...graph.symbol import Symbol
 from ...base.scope import untraced
@@ -189,9 +189,14 @@ def _finite(grads: Iterable[Any]) -> bool:
     flags: dict[Context, list[Any]] = {}
     for g in grads:
         sparse = g.stype != "default"                         # its values are on the host
-        flag = np.isfinite(g._values).all() if sparse else array_module(g._ctx).isfinite(g._data).all()
+        with on(g._ctx):
+            flag = np.isfinite(g._values).all() if sparse else array_module(g._ctx).isfinite(g._data).all()
         if (sparse or g._ctx.device_type == "cpu") and not flag:
             return False
         if not sparse:
             flags.setdefault(g._ctx, []).append(flag)
-    return all(bool(array_module(ctx).stack(some).all()) for ctx, some in flags.items() if ctx.device_type != "cpu")
+    for ctx, some in flags.items():
+        with on(ctx):
+            if ctx.device_type != "cpu" and not array_module(ctx).stack(some).all():
+                return False
+    return True

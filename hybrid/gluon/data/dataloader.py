@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base import rng as draws
 from ...buffers.array import NDArray, NP_CLASS, array, wrap
-from ...base.device import Context, array_module, current_context
+from ...base.device import Context, array_module, current_context, on
 from ...base.errors import AttributeValueError, DTypeError, ShapeError
 from ...numpy.extension import is_np_array, is_np_shape, set_np
 from .multi_worker import _MultiWorkerIter, _worker_fn  # noqa: F401  their place in MXNet
@@ -58,7 +58,8 @@ def _stack(data: list[Any], first: NDArray, cls: Any) -> Any:
         raise ShapeError(_ragged(data))
     if first.stype != "default":                     # rows of a csr array: the batch is dense, as in MXNet
         data, cls = [x.tostype("default") for x in data], NDArray if issubclass(cls, type(first)) else cls
-    return wrap(array_module(first.ctx).stack([x._data for x in data]), first.ctx, cls)
+    with on(first.ctx):
+        return wrap(array_module(first.ctx).stack([x._data for x in data]), first.ctx, cls)
 
 
 def _ragged(data: list[Any]) -> str:

@@ -8,6 +8,7 @@ from ...base.errors import HybridError
 from ...base.scope import SCOPE, tracing
 from ...buffers.array import REBINDS, NDArray, wrap
 from ...buffers.extents import Extents, extent
+from ...buffers.moving import copied
 from ...buffers.tape import Entry, Slot, flags
 from ..trace import Hybridized
 from .events import WHOLE, Assign, Backward, Event, Method, Node, Operator, Step
@@ -43,8 +44,9 @@ def run(r: Any, node: Node) -> str:
             _one_by_one(r, part, results, outside)
         if part.joins:
             why = instead
-    if not why and (copied := written_last(node)) is not None and (x := r.results[copied]()) is not None:
-        x._ag, x._data, x._away = None, node.event.inputs[0].array()._data.copy(), None
+    if not why and (last := written_last(node)) is not None and (x := r.results[last]()) is not None:
+        of = node.event.inputs[0].array()
+        x._ag, x._data, x._away = None, copied(of._data, of._ctx), None
     return why
 
 
@@ -75,8 +77,8 @@ def _by_program(r: Any, node: Node, part: Part, number: int, alive: Sequence[int
             return "an array's gradient comes from the round and from calls before it"
         given = [wrap(x._data, x._ctx, type(x)) if i in part.taped else x for i, x in zip(part.outside, given)]
     numbers, places = _distinct([r.values[i] for i in part.values])
-    copied, gives = written_last(node), set(part.gives)
-    wanted = tuple([i for i in alive if i in gives and i != copied])
+    last, gives = written_last(node), set(part.gives)
+    wanted = tuple([i for i in alive if i in gives and i != last])
     plans, key = _plans(node), (number, part.gives, wanted, places)
     plan = plans.get(key)
     if plan is None:
@@ -161,12 +163,12 @@ def lay_track(r: Any, node: Node) -> None:
     why, parts = _divided(r, node, alive := r.alive())
     if why or len(parts) > 1 or parts[0].taped:
         return
-    copied, (_, places) = written_last(node), _distinct(r.values)
-    alive = tuple([i for i in alive if i != copied])
+    last, (_, places) = written_last(node), _distinct(r.values)
+    alive = tuple([i for i in alive if i != last])
     plan = _plans(node).get((0, parts[0].gives, alive, places))
     if plan is not None:
         way = plan.engine.fast_path if plan.engine.fast_path[0] is not None else [plan.engine]
-        plan.track = lay(r, way if not places else [plan.of_all(places)], alive, copied) or plan.track
+        plan.track = lay(r, way if not places else [plan.of_all(places)], alive, last) or plan.track
 
 
 def _special(nodes: Sequence[Node]) -> Special:

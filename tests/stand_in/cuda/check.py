@@ -46,6 +46,34 @@ def main() -> None:
         assert isinstance(y._data, cupy.ndarray)
         np.testing.assert_allclose(y.asnumpy(), expected, rtol=1e-5, atol=1e-5)
     print(f"CuPy {cupy.__version__}: {len(held)} calls as on the CPU")
+    if mx.num_gpus() > 1:
+        several(mx.num_gpus())
+
+
+def several(count: int) -> None:
+    """Programs, copies and numbers of each GPU while another one is current, on null streams and streams of their
+    own."""
+    rng, on_cpu = np.random.default_rng(3), network(mx.cpu())
+    nets = [network(mx.gpu(k)) for k in range(count)]
+    streams = []
+    for k in range(count):
+        with cupy.cuda.Device(k):
+            streams.append(cupy.cuda.Stream(non_blocking=True))
+    for i in range(6 * count):
+        k, own = i % count, i >= 3 * count
+        x = rng.standard_normal((3, 40)).astype(np.float32)
+        expected = on_cpu(nd.array(x, ctx=mx.cpu())).asnumpy()
+        if own:
+            for number, stream in enumerate(streams):
+                with cupy.cuda.Device(number):
+                    stream.use()
+        there = nd.array(x, ctx=mx.gpu(k)).as_in_context(mx.gpu((k + 1) % count)).as_in_context(mx.gpu(k))
+        y = nets[k](there)
+        z = y.as_in_context(mx.gpu((k + 1) % count))
+        for found in (y, z):
+            assert found._data.device.id == found.ctx.device_id
+            np.testing.assert_allclose(found.asnumpy(), expected, rtol=1e-5, atol=1e-5)
+    print(f"{6 * count} calls and copies on {count} GPUs")
 
 
 if __name__ == "__main__":

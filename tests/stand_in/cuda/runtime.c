@@ -1,4 +1,5 @@
 /* Functions of libcudart for real CuPy where there is no GPU; see driver.c, with which it is linked. */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,31 @@ API int cudaGetDevice(int *d) { *d = stand_in_device; return 0; }
 API int cudaSetDevice(int d) { stand_in_device = d; return 0; }
 API int cudaDriverGetVersion(int *v) { *v = stand_in_version; return 0; }
 API int cudaRuntimeGetVersion(int *v) { *v = 13000; return 0; }
+API int cudaDeviceCanAccessPeer(int *can, int d, int peer) { *can = getenv("HYBRID_STAND_IN_PEERS") != NULL; return 0; }
+API int cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return 0; }
 /* ---- memory. Pinned memory is read and written when the copy's turn comes, other host memory during the call. */
+typedef struct Block { char *at; size_t n; int device; struct Block *next; } Block;
+static Block *blocks;
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER;
+/* The device that a place in memory is of; the current one where it is none's. */
+static int device_of(const void *at) {
+  int found = stand_in_device;
+  pthread_mutex_lock(&listing);
+  for (Block *b = blocks; b; b = b->next) if ((char *)at >= b->at && (char *)at < b->at + b->n) found = b->device;
+  pthread_mutex_unlock(&listing);
+  return found;
+}
+static void given_back(void *p) {
+  pthread_mutex_lock(&listing);
+  for (Block **at = &blocks; *at; at = &(*at)->next) if ((*at)->at == p) {
+    Block *gone = *at;
+    *at = gone->next;
+    free(gone);
+    break;
+  }
+  pthread_mutex_unlock(&listing);
+  free(p);
+}
 typedef struct Pinned { char *at; size_t n; struct Pinned *next; } Pinned;
 static Pinned *all_pinned;
 static int pinned(const void *at) {
@@ -31,18 +56,22 @@ API int cudaMalloc(void **p, size_t n) {
   if ((long)n > stand_in_memory) return 2;
   *p = aligned_alloc(512, (n + 511) / 512 * 512 + 512);
   memset(*p, 0xff, n);                         /* not a number to whoever reads what nobody wrote */
+  Block *made = malloc(sizeof *made);
+  pthread_mutex_lock(&listing);
+  *made = (Block){*p, n, stand_in_device, blocks}, blocks = made;
+  pthread_mutex_unlock(&listing);
   return 0;
 }
 API int cudaFree(void *p) {
   stand_in_counts.frees += p != 0;
   hy_reach_device();
-  free(p);
+  given_back(p);
   return 0;
 }
 API int cudaMallocAsync(void **p, size_t n, void *s) { return cudaMalloc(p, n); }
 API int cudaFreeAsync(void *p, void *s) {
   stand_in_counts.frees += p != 0;
-  hy_enqueue(hy_stream(s), free, p);
+  hy_enqueue(hy_stream(s), given_back, p);
   return 0;
 }
 API int cudaHostAlloc(void **p, size_t n, unsigned f) {
@@ -73,12 +102,24 @@ static void give(void *stream, Copy c) {
   *made = c;
   hy_enqueue(hy_stream(stream), copy, made);
 }
+/* The null stream of another device: a copy between devices on the null stream waits for both, and both for it. */
+static Stream *null_of(int device) {
+  int before = stand_in_device;
+  stand_in_device = device;
+  Stream *s = hy_stream(NULL);
+  stand_in_device = before;
+  return s;
+}
 enum { TO_DEVICE = 1, TO_HOST = 2 };
 API int cudaMemcpyAsync(void *to, const void *from, size_t n, int kind, void *stream) {
   stand_in_counts.copies++;
   if (hy_capture(hy_stream(stream))) return 900;
+  int between = !stream && kind != TO_DEVICE && kind != TO_HOST && device_of(to) != device_of(from);
+  Stream *ends[] = {null_of(device_of(from)), null_of(device_of(to))}, *here = hy_stream(stream);
+  for (int i = 0; between && i < 2; i++) if (ends[i] != here) hy_wait_for(here, hy_point(ends[i]));
   void *staged = kind == TO_DEVICE && !pinned(from) ? memcpy(malloc(n + 1), from, n) : NULL;
   give(stream, (Copy){to, staged ? staged : (void *)from, n, 0, staged});
+  for (int i = 0; between && i < 2; i++) if (ends[i] != here) hy_wait_for(ends[i], hy_point(here));
   if (kind == TO_HOST && !pinned(to)) hy_reach(hy_point(hy_stream(stream)));
   return 0;
 }
@@ -133,13 +174,13 @@ API const char *cudaGetErrorString(int e) { return cudaGetErrorName(e); }
 API int cudaGetLastError(void) { return 0; }
 API int cudaPeekAtLastError(void) { return 0; }
 API int cudaPointerGetAttributes(int *a, const void *p) { memset(a, 0, 32); a[0] = 2;
-  *(const void **)(a + 2) = p; return 0; }
+  a[1] = device_of(p), *(const void **)(a + 2) = p; return 0; }
 
 /* What CuPy links and nothing here calls. */
 #define MISSING(name) API int name() { fprintf(stderr, "the stand-in has no " #name "\n"); return 801; }
 MISSING(cudaCreateSurfaceObject) MISSING(cudaCreateTextureObject) MISSING(cudaDestroySurfaceObject)
-MISSING(cudaDestroyTextureObject) MISSING(cudaDeviceCanAccessPeer) MISSING(cudaDeviceDisablePeerAccess)
-MISSING(cudaDeviceEnablePeerAccess) MISSING(cudaDeviceGetByPCIBusId) MISSING(cudaDeviceGetDefaultMemPool)
+MISSING(cudaDestroyTextureObject) MISSING(cudaDeviceDisablePeerAccess)
+MISSING(cudaDeviceGetByPCIBusId) MISSING(cudaDeviceGetDefaultMemPool)
 MISSING(cudaDeviceGetLimit) MISSING(cudaDeviceGetMemPool) MISSING(cudaDeviceGetPCIBusId)
 MISSING(cudaDeviceSetLimit) MISSING(cudaDeviceSetMemPool) MISSING(cudaFreeArray)
 MISSING(cudaGetChannelDesc) MISSING(cudaGetDeviceProperties) MISSING(cudaGetTextureObjectResourceDesc)

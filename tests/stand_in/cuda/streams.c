@@ -2,7 +2,8 @@
  * done. So whoever reads what another stream computes, and waits for nothing, reads what was there before.
  *
  * stand_in_late (HYBRID_STAND_IN_LATE): 0 work is done when it is given; 1 the least that a wait asks for is done; 2
- * before it, what other streams may do already, the newest stream first, so that who overwrites comes before who reads.
+ * before it, what other streams may do already, the newest stream first, so that who overwrites comes before who reads;
+ * 3 all streams take turns until it is done, so that who shares memory with another stream meets its work half done.
  * Order is CUDA's: a stream's work one after the other; the legacy null stream's after all that the device's blocking
  * streams were given before it, and theirs after its; events. */
 #define _GNU_SOURCE
@@ -114,10 +115,19 @@ static void others(const Stream *but) {
   }
 }
 
+/* One piece of work of each stream after the other. */
+static void in_turn(Point p) {
+  for (int found = 1; found && !hy_reached(p);) {
+    found = 0;
+    for (Stream *s = newest; s; s = s->older) if (ready(s->first)) step(s), found = 1;
+  }
+}
+
 void hy_reach(Point p) {
   if (hy_reached(p)) return;
   pthread_mutex_lock(&running);
-  if (stand_in_late > 1) others(p.stream);
+  if (stand_in_late == 2) others(p.stream);
+  if (stand_in_late == 3) in_turn(p);
   reach(p);
   pthread_mutex_unlock(&running);
 }

@@ -1,0 +1,73 @@
+"""The calls that do without compiled programs, and the processes that compile meanwhile."""
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Callable, Iterator
+
+from ..base import forking
+from . import blas
+
+if TYPE_CHECKING:
+    from .background import Job
+
+LONGEST_CALL = 5.0                     # seconds after a repeated call for which programs are thought to follow it
+_lock = forking.lock()
+
+
+class Calls:
+    """The calls that do without compiled programs."""
+
+    def __init__(self) -> None:
+        self.running = 0               # now, in all threads
+        self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
+        self.compilers = 0             # processes that compile now
+        self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
+
+    @contextlib.contextmanager
+    def any(self) -> Iterator[None]:
+        """Scope of a call of code that may come to have programs, whatever it does: it is no silence."""
+        with _lock:
+            self.running += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self.running -= 1
+            self.ended = time.monotonic()
+
+    @contextlib.contextmanager
+    def one(self, job: "Job") -> Iterator[None]:
+        """Scope of a call that does without a program."""
+        job.count()
+        begin = time.monotonic()
+        self.again = begin if job.calls > 1 else self.again
+        try:
+            with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
+                yield
+        finally:
+            job.seconds += self.ended - begin
+
+    @contextlib.contextmanager
+    def beside(self) -> Iterator[None]:
+        """Scope in which a process compiles."""
+        self._count(1)
+        try:
+            yield
+        finally:
+            self._count(-1)
+
+    def follow(self, tell: Callable[[int], None]) -> None:
+        """Have a function called with the number of processes that compile, now and when it changes."""
+        with _lock:
+            self.told.append(tell)
+            tell(self.compilers)
+
+    def _count(self, more: int) -> None:
+        with _lock:
+            self.compilers += more
+            for tell in self.told:
+                tell(self.compilers)
+
+
+CALLS = Calls()
