@@ -263,20 +263,94 @@ def test_an_error_of_python_code_is_raised_at_its_line(monkeypatch: Any) -> None
     same(monkeypatch, lambda: (calls.clear(), run())[1])
 
 
-def test_eager_calls_before_a_round(monkeypatch: Any) -> None:
+Before = Callable[[Any, Any, Any, Any, Any], list[Any]]
+
+
+def plain(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        each = loss(net(x * scale), y)
+    each.backward()
+    return [each]
+
+
+def several_arrays(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        each = loss(net(x * scale), y) + loss(net(x + scale), y)
+    each.backward()
+    return [each]
+
+
+def several_losses(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        h = x * scale
+        losses = [loss(net(h), y), loss(net(h * 2), y)]
+    autograd.backward(losses)
+    return losses
+
+
+def one_after_another(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        first, second = loss(net(x * scale), y), loss(net(x - scale), y)
+    first.backward()
+    kept = scale.grad.copy()
+    second.backward()
+    return [first, second, kept]
+
+
+def kept_and_again(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        each = loss(net(x * scale), y)
+    each.backward(retain_graph=True)
+    kept = scale.grad.copy()
+    each.backward(nd.ones((8,)) * 0.5)
+    return [each, kept]
+
+
+def kept_of_several(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    """One of the heads is held by the loop, the other is not."""
+    with autograd.record():
+        held = loss(net(x), y)
+        autograd.backward([held, loss(net(x * 2), y)], retain_graph=True)
+    return [held]
+
+
+def regularized(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    """A gradient of the network's own weight comes from before the round, too."""
+    with autograd.record():
+        each = loss(net(x * scale), y) + (net[0].weight.data() ** 2).sum() * 0.01
+    each.backward()
+    return [each]
+
+
+def left_over(net: Any, loss: Any, scale: Any, x: Any, y: Any) -> list[Any]:
+    with autograd.record():
+        out = net(x * scale)
+        each, other = loss(out, y), (out * 2).sum()
+    each.backward()
+    return [each, other]
+
+
+@pytest.mark.parametrize("req", ["write", "add"])
+@pytest.mark.parametrize("body", [plain, several_arrays, several_losses, one_after_another, kept_and_again,
+                                  kept_of_several, regularized, left_over], ids=lambda f: f.__name__)
+def test_eager_calls_before_a_round(body: Before, req: str, monkeypatch: Any) -> None:
     """A network that takes what operators computed from arrays with gradients of their own."""
     def run() -> Any:
         net, loss, seen = mlp(), gluon.loss.SoftmaxCrossEntropyLoss(), []
+        loss.hybridize()
         scale = nd.ones((1, 12))
-        scale.attach_grad()
-        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-        for i in range(STEPS):
-            x, y = BATCHES[i % 5]
-            with autograd.record():
-                each = loss(net(x * scale), y)
-            each.backward()
-            scale[:] = scale - 0.01 * scale.grad
+        scale.attach_grad(req)
+        for p in net.collect_params().values():
+            p.grad_req = req
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+        for i in range(12):
+            seen += [x.copy() for x in body(net, loss, scale, *BATCHES[i % 5])]
+            seen += [scale.grad.copy(), net[0].weight.grad().copy()]
             trainer.step(8)
-            seen += [each, scale.copy(), scale.grad.copy()]
+            if req == "add":
+                for p in net.collect_params().values():
+                    p.zero_grad()
+            elif body is not kept_of_several:
+                scale[:] = scale - 0.01 * scale.grad
         return seen, [net]
     same(monkeypatch, run)

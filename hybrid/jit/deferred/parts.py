@@ -77,8 +77,9 @@ class Path:
                 todo += [self.maker[i] for i in self.nodes[k].event.inputs if type(i) is int]
         return found
 
-    def gone_over(self) -> set[int]:
-        """Places of the recorded events that some ``backward`` goes over and takes off the tape."""
+    def gone_over(self, kept: bool = False) -> set[int]:
+        """Places of the recorded events that some ``backward`` goes over and takes off the tape. kept: those too that
+        it keeps there (``retain_graph``)."""
         gone: set[int] = set()
 
         def go_over(numbers: Sequence[Any]) -> None:
@@ -87,7 +88,7 @@ class Path:
                     gone.add(k)
                     go_over(self.nodes[k].event.inputs)
         for node in self.nodes:
-            if isinstance(node.event.what, (Backward, Grad)) and not node.event.what.keeps:
+            if isinstance(node.event.what, (Backward, Grad)) and (kept or not node.event.what.keeps):
                 go_over(node.event.inputs)
         return gone
 
@@ -122,7 +123,7 @@ def _cannot_come_first(path: Path, first: set[int], rest: Sequence[int]) -> str:
     nodes = path.nodes
     writes = [k for k, node in enumerate(nodes) if isinstance(node.event.what, (Assign, Backward, Grad, Step))
               or node.writes or node.updates]
-    if first & path.gone_over() or any(k > min(writes, default=len(nodes)) for k in first):
+    if first & path.gone_over(kept=True) or any(k > min(writes, default=len(nodes)) for k in first):
         return KEPT
     read, written = _states(nodes[k] for k in first)
     others, written_by_others = _states(nodes[k] for k in rest)
