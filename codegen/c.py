@@ -13,7 +13,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.contraction import convolves
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
-from hybrid.ir.size import greater
+from hybrid.ir.size import Specialised, fixed, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Code, Scope, Stmt
 from hybrid.kernels import text as kernel_text
@@ -93,7 +93,14 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    if size_parameters.names() and not size_parameters.alone() and any(map(_of_images_of_any_size, k.members)):
+        raise Specialised("windows over images of any size")       # take 3 to 30 times as long as those of one size
     return first_registered("c", k, _print_kernel, name, target)
+
+
+def _of_images_of_any_size(n: Node) -> bool:
+    """Whether a value is made of windows that slide along several axes, some of them of symbolic size."""
+    return n.prim == "window" and len(n.attrs["axes"]) > 1 and not all(fixed(n.shape[a]) for a in n.attrs["axes"])
 
 
 # by kind of kernel: the function that prints it, called with the kernel, its name and the target

@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 
 from .. import ir
 from ..ir import Node
-from ..ir.access import free_axes
+from ..ir.access import beneath, free_axes
 from ..ir.build import make
 from ..ir.packed import conv
 
@@ -40,6 +40,11 @@ def below_pad(n: Node, axes: Sequence[int], put: Callable[[Node, Sequence[int]],
         return put(n, axes)
     lo, hi = (tuple(n.attrs[k][a] for a in axes) for k in ("lo", "hi"))
     return make("pad", (put(n.args[0], axes),), lo=lo, hi=hi, value=n.attrs["value"])
+
+
+def lies_last(win: Node) -> bool:
+    """Whether windows are of data that lies channels last already."""
+    return beneath(win, ("window", "pad")).prim != "permute"
 
 
 def unbordered(x: Node, axes: Sequence[int]) -> tuple[Node, tuple[int, ...]]:

@@ -14,10 +14,9 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program
-from ..ir.access import beneath
 from ..ir.build import make
 from ..ir.size import fixed
-from .axis_orders import below_pad, ordered, to_first, to_last
+from .axis_orders import lies_last, ordered, to_first, to_last
 from .layout import Blocking, Conversion
 from .rewrite import rebuild, relaid
 from .winograd import over_squares
@@ -94,7 +93,7 @@ class ChannelsLast(Conversion):
         rank = len(win.attrs["axes"]) if win.prim == "window" else win.ndim - 2
         own, summed = n.attrs["contract"][side], n.attrs["contract"][1 - side]
         taps, pixels = range(2 + rank, win.ndim), (1 - channel, *range(2, 2 + rank))
-        between = beneath(win, ("window", "pad")).prim != "permute"
+        between = lies_last(win)
         work = n.size * math.prod(w.shape[a] for a in summed)
         if rank not in (2, 3) or not self._pays(work, between):
             return None
@@ -121,17 +120,10 @@ class ChannelsLast(Conversion):
     def _windows(self, x: Node, channel: int) -> Node | None:
         """Windows (N, *out, C, *kernel) of ones that have their channels at an axis; a value stands for its windows of
         one pixel, if it lies channels last."""
+        if x.prim != "permute" or x.args[0].prim == "window":
+            return self._windows_last(x, channel)
         order = (1 - channel, *range(2, x.ndim), channel)
-        if x.prim == "permute":
-            if x.args[0].prim == "window":
-                found = self._permuted(x) if channel == 1 else None
-                return found[0] if found is not None and found[0].attrs["axes"][0] == 1 else None
-            return x.args[0] if [x.attrs["axes"][a] for a in order] == list(range(x.ndim)) else None
-        if x.prim != "window" or x.attrs["axes"] != tuple(range(2, x.args[0].ndim)):
-            return None
-        order = (1 - channel, *x.attrs["axes"], channel)
-        data = below_pad(x.args[0], order)
-        return make("window", (data,), **{**x.attrs, "axes": tuple(a - 1 for a in x.attrs["axes"])})
+        return x.args[0] if [x.attrs["axes"][a] for a in order] == list(range(x.ndim)) else None
 
     # ---- gradients of convolutions of groups
     def _data_of_groups(self, n: Node) -> Node | None:
@@ -168,7 +160,7 @@ class ChannelsLast(Conversion):
                 or n.attrs["contract"][1 - side] != (2, *pixels) or win.prim != "reshape" or win.ndim != 3 + 2 * rank
                 or win.args[0].ndim != 2 + 2 * rank or g.dtype != win.dtype or not self.takes(g.dtype)):
             return None
-        found, (last_of, between) = self._unmoved_window(win.args[0]), self._channels_last(g)
+        found, (last_of, between) = self._windows_last(win.args[0]), self._channels_last(g)
         if found is None or not self._pays(n.size * math.prod(g.shape[2:]), between):
             return None
         self.found += 1

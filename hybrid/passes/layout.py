@@ -83,7 +83,7 @@ class Conversion:
         if c is None or c.rank not in self.ranks:
             return None
         (batch, filters, *out), rank, w = c.shape, c.rank, c.w
-        windows = self._unmoved_window(c.windows) if rank > 1 else self._windows_of_line(c.windows)
+        windows = self._windows_last(c.windows) if rank > 1 else self._windows_of_line(c.windows)
         if rank == 1:
             w, out = ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), [1, *out]
         y = windows and self._packed(w, windows, (batch, filters, *out), c.groups,
@@ -257,15 +257,16 @@ class Conversion:
         win = make("window", (x,), **{**found[0].attrs, "axes": tuple(range(2, 2 + rank))})
         return rebuild(n, [rebuild(d, [w, win])])
 
-    def _unmoved_window(self, win: Node) -> Node | None:
-        """Windows (N, *out, C, *kernel) over channels-last data, for windows (N, C, *out, *kernel)."""
+    def _windows_last(self, win: Node, channel: int = 1) -> Node | None:
+        """Windows (N, *out, C, *kernel) over channels-last data, for windows (N, C, *out, *kernel), or with ``channel``
+        0 (C, N, …)."""
         found = self._permuted(win)
         if found is not None:
-            return found[0] if found[0].prim == "window" else None
+            return found[0] if channel and found[0].prim == "window" and found[0].attrs["axes"][0] == 1 else None
         rank = win.ndim // 2 - 1
         if win.prim != "window" or win.attrs["axes"] != tuple(range(2, 2 + rank)) or win.args[0].ndim != 2 + rank:
             return None
-        x = below_pad(win.args[0], to_last(rank))
+        x = below_pad(win.args[0], (1 - channel, *range(2, 2 + rank), channel))
         return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:

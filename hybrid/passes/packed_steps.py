@@ -13,7 +13,7 @@ from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.contraction import convolves
 from ..ir.size import fixed
-from .axis_orders import unbordered
+from .axis_orders import lies_last, unbordered
 from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
 from .layout import Blocking, Conversion
@@ -46,7 +46,7 @@ class PackedSteps(ChannelsLast):
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The gradient of filters, where the data or the gradient of the result lies channels last already."""
-        return over_pixels(win, w, pixels, channels, side) if _last(win) or _lies_last(w, pixels) else None
+        return over_pixels(win, w, pixels, channels, side) if lies_last(win) or _lies_last(w, pixels) else None
 
     def _moved(self, n: Node) -> Node | None:
         """Also blocks of results put side by side."""
@@ -119,7 +119,7 @@ class PackedSteps(ChannelsLast):
         data = beneath(win, ("window", "pad", "permute", "reshape", "cast"))
         if not self._fills(w.shape[channel], least) and data.prim != "input":
             return None
-        if all(w.shape[a] == 1 for a in taps) and not _last(win):     # a product, as fast in the order that is there
+        if all(w.shape[a] == 1 for a in taps) and not lies_last(win):  # a product, as fast in the order that is there
             return None
         w = ir.permute(w, (*kept, channel, *taps))
         batch, *out = win.shape[:1 + rank]
@@ -135,11 +135,6 @@ def _inside(win: Node) -> float:
         met = sum(0 <= y * step + t * apart - pads[axis] < x.shape[axis] for y in range(places) for t in range(taps))
         share *= met / max(places * taps, 1)
     return share
-
-
-def _last(win: Node) -> bool:
-    """Whether windows are of data that lies channels last already."""
-    return beneath(win, ("window", "pad")).prim != "permute"
 
 
 def _grouped(n: Node) -> bool:

@@ -169,6 +169,8 @@ form("scatter into the middle", lambda i, u: ir.scatter_add(i, u, 1, 7), [rng.in
 form("scatter half", lambda i, u: ir.scatter_add(i, u, 0, 5),
      [rng.integers(0, 5, (40,)), normal(40, 6, dtype="float16")], tol=4e-3)
 form("scatter of nothing", lambda i, u: ir.scatter_add(i, u, 0, 5), [np.zeros((0,), "int64"), normal(0, 6)])
+form("scatter of many", lambda i, u: ir.scatter_add(i, u * 2, 0, 70),
+     [rng.integers(0, 70, (13, 71)), normal(13, 71, 9)], "places[8]")
 form("scatter of numbers", lambda i, u: ir.scatter_add(i, u * 2, 0, 3), [rng.integers(0, 3, (70,)), normal(70)])
 
 # ---- products

@@ -78,3 +78,29 @@ def test_an_operator_at_any_size(name):
             numpy.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=3e-5, atol=3e-5, err_msg=str(n))
     most = 8 if name == "products" else 2                    # large ones have tiles that are made for their sizes
     assert len(compiled.programs) <= most, compiled._engine._any_size.why
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float16"))
+def test_transposes_at_any_size(dtype):
+    """By square tiles, and by plain loops where a side turns out to be shorter than a tile."""
+    def function(x, y):
+        return [nd.transpose(x, (0, 2, 1)) + 1, nd.transpose(y, (0, 2, 1)) * 2, nd.transpose(x[0], (1, 0)) * 3]
+
+    compiled, draw = hybridize(function), numpy.random.RandomState(1)
+    for n in (400, 330, 24, 17, 5, 31, 32, 16, 15, 33, 2, 64, 100):
+        x, y = (nd.array(draw.randn(*s), dtype=dtype) for s in ((4, n, 96), (4, 96, n)))
+        for a, b in zip(compiled(x, y), function(x, y)):
+            numpy.testing.assert_array_equal(a.asnumpy(), b.asnumpy(), str(n))
+    assert len(compiled.programs) == 1, compiled._engine._any_size.why
+
+
+def test_windows_over_images_of_any_size_have_a_program_for_each():
+    """One for all would take three to thirty times as long; batches of any size share one."""
+    for function in (lambda x, w: nd.Convolution(x, w, kernel=(3, 3), num_filter=4, no_bias=True),
+                     lambda x, w: nd.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max")):
+        images, batches, w = hybridize(function), hybridize(function), nd.ones((4, 3, 3, 3))
+        for n in (8, 9, 12):
+            images(nd.ones((1, 3, n, n)), w)
+            batches(nd.ones((n, 3, 8, 8)), w)
+        assert len(images.programs) == 3 and "windows over images of any size" in str(images.report())
+        assert len(batches.programs) == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Iterable, Mapping, Sequence, TypeVar
+from typing import Container, Iterable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -46,6 +46,51 @@ def index_of(node: Node, idx: Index, target: Node) -> Index:
             raise Refused("a border above the image")
         n = n.args[0]
     return idx
+
+
+@dataclass
+class Axis:
+    """A spatial axis of an image: the loop over pixels (of the result, or of what the image is multiplied with), that
+    over taps of the filter, the steps of both in the image, its size, and the border before it."""
+    pixel: Var | None
+    tap: Var | None
+    stride: int
+    dilation: int
+    size: int
+    border: int
+
+    @property
+    def pixels(self) -> int:
+        """How many pixels there are."""
+        return self.pixel.extent if self.pixel else 1
+
+    @property
+    def taps(self) -> int:
+        """The filter's size along this axis."""
+        return self.tap.extent if self.tap else 1
+
+    def range(self, tap: int) -> tuple[int, int]:
+        """The pixels for which this tap of the filter lies inside the image."""
+        offset = tap * self.dilation - self.border
+        first = max(0, -(offset // self.stride))
+        return first, max(first, min(self.pixels, (self.size - 1 - offset) // self.stride + 1))
+
+    @property
+    def shift(self) -> int:
+        """How far the first pixel of the image is from the result to which the last tap moves it."""
+        return (self.taps - 1) * self.dilation - self.border
+
+
+def axis(at: Ix, pixels: Container[Var], taps: Container[Var], size: int, border: int) -> Axis | None:
+    """The axis of an image that is read at an index; None where that is no sum of a loop over pixels and one over
+    taps."""
+    pixel = [(v, c) for v, c in at.terms if v in pixels]
+    tap = [(v, c) for v, c in at.terms if v in taps]
+    if (len(pixel) != 1 or len(tap) > 1 or len(pixel) + len(tap) != len(at.terms) or at.const
+            or any(c < 1 for _, c in at.terms)):
+        return None
+    (p, s), (t, d) = pixel[0], tap[0] if tap else (None, 1)
+    return Axis(p, t, s, d, size, border)                                               # type: ignore[arg-type]
 
 
 @dataclass

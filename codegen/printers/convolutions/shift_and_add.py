@@ -17,6 +17,7 @@ from hybrid.codegen.program.size_parameters import where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, decode, flat
 from hybrid.codegen.dialect import PARALLEL
 from . import padded_operand
+from .padded_operand import Axis, axis
 from .pixels_in_lanes import OWN_IMAGE, PixelsInLanes
 from hybrid.codegen.block import level, nested
 from hybrid.codegen.nest import Sums, count, function
@@ -31,23 +32,6 @@ class ShiftTile:
     nv: int
     tiles: int
     cost: float
-
-
-@dataclass
-class Axis:
-    """A spatial axis: the loop over results, the kernel's loop, sizes of image, kernel, result; how results are
-    shifted."""
-    out: Var | None
-    tap: Var | None
-    source: int
-    taps: int
-    dilation: int
-    shift: int
-
-    @property
-    def results(self) -> int:
-        """How many results there are."""
-        return self.out.extent if self.out else 1
 
 
 class ShiftAndAdd(PixelsInLanes):
@@ -79,15 +63,11 @@ class ShiftAndAdd(PixelsInLanes):
                     raise Refused("padding of other axes")
                 continue
             name = "x" if self.x in found else "y"
-            rest = [(v, c) for v, c in x.terms if v not in found]
-            if (len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1
-                    or len(rest) > 1 or any(v not in self.m.depth for v, _ in rest)):
+            one = axis(x, found, self.m.depth, self.source.shape[a], lo)
+            if one is None or one.stride != 1 or name in self.spatial:
                 raise Refused("pixels that are no sum of a place and a place in the kernel")
-            tap, dilation = rest[0] if rest else (None, 1)
-            count = tap.extent if isinstance(tap, Var) else 1
-            self.spatial[name] = Axis(next(iter(found)), tap if isinstance(tap, Var) else None, self.source.shape[a],
-                                      count, dilation, (count - 1) * dilation - lo)
-            taps |= {tap}
+            self.spatial[name] = one
+            taps |= {one.tap}
             self.at[a] = var(Var(f"s{name}", self.source.shape[a]))
         if "x" not in self.spatial:
             raise Refused("no lines")
@@ -100,7 +80,7 @@ class ShiftAndAdd(PixelsInLanes):
     def choose(self) -> ShiftTile:
         """As many filters and pixels as the registers hold."""
         x, y, rows = self.spatial["x"], self.spatial["y"], self.rows.extent
-        pixels, depth = x.source * y.source, math.prod(v.extent for v in self.channels)
+        pixels, depth = x.size * y.size, math.prod(v.extent for v in self.channels)
         vectors, best = -(-pixels // self.lanes), None
         for nv in range(1, 5):
             tiles = -(-vectors // nv)
@@ -108,17 +88,17 @@ class ShiftAndAdd(PixelsInLanes):
             if not groups:
                 continue
             g = groups[-1]
-            each, lines = x.taps * g * nv, -(-x.results // self.lanes)
+            each, lines = x.taps * g * nv, -(-x.pixels // self.lanes)
             cost = rows // g * y.taps * (tiles * (depth * max(each, nv * 2 + x.taps * g / 2, 8) + each * 2
-                                                  + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
-            cost += rows * y.results * lines * 3 + depth * vectors * 3
+                                                  + 20) + g * y.size * lines * (x.taps * 1.5 + 3))
+            cost += rows * y.pixels * lines * 3 + depth * vectors * 3
             if best is None or cost < best.cost:
                 best = ShiftTile(g, nv, tiles, cost)
         if best is None:
             raise Refused("no tile fits the registers")
-        self.line = -(-x.results // self.lanes) * self.lanes
+        self.line = -(-x.pixels // self.lanes) * self.lanes
         self.panel = best.tiles * best.nv * self.lanes                                  # pixels of a channel
-        if max(rows * y.results * self.line, depth * self.panel) * 4 > OWN_IMAGE:
+        if max(rows * y.pixels * self.line, depth * self.panel) * 4 > OWN_IMAGE:
             raise Refused("a picture that does not fit on the stack")
         return best
 
@@ -144,7 +124,7 @@ class ShiftAndAdd(PixelsInLanes):
         if self.source not in self.reads:
             return None
         at = linear(self.source.shape, self.at)
-        sizes = [self.spatial[n].source for n in "yx"]
+        sizes = [self.spatial[n].size for n in "yx"]
         ones = [dict(at.terms).get(Var(f"s{n}", d)) for n, d in zip("yx", sizes)]
         plain = math.prod(sizes) == self.panel and (sizes[0] == 1
                                                     or ones[0] == sizes[1]) and (sizes[1] == 1 or ones[1] == 1)
@@ -159,7 +139,7 @@ class ShiftAndAdd(PixelsInLanes):
 
     def _pixels(self) -> tuple[list[Stmt], str]:
         """Statements that put the image's pixels together, and where they are."""
-        at, (sy, sx) = self._in_place(), (Var(f"s{n}", self.spatial[n].source) for n in "yx")
+        at, (sy, sx) = self._in_place(), (Var(f"s{n}", self.spatial[n].size) for n in "yx")
         if at is not None:
             base = Ix(at.const, tuple((v, c) for v, c in at.terms if v not in {*self.channels, sy, sx}))
             return [], f"({self.reads[self.source]} + {text(base)})"
@@ -176,8 +156,8 @@ class ShiftAndAdd(PixelsInLanes):
         """The loop over images, and within it filters, lines of the kernel, tiles of pixels."""
         t, x, y, rows = self.tile, self.spatial["x"], self.spatial["y"], self.rows.extent
         images = math.prod(v.extent for v in self.around)
-        work = images * rows * x.taps * y.taps * x.source * y.source * math.prod(v.extent for v in self.channels)
-        size = rows * y.results * self.line
+        work = images * rows * x.taps * y.taps * x.size * y.size * math.prod(v.extent for v in self.channels)
+        size = rows * y.pixels * self.line
         fill, pixels = self._pixels()
         taps: list[Stmt] = [
                 local.array("float", "acc", x.taps * t.group * self.panel),
@@ -194,16 +174,16 @@ class ShiftAndAdd(PixelsInLanes):
         """The tile's sums, moved, added to the lines of the result."""
         t, x, y, L = self.tile, self.spatial["x"], self.spatial["y"], self.lanes
         shift = f"i * {y.dilation} - ({y.shift})"
-        out = [f"const long dy = {shift}, first = dy < 0 ? -dy : 0, last = {y.results} - dy < {y.source} ? "
-               f"{y.results} - dy : {y.source};",
+        out = [f"const long dy = {shift}, first = dy < 0 ? -dy : 0, last = {y.pixels} - dy < {y.size} ? "
+               f"{y.pixels} - dy : {y.size};",
                f"for (long f = 0; f < {t.group}; f++) for (long s = first; s < last; s++) {{",
-               f"  float *to = sums + ((mb + f) * {y.results} + s + dy) * {self.line}; const float *a = acc + f * "
-               f"{x.taps * self.panel} + s * {x.source};"]
+               f"  float *to = sums + ((mb + f) * {y.pixels} + s + dy) * {self.line}; const float *a = acc + f * "
+               f"{x.taps * self.panel} + s * {x.size};"]
         for at in range(0, self.line, L):
             parts = []
             for tap in range(x.taps):
                 move = tap * x.dilation - x.shift
-                low, high = max(0, move - at), min(L, x.source + move - at, x.results - at)
+                low, high = max(0, move - at), min(L, x.size + move - at, x.pixels - at)
                 if low < high:
                     parts.append(f"v += HYV_LOADM(HYV_RANGE({low}, {high}), a + {tap * self.panel + at - move});")
             if parts:
@@ -212,8 +192,8 @@ class ShiftAndAdd(PixelsInLanes):
 
     def _root(self) -> list[Stmt]:
         """The kernel's root from the whole sums."""
-        x, y = self.spatial["x"].out, self.spatial["y"].out
+        x, y = self.spatial["x"].pixel, self.spatial["y"].pixel
         assert x is not None
-        line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
+        line = text(var(self.rows) * self.spatial["y"].pixels + (var(y) if y else Ix()))
         return self.results(root_index(self.k, self.m.dot_index), [level(self.rows), level(y)], x,
                             f"HYV_LOAD(sums + ({line}) * {self.line} + {x.name})", self.around)

@@ -6,7 +6,6 @@ vectors until all images are done; then the lanes are added up and the kernel's 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var, variables
@@ -15,6 +14,7 @@ from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
+from .padded_operand import Axis, axis
 from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed, where_it_pays
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
@@ -32,33 +32,6 @@ LINES = 4                       # short lines that one vector may hold
 LINE = 16                      # vectors in a line up to which it is written out
 STEPS = 64                      # vectors of pixels a tile takes at least, if there are so many images
 SUMS = 8 << 20                  # bytes of working memory for sums
-
-
-@dataclass
-class Axis:
-    """A spatial axis: loop over pixels, loop over taps, steps of both, size of the image, border before it."""
-    pixel: Var | None
-    tap: Var | None
-    stride: int
-    dilation: int
-    size: int
-    border: int
-
-    @property
-    def pixels(self) -> int:
-        """How many pixels the gradient has."""
-        return self.pixel.extent if self.pixel else 1
-
-    @property
-    def taps(self) -> int:
-        """The filter's size along this axis."""
-        return self.tap.extent if self.tap else 1
-
-    def range(self, tap: int) -> tuple[int, int]:
-        """The pixels of the gradient for which this tap of the filter lies inside the image."""
-        offset = tap * self.dilation - self.border
-        first = max(0, -(offset // self.stride))
-        return first, max(first, min(self.pixels, (self.size - 1 - offset) // self.stride + 1))
 
 
 class Correlation(Anchored):
@@ -148,17 +121,9 @@ class Correlation(Anchored):
             raise Refused("a filter larger than the image: with the roles exchanged it is a convolution")
 
     def _axis(self, a: int) -> Axis | None:
-        """A spatial axis: a sum of a loop over pixels and one over taps; None where it is not one."""
-        x, depth, columns = self.at[a], set(self.m.depth), set(self.m.columns)
-        pixel = [(v, c) for v, c in x.terms if v in depth]
-        tap = [(v, c) for v, c in x.terms if v in columns]
-        if (len(pixel) > 1 or len(tap) > 1 or len(pixel) + len(tap) != len(x.terms) or x.const or not pixel
-            or any(c < 1 for _, c in x.terms)):
-            return None
-        (p, s), (t, d) = pixel[0], tap[0] if tap else (None, 1)
-        if not tap and not (self.lo[a] or self.hi[a]):
-            return None
-        return Axis(p, t, s, d, self.picture.shape[a], self.lo[a])                      # type: ignore[arg-type]
+        """A spatial axis; None for one that is neither padded nor has taps."""
+        found = axis(self.at[a], self.m.depth, self.m.columns, self.picture.shape[a], self.lo[a])
+        return found if found is not None and (found.tap is not None or self.lo[a] or self.hi[a]) else None
 
     # ---- the tile
     def _choose(self) -> None:

@@ -13,11 +13,12 @@ from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.rows.scatter import accumulate
 
 WARPS = THREADS // 32
+AHEAD = 8                       # looks at 32 indices each whose loads are under way together
 
 
 def print_scatter(k: Kernel, name: str) -> PrintedCuda:
     """A warp owns 32 neighbouring lines and every ``share``-th place along the scattered axis. It looks at 32 indices
-    at once and adds those that are its own, in order.
+    at once and adds those that are its own, in order. ``AHEAD`` such looks load their indices together.
     """
     args, names = names_of(k)
     root, kind = k.root, index_type(k)
@@ -30,6 +31,7 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
     lines, extent = math.prod(lines_shape), root.shape[axis]
     groups = -(-lines // 32)
     share = max(1, min(extent, -(-PROCESSORS * 16 // groups)))
+    looks = min(AHEAD, -(-count // 32))
     t, s, u = Var("t", lines), Var("s", count), Var("u", count)
     at = unlinear(var(t), lines_shape)
     where_block = Block(None, frozenset([s]))
@@ -50,12 +52,16 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
         f"{kind} t = w % {groups} * 32 + lane, own = w / {groups};", f"bool inside = t < {lines};",
         f"if (!inside) t = {lines - 1};",
         f"for ({kind} z = own; inside && z < {extent}; z += {share}) {zero}",
-        f"for ({kind} first = 0; first < {count}; first += 32) {{",
-        f"  {kind} s = first + lane; long long place = -1;",
-        f"  if (s < {count}) {{", *("    " + line for line in where_block.lines),
-        f"    place = hy_clamp({where}, {extent - 1});", "  }",
-        f"  unsigned hits = __ballot_sync(0xffffffffu, place >= 0 && place % {share} == own);",
-        "  while (hits) {", "    int bit = __ffs((int)hits) - 1;", "    hits &= hits - 1;",
-        f"    {kind} u = first + bit, g = ({kind})__shfl_sync(0xffffffffu, place, bit);",
-        "    if (inside) {", *("      " + line for line in block.lines), f"      {add}", "    }", "  }", "}"]
+        f"for ({kind} first = 0; first < {count}; first += {32 * looks}) {{",
+        f"  {kind} places[{looks}];", "  #pragma unroll", f"  for (int look = 0; look < {looks}; look++) {{",
+        f"    {kind} s = first + 32 * look + lane;", "    places[look] = -1;",
+        f"    if (s < {count}) {{", *("      " + line for line in where_block.lines),
+        f"      places[look] = ({kind})hy_clamp({where}, {extent - 1});", "    }", "  }",
+        "  #pragma unroll", f"  for (int look = 0; look < {looks}; look++) {{",
+        f"    const {kind} place = places[look];",
+        f"    unsigned hits = __ballot_sync(0xffffffffu, place >= 0 && place % {share} == own);",
+        "    while (hits) {", "      int bit = __ffs((int)hits) - 1;", "      hits &= hits - 1;",
+        f"      {kind} u = first + 32 * look + bit, g = __shfl_sync(0xffffffffu, place, bit);",
+        "      if (inside) {", *("        " + line for line in block.lines), f"        {add}",
+        "      }", "    }", "  }", "}"]
     return launched(name, args, 1, body, -(-groups * share // WARPS))

@@ -19,9 +19,9 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
-from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, group_loops, merged_axes, rename,
-                                  work_of)
-from hybrid.codegen.program.size_parameters import where_it_pays
+from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, close, group_loops, merged_axes,
+                                  rename, work_of)
+from hybrid.codegen.program.size_parameters import literal, where_it_pays
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import FAR, VectorEmitter
 
@@ -42,8 +42,9 @@ class TileEmitter(VectorEmitter):
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
-        if (lane is None or n.dtype != F32 and not is_half(n.dtype) or guard or coefficient(at, lane) in (1, None)
-                or coefficient(at, self.other) != 1 or any(isinstance(u, Val) for u in variables(at))):
+        if (lane is None or n.dtype != F32 and not is_half(n.dtype) or guard
+                or any(same(coefficient(at, lane), c) for c in (1, None))
+                or not same(coefficient(at, self.other), 1) or any(isinstance(u, Val) for u in variables(at))):
             return super()._load(n, idx, guard, block)
         name = self.tiles.setdefault((n, at), Name(f"tile{len(self.tiles)}"))
         row, column = (var(v) - var(Var(first, v.extent)) for v, first in ((self.other, "w0"), (lane, "v0")))
@@ -75,11 +76,10 @@ class _Across(KernelPrinter):
         self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.shape, self._divisions))
         self.v = self.loops[-1]
         self.w = self._other()
-        if not (fixed(self.v.extent) and fixed(self.w.extent)):
-            raise Refused("an axis of symbolic size")
         self.rest = [u for u in self.loops[:-1] if u is not self.w and not same(u.extent, 1)]
         self.blocked = hint(k.root.nbytes) >= FAR
-        if min(self.v.extent, self.w.extent) < LINE or self.v.extent < 2 * LINE and self.v.extent % LINE:
+        across, down = hint(self.v.extent), hint(self.w.extent)
+        if min(across, down) < LINE or across < 2 * LINE and across % LINE:
             raise Refused("small sides")
 
     def _divisions(self, groups: list[list[int]]) -> int:
@@ -117,7 +117,18 @@ class _Across(KernelPrinter):
         body = [*outer.body, *nest]
         for depth, u in enumerate(reversed(self.rest)):
             body = [loop(u, body, threads if depth == len(self.rest) - 1 else "")]
-        return self.kernel(body, vectors=True)
+        return self.kernel(self._where_tiles_fit(body, threads), vectors=True)
+
+    def _where_tiles_fit(self, body: list[Stmt], threads: str) -> list[Stmt]:
+        """The tiles, and plain loops for sides that turn out to be shorter than a tile."""
+        least = [(u.extent, n) for u, n in ((self.v, 2 * LINE), (self.w, LINE)) if not fixed(u.extent)]
+        if not least:
+            return body
+        fit = " && ".join(f"{extent} >= {n}" for extent, n in least)
+        e, blocks = Emitter(C, self.reads, extra=self.extra), chain(self.loops)
+        e.put(self.names[self.k.root], self.k.root, self.idx, blocks[-1])
+        plain = close(blocks, self.loops, lambda depth, _: "" if depth else threads)
+        return [When(Op(fit, ()), tuple(body)), When(Op(f"!({fit})", ()), tuple(plain))]
 
     def _blocks(self, u: Var, body: Sequence[Stmt], pragma: str = "") -> list[Stmt]:
         return [For(f"{u.name}_b", Ix(), Ix(u.extent), tuple(body), BLOCK, pragma)]
@@ -134,8 +145,8 @@ class _Across(KernelPrinter):
     def _begin(self, u: Var, name: str) -> Stmt:
         """Where a tile begins: the last one overlaps the one before it, of which nothing is done twice."""
         last, at = u.extent - self.side, Name(f"{u.name}_t")
-        return Let("long", Name(f"{name}0"), Op(f"{{0}} < {last} ? {{0}} : {last}", (at,)) if u.extent % self.side
-                   else at, True)
+        whole = same(u.extent % self.side, 0)
+        return Let("long", Name(f"{name}0"), at if whole else Op(f"{{0}} < {last} ? {{0}} : {last}", (at,)), True)
 
     def _tiles(self, e: TileEmitter) -> list[Stmt]:
         """Statements that transpose the tiles."""
@@ -143,13 +154,13 @@ class _Across(KernelPrinter):
         out: list[Stmt] = []
         source = Name("from")
         for (n, at), name in e.tiles.items():
-            step = coefficient(at, v)
+            step = literal(coefficient(at, v))
             base = substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))})
             spots = [(r, c) for r in range(0, side, width) for c in range(0, side, width)]
-            turn = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step}l + {{4}}, {step}l)"
+            turn = f"turn_vfloat{width}({{0}} + {{1}}, {side}, {{2}} + {{3}} * {step} + {{4}}, {step})"
             turned = [turn]
             if is_half(n.dtype):
-                turned = [f"hyv_square{half(n.dtype)}(square, {{2}} + {{3}} * {step}l + {{4}}, {step}l)",
+                turned = [f"hyv_square{half(n.dtype)}(square, {{2}} + {{3}} * {step} + {{4}}, {step})",
                           f"turn_vfloat{width}({{0}} + {{1}}, {side}, square, {width})"]
             out += [Local("float", name, side * side),
                     Scope((Let(f"const {C.storage(n.dtype)} *", source, Op("{0} + {1}", (Name(e.stored[n]), base))),
@@ -164,7 +175,7 @@ class _Across(KernelPrinter):
         end, at, first = Name("end"), Name(v.name), Name(f"{v.name}_t")
         whole = Op(f"{{0}} - {width - 1}", (end,))
         inner: list[Stmt] = [*before, For(v.name, first, whole, tuple(copies(body, 0)), width)]
-        if v.extent % width:
+        if not same(v.extent % width, 0):
             left: list[Stmt] = [
                 Let("long", at, Op(f"{{0}} + ({{1}} - {{0}}) / {width} * {width}", (first, end)), True),
                     When(Op("{0} < {1}", (at, end)),
@@ -182,6 +193,6 @@ def _in_float32(n: Node) -> bool:
 
 def _end(first: Name, size: int, extent: int) -> Op:
     """Where a part of a loop ends that begins at ``first``."""
-    if extent % size == 0:
+    if same(extent % size, 0):
         return Op(f"{{0}} + {size}", (first,))
     return Op(f"({{0}} + {size} < {extent} ? {{0}} + {size} : {extent})", (first,))
