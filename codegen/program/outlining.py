@@ -43,7 +43,7 @@ def pragma(s: Stmt) -> Pragma | None:
     """What a line says to OpenMP about threads."""
     if not isinstance(s, Code) or s.words[:5] != ("#", "pragma", " ", "omp", " ") or _THREADS.isdisjoint(s.words[5:8]):
         return None
-    threads, condition = _clause(s.words, "num_threads"), _clause(s.words, "if")
+    threads, condition = _clause(s.words, "num_threads"), _clause(s.words, "if").removeprefix("parallel: ")
     return Pragma(frozenset(s.words[:10]), f"({condition}) ? {threads or 'hy_threads'} : 1" if condition else threads)
 
 

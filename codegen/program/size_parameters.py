@@ -68,4 +68,5 @@ def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:
     ``count``; for a symbolic count the pragma has an ``if`` clause, which tests it at run time."""
     if fixed(count):
         return pragma if work >= least else ""
-    return f"{pragma} if ({count} >= {max(least * hint(count) // max(work, 1), 1)})"
+    which = "parallel: " if " simd" in pragma else ""       # else it holds for simd, too: no vectors where it fails
+    return f"{pragma} if ({which}{count} >= {max(least * hint(count) // max(work, 1), 1)})"

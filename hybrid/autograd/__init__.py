@@ -79,6 +79,11 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
                         lambda e: e.before()[::-1])
 
 
+def leads_to(heads: Sequence[Any], slots: set[int]) -> bool:
+    """Whether gradients flow from some arrays into some slots, given by their ids."""
+    return any(id(s) in slots for entry in _order(heads) for s in entry.sources)
+
+
 def changed_in_place(what: str) -> HybridError:
     """The error when backward goes over a computation from an array that holds another value by now."""
     return HybridError(f"{what} was changed in place after it was used in a recorded computation, so its gradient "
@@ -318,6 +323,11 @@ class Function:
     def __call__(self, *inputs: Any) -> Any:
         if SCOPE.traces:
             return traced_function.call(self, inputs, self._forward)
+        if pending.WATCHED[0] and SCOPE.recording:
+            return pending.LATER[0].python(type(self).__name__, inputs, lambda: self._recorded(inputs))
+        return self._recorded(inputs)
+
+    def _recorded(self, inputs: Sequence[Any]) -> Any:
         out = self._forward(*inputs)
         several = isinstance(out, (list, tuple))
         outputs = list(out) if several else [out]

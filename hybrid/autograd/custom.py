@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from .. import ir
-from ..base import names
+from ..base import names, pending
 from ..graph import symbol
 from ..buffers.array import NDArray, full_like, wrap
 from ..base.device import Context, array_module, current_context, zeros
@@ -350,7 +350,11 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
         raise AttributeValueError(f"custom operator {values['op_type']!r} needs {', '.join(wanted)}; missing: "
                                   f"{', '.join(n for n, x in zip(wanted, inputs) if x is None)}")
     ctx = next((x._ctx for x in inputs if isinstance(x, NDArray)), None)
-    found = _eager([x for x in as_inputs(CUSTOM, inputs, ctx) if x is not None], values)
+    given = [x for x in as_inputs(CUSTOM, inputs, ctx) if x is not None]
+    if pending.WATCHED[0] and SCOPE.recording:
+        found = pending.LATER[0].python(str(values["op_type"]), given, lambda: _eager(given, values))
+    else:
+        found = _eager(given, values)
     if out is not None:
         for target, value in zip(out if isinstance(out, (list, tuple)) else [out], found):
             target[:] = value

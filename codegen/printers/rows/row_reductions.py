@@ -95,14 +95,15 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     """A search along the innermost axis: each lane finds its own, then the first of the best is taken."""
     r = planned(e, n, idx, (), block)
     (lane,) = r.loops
-    if not fixed(lane.extent) or lane.extent < 2 * e.width:
+    size = hint(lane.extent)                                  # a lane that finds nothing has the first place of all
+    if size < 2 * e.width:
         raise Refused("short")
     e.lanes.add(lane)
     inner = block.child([lane])
     value = e.floats(r.element(inner))
     name, word = e.name("a"), r.op[3:]
     worst = Op("HYV_B({0})", (identity(e, word, e.type),))
-    unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
+    unroll = 1 if size < 4 * e.width or len(inner.lines) > 8 else 2 if size < 16 * e.width else 4
     inner.body.append(better(n, Name(f"{name}@"), Name(f"{name}w@"), Keep(value, worst),
                              Op("HYV_COUNT + HYV_IB((int)({0}))", (r.position or Ix(),))))
     pairs = [(Name(f"{name}_{q}"), Name(f"{name}w_{q}")) for q in range(unroll)]

@@ -25,7 +25,7 @@ from .events import OPEN, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale
 from .followed import LIVE, ROUNDS, STATE, current, given_back, is_promised, take, taken_over
 from .held import held
 from .joined import unfit
-from .round import went_back
+from .round import on_tape, went_back
 from .rounds import LOCK, event, give_up, settle, settle_all, strange
 from .updates import assign, backward, current_updated, grad, nothing, step
 
@@ -41,6 +41,8 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         return ordinary()
     if SCOPE.recording and (r := current_updated()) is not None:
         rounds.another(r)
+    if (r := STATE.round) is not None and r.given and not r.trail and not any(map(r.knows, args)):
+        rounds.end(r)                                    # nothing was done with what the Python code gave
     track, begins = STATE.track, False
     if track is None and STATE.round is None:
         if not SCOPE.recording or STATE.broken == RECORDS.number or not _begins(engine, args):
@@ -97,9 +99,25 @@ def loss(block: Any, args: Any, kwargs: Any, ordinary: Callable[[], Any]) -> Any
         if out is not NotImplemented:
             return out
     r = current()
-    if r is None or not any([isinstance(x, NDArray) and r.has(x) for x in leaves]):
+    if r is None or not any([isinstance(x, NDArray) and r.knows(x) for x in leaves]):
         return ordinary()
     return event(what, leaves, structure, ordinary, lambda node: "")
+
+
+def python(name: str, inputs: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
+    """A recorded call of the user's Python code (``autograd.Function``, ``CustomOp``), which runs at its line. A round
+    of whose results it takes some ends before it, and one that may compute with its results begins behind it."""
+    r = current() if not (STATE.busy or SCOPE.traces) else None
+    if r is None or not any([isinstance(x, NDArray) and r.concerns(x) for x in inputs]):
+        return ordinary()
+    settle(r, f"the Python code of {name} runs in it")
+    rounds.end(r)
+    made = ordinary()
+    arrays: list[Any] = []
+    flatten(made, lambda v: isinstance(v, NDArray), arrays, by_identity=True)
+    if STATE.round is None and any([on_tape(x) for x in arrays]):
+        rounds.begin(r.root.behind_code(name), arrays[0]._ctx).given = [weakref.ref(x) for x in arrays]
+    return made
 
 
 def _root(engine: Any) -> Root:
@@ -114,7 +132,7 @@ def _begins(engine: Any, args: Any) -> bool:
     root = _root(engine)
     if root.refused or not config.defer():
         return False
-    if any([isinstance(x, NDArray) and x._ag is not None for x in args]):
+    if any([isinstance(x, NDArray) and x._ag is not None and x._ag.entry is None for x in args]):
         root.why = "a call takes an array with a gradient of its own"
         return False
     return True
@@ -221,7 +239,7 @@ def method(x: Any, name: str, given: Sequence[Any], ordinary: Callable[[], Any])
         if out is not NotImplemented:
             return out
     r = current()
-    if r is None or not r.has(x):
+    if r is None or not r.knows(x):
         return ordinary()
     return event(what, [x], None, ordinary,
                  lambda node: "" if x._ag is not None else f"{name} gives an array that shares memory")
@@ -240,7 +258,7 @@ def scaled(losses: list[Any], trainer: Any, scale: Callable[[list[Any], Any], li
         if out is not NotImplemented:
             return out
     r = current()
-    if r is None or not any(map(r.has, losses)):
+    if r is None or not any(map(r.knows, losses)):
         return ordinary()
     return event(what, losses, None, ordinary, lambda node: "")
 
@@ -284,5 +302,5 @@ def _calls(what: Any, block: Any) -> bool:
 
 
 __all__ = ["assign", "backward", "call", "give_up", "given_back", "grad", "is_event", "loss", "method", "operator",
-           "scaled", "settle", "settle_all", "settle_for", "settle_written", "step"]
+           "python", "scaled", "settle", "settle_all", "settle_for", "settle_written", "step"]
 pending.LATER.append(sys.modules[__name__])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from ... import autograd
 from ...autograd.dispatch import OF_NUMBER, invoke
@@ -204,9 +204,19 @@ class Step(NamedTuple):
             trainer.step(trainer.size if SCOPE.traces else trainer.size.value)
 
 
+class Given(NamedTuple):
+    """An array from outside of the round that an event takes, and what tells it from others in keys of events."""
+    number: int                                          # among the round's arrays from outside
+    shape: tuple[int, ...]
+    dtype: Any
+    cls: type
+    device: int                                          # the number of its device
+    taped: bool = False                                  # whether gradients flow on from it, to calls before the round
+
+
 class Event(NamedTuple):
-    """One event, as the key that tells it from others. inputs: a number of a result of the round, a ``Held``, or
-    (-1 - number of an array from outside, shape, dtype, class, number of its device)."""
+    """One event, as the key that tells it from others. inputs: a number of a result of the round, a ``Held``, or a
+    ``Given``."""
     what: Any
     inputs: tuple[Any, ...]
     training: bool
@@ -215,11 +225,11 @@ class Event(NamedTuple):
     structure: Any
     numbers: int = 0                                     # how many numbers it takes that may differ
 
-    def do(self, results: Sequence[Any], outside: Sequence[Any], numbers: Iterator[Any],
+    def do(self, results: Mapping[int, Any], outside: Mapping[int, Any] | Sequence[Any], numbers: Iterator[Any],
            value: Callable[[Held], Any] = Held.array) -> Any:
         """Do it, with results of the round so far, its arrays from outside, and the next of its numbers. value: of a
         held array."""
-        values = [results[i] if type(i) is int else value(i) if type(i) is Held else outside[-1 - i[0]]
+        values = [results[i] if type(i) is int else value(i) if type(i) is Held else outside[i.number]
                   for i in self.inputs]
         values += [next(numbers) for _ in range(self.numbers)]
         old, SCOPE.np_array = SCOPE.np_array, self.np_array
@@ -242,6 +252,8 @@ class Node:
         self.ready = False                               # whether the event is put off
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
         self.taped = False                               # whether results are on the tape
+        # whether gradients flow on from an array that it takes, to calls before the round
+        self.taped_inputs = event is not None and any(type(i) is Given and i.taped for i in event.inputs)
         # outside of ``record``: whether the event writes variables; whether it writes those, or other held arrays
         self.updates = self.writes = False
         self.whole = False                               # whether it writes an array of its target's shape and dtype
@@ -249,9 +261,10 @@ class Node:
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        # results that no program may give (joined.py), once known; those it gives that no backward pass may go over
-        self.withheld: frozenset[int] | None = None
-        self.spent: frozenset[int] = frozenset()
+        # of the last event of a round, once it is known: which of the round's results no program gives (joined.py)
+        self.special: Any = None
+        # by the numbers of the results that stay on the tape: the parts of the round (parts.py), or why it has none
+        self.parts: dict[frozenset[int], Any] = {}
         # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
         # events each of them does, and which seconds of the rounds (``Root.seconds``) it has been told of
         self.waiting: list[tuple[Any, int, float]] = []
@@ -263,6 +276,11 @@ class Node:
         # of the last event of a round: a count of rebinds, and the memory of what all its events read or write beside
         # their arguments then, and whether some of that is another's too (joined.py)
         self.memory: tuple[int, Extents, bool] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many results the event gives."""
+        return len(self.made[1]) if self.made is not None else 0
 
     def copy_of(self, other: "Node") -> None:
         """Take over what is known of the same event in another tree."""
@@ -304,6 +322,8 @@ class Root(Node):
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
         self.why = ""                                    # why rounds are not joined
+        self.programs = 1                                # how many do a round: one for each device
+        self.behind: dict[str, Root] = {}                # rounds behind Python code that ends a round, by its name
         # a weak reference to the track of rounds that are followed in C (followed.py), or None; how many there were,
         # and after how many rounds there may be another one
         self.track: Any = None
@@ -344,8 +364,16 @@ class Root(Node):
             self._counts = counts
         return self._number
 
+    def behind_code(self, name: str) -> "Root":
+        """Where the rounds begin that follow a call of Python code."""
+        return self.behind.setdefault(name, Root(self.name))
+
     def __str__(self) -> str:
-        done = f"{self.joined} rounds of the training loop ran as one program" if self.joined else ""
+        if self.behind:
+            return "; ".join(f"the training loop is cut where the Python code of {name} runs, and behind it "
+                             f"{root or 'nothing was joined yet'}" for name, root in self.behind.items())
+        programs = "one program" if self.programs == 1 else f"{self.programs} programs, one for each device"
+        done = f"{self.joined} rounds of the training loop ran as {programs}" if self.joined else ""
         done += f", each followed by its step: {self.follows}" if done and self.follows else ""
         if (not self.joined or self.refused) and self.why:
             return f"{done}{'; ' if done else ''}the training loop is not joined to one program: {self.why}"

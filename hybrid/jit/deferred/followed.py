@@ -196,7 +196,7 @@ def _described(node: Node, outside: Sequence[NDArray]) -> tuple[Any, ...]:
     """What the launcher is told of an event."""
     e = node.event
     inputs = tuple(i if type(i) is int else (i.array(),) if type(i) is Held else
-                   (-1 - i[0], *i[1:4], outside[-1 - i[0]]._ctx, Promise(i[1], i[2], None))
+                   (i.number, *i[1:4], outside[i.number]._ctx, Promise(i.shape, i.dtype, None))
                    for i in e.inputs)
     structure, made = node.made if node.made is not None else (None, ())
     kind = NOTHING if node.made is None or structure == NONE else ONE if structure == LEAF else TUPLE

@@ -111,3 +111,9 @@ def arrays_of(nodes: Iterable[Any]) -> list[NDArray]:
     """The held arrays among the inputs of some events."""
     found = [i.ref() for node in nodes for i in node.event.inputs if type(i) is Held]
     return [x for x in found if x is not None]
+
+
+def variables(nodes: Sequence[Any]) -> list[NDArray]:
+    """The arrays that some events read and that collect gradients."""
+    every = [x for node in nodes if node.entry is not None for x in node.entry.fixed()] + arrays_of(nodes)
+    return list({id(x): x for x in every if is_variable(x)}.values())

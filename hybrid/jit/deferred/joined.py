@@ -1,61 +1,122 @@
 """The one program of a round: its events replayed on traced values, so all guards of a compiled call hold for it."""
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from ... import autograd, runtime
 from ...base.errors import HybridError
-from ...base.pytree import flatten
 from ...base.scope import SCOPE, tracing
-from ...buffers.array import REBINDS, NDArray
+from ...buffers.array import REBINDS, NDArray, wrap
 from ...buffers.extents import Extents, extent
 from ...buffers.moving import copied
-from ...buffers.tape import Entry, Slot
-from ...graph.symbol import Symbol
+from ...buffers.tape import Entry, Slot, flags
 from ..trace import Hybridized
-from .events import WHOLE, Assign, Backward, Event, Grad, Method, Node, Operator, Step
+from .events import WHOLE, Assign, Backward, Event, Method, Node, Operator, Step
 from .followed import lay
-from .held import Owners
+from .held import Owners, variables
+from .parts import KEPT, Part, Path, divided, whole
 from .unrelated import written_by
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
 COMING = "its program is being compiled in the background"
 
 
+class Special(NamedTuple):
+    """Numbers of the results of a round that a program cannot give as its events would. on_tape: no ``backward`` among
+    the events goes over them. shared: they share another's memory (``detach``). spent: on the tape, but the events have
+    written parameters from which they were computed, so that ``backward`` from them is an error."""
+    on_tape: frozenset[int]
+    shared: frozenset[int]
+    spent: frozenset[int]
+
+
 def run(r: Any, node: Node) -> str:
-    """Do all events of a round up to a node by one program and fill its results; why not, where that cannot be (and
-    nothing was done)."""
+    """Do all events of a round up to a node, by a program for each of its parts, and fill its results. Where no program
+    can do a part, its events are done the ordinary way, in their order. Gives why, if so."""
     alive = r.alive()
-    if node.withheld is None:
-        node.withheld, node.spent = _not_given(r.trail)
-    if not node.withheld.isdisjoint(alive):
-        return "a result is kept that backward did not go over, or one that shares another's memory"
+    why, parts = _divided(r, node, alive)
+    r.root.programs = sum(part.joins for part in parts)
+    results: dict[int, NDArray] = {}
+    outside = [ref() for ref in r.outside]
+    for k, part in enumerate(parts):
+        instead = why if why or not part.joins else _by_program(r, node, part, k, alive, results, outside)
+        if not part.joins or instead:
+            _one_by_one(r, part, results, outside)
+        if part.joins:
+            why = instead
+    if not why and (last := written_last(node)) is not None and (x := r.results[last]()) is not None:
+        of = node.event.inputs[0].array()
+        x._ag, x._data, x._away = None, copied(of._data, of._ctx), None
+    return why
+
+
+def _divided(r: Any, node: Node, alive: Sequence[int]) -> tuple[str, list[Part]]:
+    """The parts of a round. Apart from them, why no program can do it, if so; it is one part then."""
+    if node.special is None:
+        node.special = _special(r.trail)
+    special: Special = node.special
+    if not special.shared.isdisjoint(alive):
+        return KEPT, [whole(r.trail)]
     if _overlap(r, node):
-        return "an array shares memory with one that the round writes"
-    alive = _given(r, node)
-    numbers, places = _distinct(r.values)
-    plans = _plans(node)
-    plan = plans.get((alive, places))
+        return "an array shares memory with one that the round writes", [whole(r.trail)]
+    on_tape = special.on_tape.intersection(alive)
+    if on_tape not in node.parts:
+        node.parts[on_tape] = divided(r.trail, on_tape)
+    found = node.parts[on_tape]
+    return (found, [whole(r.trail)]) if isinstance(found, str) else ("", found)
+
+
+def _by_program(r: Any, node: Node, part: Part, number: int, alive: Sequence[int], results: dict[int, NDArray],
+                outside: Sequence[Any]) -> str:
+    """Do the events of a part by one program; why not, where that cannot be (and nothing was done). number: of the
+    part. results: of the round, where it takes those of other parts and puts its own."""
+    given = [outside[i] for i in part.outside]
+    if part.taped:
+        heads = [outside[i] for i in part.taped]
+        if autograd.leads_to(heads, {id(x._ag) for x in variables(part.nodes)}):
+            return "an array's gradient comes from the round and from calls before it"
+        given = [wrap(x._data, x._ctx, type(x)) if i in part.taped else x for i, x in zip(part.outside, given)]
+    numbers, places = _distinct([r.values[i] for i in part.values])
+    last, gives = written_last(node), set(part.gives)
+    wanted = tuple([i for i in alive if i in gives and i != last])
+    plans, key = _plans(node), (number, part.gives, wanted, places)
+    plan = plans.get(key)
     if plan is None:
-        if len(plans) >= MOST_PLANS:
+        if len(plans) >= MOST_PLANS * (number + 1):
             return "other results are kept each time"
-        plan = plans[alive, places] = Plan(r.trail, alive or (len(r.results) - 1,), places, r.root.name)
-    values = plan.values([*(ref() for ref in r.outside), *numbers], r.trail) if not plan.refused else None
+        plan = plans[key] = Plan(part, wanted or part.gives[-1:], places, r.root.name)
+    values = None if plan.refused else plan.values([*given, *(results[i] for i in part.takes), *numbers])
     if values is None:
         if plan.refused:
             return plan.refused
-        r.trail[0].waiting.append((plan.coming, len(r.trail), 0.0))
+        r.trail[0].waiting.append((plan.coming, len(part.nodes), 0.0))
         return COMING
-    for i, y in zip(alive, values):
-        x = r.results[i]()
+    for i, y in zip(wanted, values):
+        results[i], x = y, r.results[i]()
         if x is not None:
             x._ag, x._data, x._away = None, y._data, None
-            if i in node.spent:
+            if i in node.special.spent:
                 x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
-    if (last := written_last(node)) is not None and (x := r.results[last]()) is not None:
-        of = node.event.inputs[0].array()
-        x._ag, x._data, x._away = None, copied(of._data, of._ctx), None
+    if part.taped:
+        what = next(e.what for e in part.events if isinstance(e.what, Backward))
+        with flags(False, None):
+            autograd.backward(heads, list(values[len(values) - len(heads):]), what.keeps, what.train_mode)
     return ""
+
+
+def one_by_one(r: Any) -> None:
+    """Do all events of a round the ordinary way."""
+    _one_by_one(r, whole(r.trail), {}, [ref() for ref in r.outside])
+
+
+def _one_by_one(r: Any, part: Part, results: dict[int, NDArray], outside: Sequence[Any]) -> None:
+    part.do(results, outside, iter([r.values[i] for i in part.values]))
+    for i in part.gives:
+        x, y = r.results[i](), results[i]
+        if x is not None:
+            x._ag, x._data, x._away = y._ag, y._data, None
+            if y._ag is not None and y._ag.entry is not None:
+                y._ag.entry.outputs[y._ag.index] = x     # backward takes it off the tape
 
 
 def _overlap(r: Any, node: Node) -> bool:
@@ -83,12 +144,6 @@ def written_last(node: Node) -> int | None:
     return value if type(value) is int and target is not None and node.whole else None
 
 
-def _given(r: Any, node: Node) -> tuple[int, ...]:
-    """Numbers of the results that the program of a round gives."""
-    copied = written_last(node)
-    return tuple([i for i in r.alive() if i != copied])
-
-
 class Spent:
     """The tape's entry of a result whose round has written the parameters from which it was computed."""
 
@@ -105,37 +160,28 @@ def _distinct(values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
 
 def lay_track(r: Any, node: Node) -> None:
     """Rounds that go the way of one that a program has just done are followed in C from now on, where that can be."""
-    alive, (_, places) = _given(r, node), _distinct(r.values)
-    plan = _plans(node).get((alive, places))
+    why, parts = _divided(r, node, alive := r.alive())
+    if why or len(parts) > 1 or parts[0].taped:
+        return
+    last, (_, places) = written_last(node), _distinct(r.values)
+    alive = tuple([i for i in alive if i != last])
+    plan = _plans(node).get((0, parts[0].gives, alive, places))
     if plan is not None:
         way = plan.engine.fast_path if plan.engine.fast_path[0] is not None else [plan.engine]
-        plan.track = lay(r, way if not places else [plan.of_all(places)], alive, written_last(node)) or plan.track
+        plan.track = lay(r, way if not places else [plan.of_all(places)], alive, last) or plan.track
 
 
-def _not_given(path: Sequence[Node]) -> tuple[frozenset[int], frozenset[int]]:
-    """Numbers of the results that a program cannot give as the events would: those that are still on the tape, since no
-    ``backward`` among the events goes over them, and those that share memory (``detach``). Apart from these, numbers of
-    results on the tape whose parameters the events have written, so that ``backward`` from them is an error."""
-    maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
-    gone: set[int] = set()
-
-    def go_over(numbers: Sequence[Any]) -> None:
-        for k in {maker[n] for n in numbers if type(n) is int}:
-            if path[k].taped and k not in gone:
-                gone.add(k)
-                go_over(path[k].event.inputs)
-    for node in path:
-        if isinstance(node.event.what, (Backward, Grad)) and not node.event.what.keeps:
-            go_over(node.event.inputs)
-    written = written_by(path)
-    spent = [False] * len(path)
-    for k, node in enumerate(path):
+def _special(nodes: Sequence[Node]) -> Special:
+    path, written = Path(nodes), written_by(nodes)
+    gone, maker = path.gone_over(), path.maker
+    spent = [False] * len(nodes)
+    for k, node in enumerate(nodes):
         spent[k] = node.taped and (node.entry is not None and any(id(x) in written for x in node.entry.fixed())
                                    or any(type(n) is int and spent[maker[n]] for n in node.event.inputs))
-    kept = [n for n, k in enumerate(maker) if k not in gone and path[k].taped and not _is_detach(path[k].event)]
-    shared = [n for n, k in enumerate(maker) if _is_detach(path[k].event)]
-    return (frozenset([*(n for n in kept if not spent[maker[n]]), *shared]),
-            frozenset(n for n in kept if spent[maker[n]]))
+    kept = [n for n, k in enumerate(maker) if k not in gone and nodes[k].taped and not _is_detach(nodes[k].event)]
+    return Special(frozenset(n for n in kept if not spent[maker[n]]),
+                   frozenset(n for n, k in enumerate(maker) if _is_detach(nodes[k].event)),
+                   frozenset(n for n in kept if spent[maker[n]]))
 
 
 def _is_detach(e: Event) -> bool:
@@ -152,11 +198,13 @@ def _plans(node: Node) -> dict[Any, "Plan"]:
 
 
 class Plan:
-    """One program: a hybridized function of the arrays from outside that does some events."""
+    """One program: a hybridized function of the arrays from outside, and of results of other parts, that does a part of
+    a round. wanted: numbers of the results that it gives."""
 
-    def __init__(self, path: Sequence[Node], alive: Sequence[int], places: Sequence[int], name: str):
+    def __init__(self, part: Part, wanted: Sequence[int], places: Sequence[int], name: str):
+        self.part = part
         # the ``precision`` option of the networks that have products: a program can have only one
-        precisions = {n.entry.precision for n in path if n.entry is not None and any(
+        precisions = {n.entry.precision for n in part.nodes if n.entry is not None and any(
             m.prim == "dot" for m in n.entry.program.order())}
         # why there is none
         self.refused = "its networks are hybridized with different precisions" if len(precisions) > 1 else ""
@@ -164,12 +212,12 @@ class Plan:
         self.track: Any = None                           # of rounds that it does (followed.py)
         self.coming: Any = None                          # the signature whose program is being compiled
         self.numbered = bool(places)                     # whether it takes numbers, after the arrays
-        self.engine = Hybridized(_replay(path, alive, places), f"{name}: round",
+        self.engine = Hybridized(_replay(part, wanted, places), f"{name}: round",
                                  options={"precision": next(iter(precisions), None)})
 
-    def values(self, outside: Sequence[Any], path: Sequence[Node]) -> Any:
-        """The results that are still alive; None (and nothing is done) where there is no program, or not yet. path: of
-        the round."""
+    def values(self, outside: Sequence[Any]) -> Any:
+        """The wanted results, and gradients of the part's arrays on the tape; None (and nothing is done) where there is
+        no program, or not yet."""
         recording, SCOPE.recording = SCOPE.recording, False
         try:
             out = self._fast(outside)
@@ -180,7 +228,7 @@ class Plan:
                 self.coming = None if entry.is_compiled() else entry
                 if self.coming is not None:
                     return None
-                self._begin(path)
+                self._begin()
                 if not self.numbered:
                     self.engine.shorten(entry, outside)
                     out = self._fast(outside)           # with its own working memory, and no other way's
@@ -205,13 +253,13 @@ class Plan:
             return out if out is not None else engine(*given[:-count], *last[1])
         return done
 
-    def _begin(self, path: Sequence[Node]) -> None:
+    def _begin(self) -> None:
         """At the first round: the programs of its calls let go of their working memory."""
         if not self.begun:
             self.begun = True
-            for place in path:
-                if place.entry is not None:
-                    place.entry.rest()
+            for node in self.part.nodes:
+                if node.entry is not None:
+                    node.entry.rest()
 
     def _fast(self, outside: Sequence[Any]) -> Any:
         fast = self.engine.fast_path[0]
@@ -248,22 +296,22 @@ def unfit(entry: Any, numbers: bool = False) -> str:
     return ""
 
 
-def _replay(path: Sequence[Node], alive: Sequence[int], places: Sequence[int]) -> Callable[..., Any]:
-    """A function of the arrays from outside, and of numbers, that does some events. places: of the numbers that the
-    events take, in their order, among those."""
-    events, owners, count = [n.event for n in path], Owners(path), len(set(places))
+def _replay(part: Part, wanted: Sequence[int], places: Sequence[int]) -> Callable[..., Any]:
+    """A function of arrays from outside, results of other parts and numbers, that does the events of a part. places: of
+    the numbers that the events take, in their order, among those."""
+    owners, count = Owners(part.nodes), len(part.outside)
 
     def replay(*given: Any) -> Any:
-        outside, distinct = given[:len(given) - count], given[len(given) - count:]
-        numbers = iter([distinct[k] for k in places])
-        results: list[Any] = []
-        for e in events:
-            made = e.do(results, outside, numbers, owners.value)
-            if not isinstance(e.what, (Backward, Step)):
-                flatten(made, lambda v: isinstance(v, (NDArray, Symbol)), results, by_identity=True)
+        outside = dict(zip(part.outside, given))
+        results = dict(zip(part.takes, given[count:]))
+        distinct = given[count + len(part.takes):]
+        for i in part.taped:
+            outside[i] = outside[i].detach()
+            outside[i].attach_grad()
+        part.do(results, outside, iter([distinct[k] for k in places]), owners.value)
         trace = tracing()
         if trace is not None:                            # gradients may be read after the step, as in any loop
             trace.kept |= trace.used_up
             trace.used_up.clear()
-        return tuple([results[i] for i in alive])
+        return (*(results[i] for i in wanted), *(outside[i].grad for i in part.taped))
     return replay

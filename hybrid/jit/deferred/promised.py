@@ -9,7 +9,7 @@ from ...base.pytree import LEAF, unflatten
 from ...buffers.array import REBINDS
 from ...buffers.promise import Promise
 from .events import Backward, Node
-from .held import arrays_of, hold_gradient, is_variable
+from .held import arrays_of, hold_gradient, variables
 from .round import Round
 
 
@@ -31,7 +31,7 @@ def see(r: Round, node: Node) -> None:
     statistics; for ``backward``, gradients."""
     now = REBINDS[0]
     if isinstance(node.event.what, Backward):
-        node.note_slots([(x, x._ag, x._ag.grad) for x in variables(r)])
+        node.note_slots([(x, slot, slot.grad) for x in variables(r.trail) if (slot := x._ag) is not None])
         found = [grad for _, _, grad in node.slots]
     else:
         found = [*(node.entry.fixed() if node.entry is not None else ()), *arrays_of([node])]
@@ -41,13 +41,7 @@ def see(r: Round, node: Node) -> None:
     node.seen = now
 
 
-def variables(r: Round) -> list[Any]:
-    """The arrays that the events of a round read and that collect gradients."""
-    every = [x for place in r.trail if place.entry is not None for x in place.entry.fixed()] + arrays_of(r.trail)
-    return list({id(x): x for x in every if is_variable(x)}.values())
-
-
 def hold_gradients(r: Round) -> None:
     """Hold the gradients of a round's variables, for later events may compute with them."""
-    for x in variables(r):
+    for x in variables(r.trail):
         hold_gradient(x)

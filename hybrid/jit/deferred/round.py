@@ -6,11 +6,12 @@ import weakref
 from typing import Any, Callable, Sequence
 
 from ...base.device import Context
+from ...base.scope import SCOPE
 from ...buffers.array import NDArray, wrap
 from ...buffers.derived import OUTSIDE, is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
-from .events import Backward, Call, Grad, Node, Root
+from .events import Backward, Call, Given, Grad, Node, Root
 from .held import Held, held, hold, unfit
 
 
@@ -18,7 +19,8 @@ class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "gpu", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results",
-                 "numbers", "hidden", "draws", "counted", "forgotten", "values", "memory", "__weakref__")
+                 "numbers", "hidden", "draws", "counted", "forgotten", "values", "memory", "taped", "given",
+                 "__weakref__")
 
     def __init__(self, root: Root, ctx: Context | None = None):
         self.gpu = ctx if ctx is not None and ctx.device_type == "gpu" else None     # where it runs, if that is a GPU
@@ -35,6 +37,8 @@ class Round:
         self.values: list[Any] = []                      # the numbers of its events that may differ from round to round
         self.memory: Any = None                          # after so many events: of hidden arrays, not of arguments
         self.draws = False
+        self.taped = False                               # whether it takes results of calls before it, on the tape
+        self.given: Sequence[Any] = ()                   # weak references: results of the Python code that it follows
         self.counted: Callable[[], Any] = int            # ends its being watched
         self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
 
@@ -42,6 +46,10 @@ class Round:
         """Whether an array is a result of this round (ids of those that are gone come again)."""
         n = self.numbers.get(id(x))
         return n is not None and self.results[n]() is x
+
+    def knows(self, x: Any) -> bool:
+        """Whether an array is a result of this round, or of the Python code that it follows."""
+        return self.has(x) or any([ref() is x for ref in self.given])
 
     @property
     def updated(self) -> bool:
@@ -63,7 +71,8 @@ class Round:
 
     def concerns(self, x: Any) -> bool:
         """Whether what is done with an array is an event of the round."""
-        return x is not None and (self.has(x) or self.held(x) is not None)
+        return x is not None and (self.knows(x) or self.held(x) is not None
+                                  or on_tape(x) and any([ref() is x for ref in self.outside]))
 
     def among_outside(self, node: Node) -> list[NDArray]:
         """Arrays that came from outside as arguments and that the code of an event reads as well."""
@@ -90,7 +99,7 @@ class Round:
                 self.outside.append(weakref.ref(x))
                 self.fresh.append((x, x._data, x._away))
             spec = x._spec
-            out.append((-1 - k, spec.shape, spec.dtype, type(x), x._ctx.device_id))
+            out.append(Given(k, spec.shape, spec.dtype, type(x), x._ctx.device_id, on_tape(x)))
         return tuple(out)
 
     def match(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> bool:
@@ -104,13 +113,13 @@ class Round:
             elif type(ref) is Held:
                 if ref.ref() is x and not (OUTSIDE and unfit(x)):  # type: ignore[arg-type]  # others may write it since
                     continue
-            elif -1 - ref[0] < len(outside):
-                if outside[-1 - ref[0]]() is x:
+            elif ref.number < len(outside):
+                if outside[ref.number]() is x and (not ref.taped or on_tape(x)):
                     continue
-            elif type(x) is ref[3] and (away := x._away).__class__ is not Promise:
+            elif type(x) is ref.cls and (away := x._away).__class__ is not Promise:
                 raw = x._data
-                if (x._ag is None and raw.shape == ref[1] and raw.dtype == ref[2] and x._ctx.device_id == ref[4]
-                    and not _strange(x) and not any([x is y for y, _, _ in fresh])):
+                if (on_tape(x) is ref.taped and raw.shape == ref.shape and raw.dtype == ref.dtype
+                    and x._ctx.device_id == ref.device and not _strange(x) and not any([x is y for y, _, _ in fresh])):
                     outside.append(weakref.ref(x))
                     fresh.append((x, raw, away))
                     continue
@@ -166,12 +175,17 @@ def went_back(nodes: Sequence[Node]) -> bool:
     return False
 
 
+def on_tape(x: NDArray) -> bool:
+    """Whether gradients flow on from an array that an event takes, to the calls that gave it."""
+    return SCOPE.recording and x._ag is not None and x._ag.entry is not None
+
+
 def _strange(x: Any) -> str:
     """Why an array from outside makes a round one that is not put off."""
     if not isinstance(x, NDArray) or x.stype != "default":
         return "a call takes other than dense arrays"
     if type(x._away) is Promise:                         # of an event of this round, which writes it
         return "an array that the round changes is given to one of its calls"
-    if x._ag is not None:
+    if x._ag is not None and x._ag.entry is None:
         return "a call takes an array with a gradient of its own"
     return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""

@@ -130,7 +130,8 @@ def _now(r: Round, key: Event, leaves: Sequence[Any], ordinary: Callable[[], Any
     else:
         r.node = node
         r.trail.append(node)
-        if isinstance(key.what, Step):
+        r.taped = r.taped or node.taped_inputs
+        if isinstance(key.what, Step) or r.taped and isinstance(key.what, Backward):
             _met(r)
     return made
 
@@ -202,7 +203,7 @@ def _took(r: Round) -> None:
 # ---- putting off
 def put_off(r: Round, node: Node, numbers: Sequence[Any]) -> Any:
     """Put an event off; its results are promises. If it ends the round, all of the round is done."""
-    r.node, r.draws = node, r.draws or node.draws
+    r.node, r.draws, r.taped = node, r.draws or node.draws, r.taped or node.taped_inputs
     r.trail.append(node)
     r.values += numbers
     if type(node.event.what) is Step:
@@ -255,7 +256,7 @@ def finish(r: Round, node: Node) -> None:
         with busy(), as_on_null_stream(r.gpu):
             why = joined.run(r, r.trail[-1])
             if why:
-                _not_joined(r, why)
+                _not_joined(r.root, why)
     except BaseException as err:
         failed(r, err)
         raise
@@ -266,7 +267,7 @@ def finish(r: Round, node: Node) -> None:
         if not follows:
             joined.lay_track(r, node)
     if follows:
-        node.event.do((), (), iter(()))
+        node.event.do({}, (), iter(()))
 
 
 def finish_track(track: Any, step: Step | None) -> bool:
@@ -316,7 +317,9 @@ def settle(r: Any, why: str) -> None:
                         root.joined += 1
                         return
                     why = joined.COMING if instead == joined.COMING else why
-                _not_joined(r, why)
+                else:
+                    joined.one_by_one(r)
+                _not_joined(root, why)
         except BaseException as err:
             failed(r, err)
             raise
@@ -331,39 +334,17 @@ def failed(r: Round, err: BaseException) -> None:
     end(r)
 
 
-def _not_joined(r: Round, why: str) -> None:
-    """What was put off is done the ordinary way. why: in words."""
+def _not_joined(root: Root, why: str) -> None:
+    """What was put off was done the ordinary way. why: in words."""
     if why == joined.COMING:
-        r.root.why = why if not r.root.joined else r.root.why
-    else:
-        _note_settled(r.root, why)
-    _one_by_one(r)
-
-
-def _note_settled(root: Root, why: str) -> None:
+        root.why = why if not root.joined else root.why
+        return
     root.settled_times += 1
     if root.settled_times > MOST_SETTLED * (1 + root.joined) and not root.refused:
         root.refused = True
         root.next.clear()
     if not root.joined or root.refused:
         root.why = f"{why} ({user_location()})"
-
-
-def _one_by_one(r: Round) -> None:
-    """The ordinary way: events in their order, and promises filled with their results."""
-    results: list[Any] = []
-    outside = [ref() for ref in r.outside]
-    numbers = iter(r.values)
-    for e in [place.event for place in r.trail]:
-        made = e.do(results, outside, numbers)
-        if not isinstance(e.what, (Backward, Step)):
-            flatten(made, lambda v: isinstance(v, NDArray), results, by_identity=True)
-    for ref, y in zip(r.results, results):
-        x = ref()
-        if x is not None:
-            x._ag, x._data, x._away = y._ag, y._data, None
-            if y._ag is not None and y._ag.entry is not None:
-                y._ag.entry.outputs[y._ag.index] = x     # backward takes it off the tape
 
 
 def settle_all(why: str, raw: Any = None, drawn: bool = False,

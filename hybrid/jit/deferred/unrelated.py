@@ -33,7 +33,7 @@ def rounds_ended(r: Round) -> Iterator[tuple[Root, list[Node]]]:
                 yield node.event.what.engine.rounds, noted
         if _reads(node.entry, trained):
             return
-        results += _count(node)
+        results += node.count
 
 
 def later_half(r: Round, end: Callable[[Round], None],
@@ -55,7 +55,7 @@ def later_half(r: Round, end: Callable[[Round], None],
             made.values = r.values[sum(n.event.numbers for n in r.trail[:first]):]
             made.forgotten = r.forgotten | {id(n.entry): n.entry for n in r.trail[:first] if n.entry is not None}
             return made
-        results += _count(node)
+        results += node.count
     return None
 
 
@@ -82,11 +82,6 @@ def _begins(node: Node, rest: Sequence[Node], results: int) -> bool:
             and all(i >= results for n in rest for i in n.event.inputs if type(i) is int))
 
 
-def _count(node: Node) -> int:
-    """How many results an event gave."""
-    return len(node.made[1]) if node.made is not None else 0
-
-
 def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node], list[int]]:
     """Notes the last events of a longer round (trail) in the tree of a root. Gives their places there, none where the
     tree is too large; and which arrays from outside they take, by their numbers in the longer round. results: how many
@@ -95,10 +90,10 @@ def _noted(root: Root, trail: Sequence[Node], results: int) -> tuple[list[Node],
     numbers: dict[int, int] = {}
     place: Node = root
 
-    def renumbered(i: Any) -> Any:                       # a result's number, or (-1 - k, ...) of array k from outside
+    def renumbered(i: Any) -> Any:
         if type(i) is Held:
             return i
-        return i - results if type(i) is int else (-1 - numbers.setdefault(-1 - i[0], len(numbers)), *i[1:])
+        return i - results if type(i) is int else i._replace(number=numbers.setdefault(i.number, len(numbers)))
     for node in trail:
         key: Event = node.event._replace(inputs=tuple(map(renumbered, node.event.inputs)))
         known = place.next.get(key)

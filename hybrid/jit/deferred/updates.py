@@ -60,6 +60,9 @@ def _watched_backward(several: Sequence[Any], head_grads: Any, retain_graph: boo
     r = current()
     if r is None:
         return ordinary()
+    if not r.trail and several and all(map(r.knows, several)):
+        rounds.end(r)                                    # from what Python code gave, with no call behind it
+        return ordinary()
     if not several or not all(map(r.has, several)):
         strange(OF_NO_CALL)
         return ordinary()
@@ -109,6 +112,7 @@ def grad(heads: Any, variables: list[Any], head_grads: Any, retain_graph: bool |
         return now()
     why = ("autograd.grad is asked for gradients that can be differentiated again (create_graph=True)" if create_graph
            else OF_NO_CALL.replace("backward", "autograd.grad") if not several or not all(map(r.has, several))
+           else "autograd.grad goes on to calls before the round" if r.taped
            else "autograd.grad is given gradients of other dtypes or shapes than its heads" if seeds is None
            else "autograd.grad is asked for the gradient of an array that collects none"
            if not all(r.has(x) or is_variable(x) for x in variables) else "")
@@ -167,10 +171,9 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool, ordinary: Calla
     r = current()
     if r is None:
         return ordinary(batch_size, ignore_stale_grad)
-    if (ignore_stale_grad or r.node is r.root or len(trainer._contexts) > 1
-        or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
-        strange("trainer.step was called with ignore_stale_grad, with a batch_size that is 0 or no number, without a "
-                "call before it, or with parameters on several devices")
+    if (ignore_stale_grad or r.node is r.root or not isinstance(batch_size, (int, float, np.number)) or not batch_size):
+        strange("trainer.step was called with ignore_stale_grad, with a batch_size that is 0 or no number, or without "
+                "a call before it")
         STATE.broken = False
         return ordinary(batch_size, ignore_stale_grad)
     trainer.size.value = batch_size
