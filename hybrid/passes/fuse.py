@@ -84,7 +84,8 @@ class Fuser(Rules):
         elif n.prim == "reduce" and n in self.attentions:
             reason = "a sum of scores that are computed tile by tile"
         elif len(kernels) == 1:
-            reason = self._refusal(n, uses, kernels[0])
+            empty = n in self.stored and same(kernels[0].root.size, 0) and not same(n.size, 0)
+            reason = "the kernel has nothing to compute" if empty else self._refusal(n, uses, kernels[0])
             if not reason:
                 if n in self.stored:
                     kernels[0].extra.append(n)

@@ -110,3 +110,15 @@ def test_a_division_by_nothing_is_an_error_of_its_size_alone():
     with pytest.raises(ZeroDivisionError):
         f(nd.ones((5,)))
     assert len(f.programs) == 1
+
+
+def test_results_beside_empty_ones_are_computed():
+    """A kernel whose array is empty runs no loop; a number that it uses is a result all the same."""
+    def function(x, y):
+        total = y.sum()
+        return x / (total + 1), total, nd.sum(y.reshape((1, -1)) * nd.ones((3, 1)), axis=1)
+
+    compiled = hybridize(function)
+    for rows in (0, 3, 0, 5):
+        empty, total, sums = compiled(nd.ones((rows, 2)), nd.array([1, 2]))
+        assert empty.shape == (rows, 2) and total.asscalar() == 3 and sums.asnumpy().tolist() == [3, 3, 3]
