@@ -55,8 +55,10 @@ def main(argv: Sequence[str]) -> int:
         where = warmed.begin(given.folder)
     except OSError as err:
         parser.error(f"the folder {given.folder} cannot be used: {err}")
+    # first: what a program's first call builds beside it has a low priority, and would be waited for here
+    whole = threads.built() is not None and launcher.built() is not None
     status = _run(given.script, given.arguments)
-    if threads.built() is None or launcher.built() is None:
+    if not whole:
         print("without Python's headers (python3-dev) calls of the programs are slower by about two microseconds")
     made = warmed.end()
     print("\n".join(made))
