@@ -324,7 +324,7 @@ class Function:
         if SCOPE.traces:
             return traced_function.call(self, inputs, self._forward)
         if pending.WATCHED[0] and SCOPE.recording:
-            return pending.LATER[0].python(type(self).__name__, inputs, lambda: self._recorded(inputs))
+            return pending.LATER[0].python_code(type(self).__name__, inputs, lambda: self._recorded(inputs))
         return self._recorded(inputs)
 
     def _recorded(self, inputs: Sequence[Any]) -> Any:

@@ -352,7 +352,7 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
     ctx = next((x._ctx for x in inputs if isinstance(x, NDArray)), None)
     given = [x for x in as_inputs(CUSTOM, inputs, ctx) if x is not None]
     if pending.WATCHED[0] and SCOPE.recording:
-        found = pending.LATER[0].python(str(values["op_type"]), given, lambda: _eager(given, values))
+        found = pending.LATER[0].python_code(str(values["op_type"]), given, lambda: _eager(given, values))
     else:
         found = _eager(given, values)
     if out is not None:

@@ -21,8 +21,8 @@ from .dispatch import DEMANDS, invoke
 
 @dataclass
 class Demand:
-    """A demand of traced code. wrong: one number, not 0 where it is not met. value: one number that the text names.
-    sizes: others that it names, by name; they may be symbolic."""
+    """A demand of traced code. wrong: a number that is not 0 if the demand fails. value: fills ``{value}`` in the text.
+    sizes: fill its other fields; may be symbolic."""
     wrong: Symbol
     value: Symbol
     error: type[Exception]

@@ -203,7 +203,7 @@ class AnySize:
         if new is None or (values := new.sizes(shapes)) is None:
             return None, True
         self.families.append(new)
-        for entry in self._others(owner, new):
+        for entry in self._served_by(owner, new):
             for part in parts_of(entry):
                 runtime.set_aside(part, entry.ctx)
         sizes_note.write(owner, kind, self._seen[kind])
@@ -228,7 +228,8 @@ class AnySize:
         """Symbolic shapes to trace a call with; None for calls that are not traced so."""
         if (seen := self._seen.get(kind)) is None:
             seen = self._seen[kind] = sizes_note.read(owner, kind, shapes)
-            if len(seen) >= SEVERAL:                     # found fit by an earlier process, and no size is the usual one
+            # an earlier process called a program for any size with so many sizes: trace one at once
+            if len(seen) >= SEVERAL:
                 self._fit.setdefault(kind, version)
         serial = next(_serial)
         if axes is None:
@@ -274,21 +275,21 @@ class AnySize:
         """Have the owner forget programs for one size, or for fewer sizes, whose calls the family's program can do:
         several sizes came since, so none is the usual one."""
         family.takes_over = False
-        for each in self._others(owner, family):
+        for each in self._served_by(owner, family):
             owner.forget(each)
         for old in [f for f in self.families if f is not family and f.calls.keys().isdisjoint(owner.entries)]:
             self.families.remove(old)
 
     @staticmethod
-    def _others(owner: "Hybridized", family: Family) -> list["Entry"]:
-        """Entries of other programs whose calls a family's program can do."""
+    def _served_by(owner: "Hybridized", family: Family) -> list["Entry"]:
+        """The entries of other programs that the family can serve."""
         return list({id(e): e for signature, e in list(owner.entries.items())
                      if e.family is not family and e.stamp == e.guard.stamp() and family.serves(signature)}.values())
 
 
 def call_uncompiled(job: Job, call: Callable[[], Any]) -> Any:
     """Run a call as plain Python; its time is counted for the job that builds its program."""
-    with background.CALLS.one(job):
+    with background.CALLS.without_program(job):
         return call()
 
 

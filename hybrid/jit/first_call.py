@@ -50,7 +50,7 @@ class FirstCall:
         self._like: tuple[Any, ...] | None = None
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
-        # the file name of the note on programs of the second call, and their names
+        # the file in the disk cache that lists the recipes of the second call; that list
         self._second: str | None = None
         self._programs: list[str] = []
 
@@ -82,7 +82,7 @@ class FirstCall:
         """Make it. Where it fails, the next call is the first."""
         self._expect(now=False)
         begin = time.perf_counter()
-        with eagerly(), background.CALLS.any():
+        with eagerly(), background.CALLS.running_call():
             out = call()
         self._over = self._was_plain = True
         if (note := self._note) is not None and time.perf_counter() - begin >= LONG:
@@ -105,7 +105,7 @@ class FirstCall:
         if second:
             self._expect()
         try:
-            with background.CALLS.any(), plan_names.asked_for() as names:
+            with background.CALLS.running_call(), plan_names.asked_for() as names:
                 yield
         finally:
             SCOPE.answered, self._kind = before, None
@@ -113,8 +113,8 @@ class FirstCall:
             self._keep(names)
 
     def _expect(self, now: bool = True) -> None:
-        """Have a process start that compiles, where the disk cache lacks a program of the second call in earlier
-        processes, or none made one. not now: only if the first call takes long."""
+        """Start a compiling process unless all recipes that an earlier second call used are cached. now=False: only
+        once the first call takes long."""
         if not (self._programs and plan_names.all_there(self._programs)):
             background.queue().expect(now)
 

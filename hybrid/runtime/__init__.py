@@ -118,7 +118,7 @@ def after_parts(program: Program, ctx: Context) -> None:
 
 
 def set_aside(program: Program, ctx: Context) -> None:
-    """Have a program that waits for a compiler wait until it is called again: others come before it."""
+    """Have a program that waits for a compiler wait until it is asked for again: others come before it."""
     for e in executables(program, ctx):
         if type(e) is PendingProgram:
             queue().set_aside(e.job)

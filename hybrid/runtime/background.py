@@ -70,7 +70,8 @@ class Job:
             time.monotonic() - self.made > LONGEST_CALL)
 
     def count(self, calls: int = 1) -> None:
-        """Note calls that did without the program; one that was set aside is queued again."""
+        """Note that the program was asked for, by so many calls that did without it. One that was set aside is queued
+        again, also for none: a training loop asks for its program without calling it."""
         self.calls += calls
         if self.aside:
             queue().submit(self)
@@ -113,10 +114,10 @@ class _Compiler:
             if self.at_once:
                 if not self.queue.wait_until_due() or not _has_compiler():
                     return
-                with CALLS.beside():
+                with CALLS.compiling():
                     self.process = _start()
             while self.queue.wait(self):
-                with CALLS.beside():
+                with CALLS.compiling():
                     if self.process is None:
                         self.process = _start()          # takes a while: what is most wanted may be another job then
                     if (job := self.queue.take()) is not None:
@@ -183,7 +184,7 @@ class Queue:
         return job
 
     def set_aside(self, job: Job) -> None:
-        """Take a job that no process works on from the queue, until its program is called again: programs that other
+        """Take a job that no process works on from the queue, until its program is asked for again: programs that other
         calls need do not wait for it."""
         with self._changed:
             if job in self._waiting and not job.hurry:
@@ -332,7 +333,7 @@ def _in_child() -> None:
     global _queue
     old, _queue = _queue, None
     CALLS.running = CALLS.compilers = 0
-    for tell in CALLS.told:
+    for tell in CALLS.listeners:
         tell(0)
     if old is not None:
         atexit.unregister(old.close)

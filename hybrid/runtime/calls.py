@@ -22,11 +22,11 @@ class Calls:
         self.running = 0               # now, in all threads
         self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
         self.compilers = 0             # processes that compile now
-        self.told: list[Callable[[int], None]] = []      # are called with that number when it changes
+        self.listeners: list[Callable[[int], None]] = []         # functions called with ``compilers`` when it changes
 
     @contextlib.contextmanager
-    def any(self) -> Iterator[None]:
-        """Scope of a call of code that may come to have programs, whatever it does: it is no silence."""
+    def running_call(self) -> Iterator[None]:
+        """While it lasts, a call runs that may get a program, so compilers do not count this time as idle."""
         with _lock:
             self.running += 1
         try:
@@ -37,19 +37,19 @@ class Calls:
             self.ended = time.monotonic()
 
     @contextlib.contextmanager
-    def one(self, job: "Job") -> Iterator[None]:
+    def without_program(self, job: "Job") -> Iterator[None]:
         """Scope of a call that does without a program."""
         job.count()
         begin = time.monotonic()
         self.again = begin if job.calls > 1 else self.again
         try:
-            with self.any(), blas.one_thread() if self.compilers else contextlib.nullcontext():
+            with self.running_call(), blas.one_thread() if self.compilers else contextlib.nullcontext():
                 yield
         finally:
             job.seconds += self.ended - begin
 
     @contextlib.contextmanager
-    def beside(self) -> Iterator[None]:
+    def compiling(self) -> Iterator[None]:
         """Scope in which a process compiles."""
         self._count(1)
         try:
@@ -60,13 +60,13 @@ class Calls:
     def follow(self, tell: Callable[[int], None]) -> None:
         """Have a function called with the number of processes that compile, now and when it changes."""
         with _lock:
-            self.told.append(tell)
+            self.listeners.append(tell)
             tell(self.compilers)
 
     def _count(self, more: int) -> None:
         with _lock:
             self.compilers += more
-            for tell in self.told:
+            for tell in self.listeners:
                 tell(self.compilers)
 
 

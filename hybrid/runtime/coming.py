@@ -50,7 +50,7 @@ class ComingSized:
     def build(self) -> None:
         """Build it."""
         try:
-            with CALLS.beside(), self.asked.answering(False):
+            with CALLS.compiling(), self.asked.answering(False):
                 self.made = self._by_process() or self._here()
         except Exception as err:                         # noqa: BLE001  each size has a program of its own then
             self.why = str(err)

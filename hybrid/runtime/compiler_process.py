@@ -17,9 +17,9 @@ LONG = 30.0                                       # seconds that a compiler take
 COMPILER_NICE = 15     # added for compilers that are started within ``low_priority()``; worker processes have less
 OWN_SESSION = [True]   # whether these compilers lead sessions of their own (``system.give_way`` says why)
 _running: list[Any] = []                          # compilers, until they were waited for
-_patient: list[Any] = []                          # those of low priority
+_low_priority: list[Any] = []                     # those of low priority
 forking.in_child(_running.clear)
-forking.in_child(_patient.clear)
+forking.in_child(_low_priority.clear)
 
 
 def _paper() -> int:
@@ -57,7 +57,7 @@ def start(command: list[str], stream: int = 2, folder: str | None = None) -> tup
         process = system.start(command, stream, paper, compilers.environment(command[0], folder), own_session)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            _patient.append(process)
+            _low_priority.append(process)
             system.give_way(process, COMPILER_NICE)
         return process, paper
     except OSError as err:
@@ -74,7 +74,7 @@ def ended(process: Any, doubt: Callable[[], None] | None = None, cc: str = "") -
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
     finally:
-        for processes in (_running, _patient):
+        for processes in (_running, _low_priority):
             with contextlib.suppress(ValueError):
                 processes.remove(process)
 
@@ -85,9 +85,14 @@ def end_compilers() -> None:
         system.kill(process)
 
 
-def end_patient() -> None:
+def runs_low_priority() -> bool:
+    """Whether this process runs compilers of low priority now."""
+    return bool(_low_priority)
+
+
+def end_low_priority() -> None:
     """End the compilers of low priority that this process runs now."""
-    for process in list(_patient):
+    for process in list(_low_priority):
         system.kill(process)
 
 

@@ -93,6 +93,9 @@ def _make_room(compilers: int) -> None:
             building.interrupt()
 
 
+background.CALLS.follow(_make_room)
+
+
 def _launcher(so: Path) -> Any:
     try:
         loader = importlib.machinery.ExtensionFileLoader(NAME, str(so))
@@ -181,26 +184,27 @@ class _Building:
 
     def may_go_on(self) -> bool:
         """Waits until no process compiles programs. False if this process ends before that."""
+        self.interrupted = False                         # no compiler of its runs now
         while background.CALLS.compilers and time.monotonic() < self.late and not self.ending.wait(LOOK):
             pass
         return not self.ending.is_set()
 
     def interrupt(self) -> None:
-        """End its compiler, for a program comes first. One that only stood still would stay if this process were
-        killed."""
-        if self.begun is not None and time.monotonic() < self.late:
-            self.interrupted = True
-            compiler_process.end_patient()
+        """Kill its compiler, since programs are compiled first. (A stopped one would outlive this process if that were
+        killed.)"""
+        if (self.begun is not None and self.thread.is_alive() and time.monotonic() < self.late
+            and compiler_process.runs_low_priority()):
+            self.interrupted = True                      # before its thread learns how the compiler ended
+            compiler_process.end_low_priority()
 
     def begins_again(self) -> bool:
         """Waits until its compiler may begin again, where that was interrupted. False where it was not."""
-        again, self.interrupted = self.interrupted, False
-        return again and self.may_go_on()
+        return self.interrupted and self.may_go_on()
 
 
 def _end(building: _Building) -> None:
-    """When the process ends, a unit of the launcher that is being compiled is waited for as long as all took so far:
-    later processes have it then. What has not begun is left to them."""
+    """When the process ends, it waits for a unit of the launcher that is being compiled, for as long as the build took
+    so far, at most ``LAST_WAIT``: later processes have it then. What has not begun is left to them."""
     building.ending.set()
     if building.begun is not None:
         building.thread.join(min(time.monotonic() - building.begun, LAST_WAIT))
@@ -214,7 +218,6 @@ def _quietly(building: _Building) -> None:
     if not building.may_go_on():
         return
     building.begun = time.monotonic()
-    background.CALLS.follow(_make_room)
     # a cache folder that goes meanwhile; calls go through Python
     with contextlib.suppress(CompileError, OSError), compiler_process.low_priority():
         load()

@@ -338,7 +338,7 @@ from hybrid.base import config
 from hybrid.runtime import background, threads
 pool = threads._shared_pool()
 assert pool.hy_pool_most == threads.MOST_THREADS
-with background.CALLS.beside():
+with background.CALLS.compiling():
     assert pool.hy_pool_most == max(1, config.usable_cores() - 1)
     assert right()
     child = os.fork()

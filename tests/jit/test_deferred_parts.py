@@ -11,6 +11,7 @@ import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid.base import pending
 from hybrid.gluon import nn
+from hybrid.jit.deferred import joined as joined_rounds
 from .test_deferred_loop import BATCHES
 
 STEPS = 20
@@ -73,6 +74,28 @@ def test_two_devices(between: str, at_once: bool, monkeypatch: Any) -> None:
     net, = same(monkeypatch, run)
     assert net._engine.rounds.joined >= STEPS - 4
     assert "ran as 2 programs, one for each device" in str(net.report())
+
+
+def test_each_part_has_programs_of_its_own(monkeypatch: Any) -> None:
+    """How many there may be does not depend on the parts before it."""
+    def run() -> Any:
+        devices = [mx.cpu(0), mx.cpu(1)]
+        net, loss, seen = mlp(ctx=devices), gluon.loss.SoftmaxCrossEntropyLoss(), []
+        loss.hybridize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        for i in range(STEPS):
+            xs, ys = (gluon.utils.split_and_load(v, devices) for v in BATCHES[i % 5])
+            with autograd.record():
+                outs = [net(x) for x in xs]
+                losses = [loss(out, y) for out, y in zip(outs, ys)]
+            autograd.backward(losses)
+            seen += [*losses, *outs[:i % 2]]                     # of the first device every other time
+            del outs
+            trainer.step(8)
+        return seen, [net]
+    monkeypatch.setattr(joined_rounds, "MOST_PLANS", 2)
+    net, = same(monkeypatch, run)
+    assert net._engine.rounds.joined >= STEPS - 4, str(net._engine.rounds)
 
 
 def test_an_array_that_goes_to_another_device_within_the_round(monkeypatch: Any) -> None:
@@ -226,6 +249,26 @@ def test_python_code_cuts_a_round(kind: str, hybrid: bool, head: bool, monkeypat
     assert order[0] == order[1]
     assert "the training loop is cut where the Python code of" in str(net.report())
     assert joined(net._engine.rounds) >= STEPS - 5, str(net._engine.rounds)
+
+
+def test_loops_with_and_without_python_code_are_reported(monkeypatch: Any) -> None:
+    """Both of them, if a network is trained by one after the other."""
+    monkeypatch.setenv("HYBRID_DEFER", "1")
+    net, loss = mlp(), gluon.loss.SoftmaxCrossEntropyLoss()
+    loss.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    codes: list[Callable[[Any], Any]] = [CODE["function"], lambda x: x]
+    for code in codes:
+        for i in range(STEPS):
+            x, y = BATCHES[i % 5]
+            with autograd.record():
+                each = loss(code(net(x)), y)
+            each.backward()
+            trainer.step(8)
+    root = net._engine.rounds
+    assert root.joined >= STEPS - 5 and str(root).startswith(
+        f"{root.joined} rounds of the training loop ran as one program; the training loop is cut where the Python code "
+        "of Square runs, and behind it "), str(root)
 
 
 def test_a_network_before_and_behind_python_code(monkeypatch: Any) -> None:

@@ -156,11 +156,11 @@ def test_what_comes_after_a_call_that_came_again_begins(in_background: None, mon
     def made() -> background.Job:
         return background.Job("", lambda: (None, ""), frozenset())
     one, other = made(), made()
-    with background.CALLS.any():                                 # no silence
+    with background.CALLS.running_call():                                 # no silence
         for job in (one, other):
-            with background.CALLS.one(job):
+            with background.CALLS.without_program(job):
                 assert not job.is_ripe()
-        with background.CALLS.one(one):
+        with background.CALLS.without_program(one):
             assert one.is_ripe() and not other.is_ripe()
         assert made().is_ripe()
         monkeypatch.setattr(background.CALLS, "again", time.monotonic() - background.LONGEST_CALL)
@@ -181,7 +181,7 @@ def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None,
     jobs.clear()
     mx.hybridize(double)(nd.ones((3, 3)))
     job, = jobs
-    with background.CALLS.any():
+    with background.CALLS.running_call():
         assert job.calls == 1 and job.is_ripe()
     job.end(failed=True)
 
@@ -209,9 +209,9 @@ def test_products_of_numpy_leave_compilers_a_core() -> None:
         assert found[1]() == 1
     assert found[1]() == before
     job = background.Job("x", lambda: (None, ""), frozenset())
-    with background.CALLS.one(job):
+    with background.CALLS.without_program(job):
         assert found[1]() == before
-    with background.CALLS.beside(), background.CALLS.one(job):
+    with background.CALLS.compiling(), background.CALLS.without_program(job):
         assert found[1]() == 1
     assert found[1]() == before
 

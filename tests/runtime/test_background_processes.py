@@ -84,7 +84,7 @@ def test_the_launcher_waits_for_programs(in_background: None, monkeypatch: pytes
     loaded, building = threading.Event(), launcher._Building()
     monkeypatch.setattr(launcher, "load", loaded.set)
     monkeypatch.setattr(launcher, "HEAD_START", 0.01)
-    with background.CALLS.beside():
+    with background.CALLS.compiling():
         building.thread.start()
         assert not loaded.wait(0.3)
         if ends:
@@ -114,11 +114,31 @@ def test_a_program_interrupts_the_launcher(in_background: None, monkeypatch: pyt
     monkeypatch.setattr(launcher, "_coming", [building])
     building.thread.start()
     assert begun.wait(60)
-    with background.CALLS.beside():
+    with background.CALLS.compiling():
         building.thread.join(0.3)
         assert building.thread.is_alive() and len(calls) == 1 and not made
     building.thread.join(60)
     assert made == [Path("made")] and calls == [0, 0]
+
+
+def test_only_a_compiler_of_the_launcher_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None after the launcher was built, and one that failed by itself does not begin again."""
+    ended: list[int] = []
+    building = launcher._Building()
+    building.begun = time.monotonic()
+    monkeypatch.setattr(launcher, "_coming", [building])
+    monkeypatch.setattr(compiler_process, "_low_priority", [12345])
+    monkeypatch.setattr(compiler_process.system, "kill", ended.append)
+    with background.CALLS.compiling():                           # its thread does not run
+        assert not ended and not building.interrupted
+    monkeypatch.setattr(building.thread, "is_alive", lambda: True)
+    with background.CALLS.compiling():
+        assert ended == [12345] and building.interrupted
+    assert building.begins_again() and not building.begins_again()
+    compiler_process._low_priority.clear()                       # between two of its units
+    with background.CALLS.compiling():
+        assert not building.interrupted
+    assert background.CALLS.listeners.count(launcher._make_room) == 1
 
 
 @pytest.mark.parametrize("before", [0.0, 0.5, 1000.0])

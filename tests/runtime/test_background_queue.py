@@ -7,7 +7,7 @@ from hybrid.runtime import background
 
 
 def test_a_job_set_aside_is_queued_again_when_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a call, by somebody who waits for it, or by another program with the same text."""
+    """By a call, a training loop that asks for it, somebody who waits, or another program with the same text."""
     queue = background.Queue()
     monkeypatch.setattr(queue, "_start", lambda at_once: None)
     monkeypatch.setattr(background, "queue", lambda: queue)
@@ -15,7 +15,7 @@ def test_a_job_set_aside_is_queued_again_when_it_is_wanted(monkeypatch: pytest.M
     def job() -> background.Job:
         return background.Job("a", lambda: (None, ""), frozenset())
     one = queue.submit(job())
-    for wanted in (one.count, lambda: queue.hurry(one), lambda: queue.submit(job())):
+    for wanted in (one.count, lambda: one.count(0), lambda: queue.hurry(one), lambda: queue.submit(job())):
         one.hurry = False
         queue.set_aside(one)
         assert one.aside and not queue._waiting and one in queue.all()

@@ -25,7 +25,7 @@ from .events import OPEN, PLAIN, Call, Loss, Method, Node, Operator, Root, Scale
 from .followed import LIVE, ROUNDS, STATE, current, given_back, is_promised, take, taken_over
 from .held import held
 from .joined import unfit
-from .round import on_tape, went_back
+from .round import OWN_GRADIENT, has_gradient, on_tape, went_back
 from .rounds import LOCK, event, give_up, settle, settle_all, strange
 from .updates import assign, backward, current_updated, grad, nothing, step
 
@@ -41,7 +41,7 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
         return ordinary()
     if SCOPE.recording and (r := current_updated()) is not None:
         rounds.another(r)
-    if (r := STATE.round) is not None and r.given and not r.trail and not any(map(r.knows, args)):
+    if (r := STATE.round) is not None and r.code_results and not r.trail and not any(map(r.knows, args)):
         rounds.end(r)                                    # nothing was done with what the Python code gave
     track, begins = STATE.track, False
     if track is None and STATE.round is None:
@@ -104,9 +104,9 @@ def loss(block: Any, args: Any, kwargs: Any, ordinary: Callable[[], Any]) -> Any
     return event(what, leaves, structure, ordinary, lambda node: "")
 
 
-def python(name: str, inputs: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
-    """A recorded call of the user's Python code (``autograd.Function``, ``CustomOp``), which runs at its line. A round
-    of whose results it takes some ends before it, and one that may compute with its results begins behind it."""
+def python_code(name: str, inputs: Sequence[Any], ordinary: Callable[[], Any]) -> Any:
+    """A recorded call of the user's Python code (``autograd.Function``, ``CustomOp``), which runs at its line. If its
+    inputs come from the current round, that round ends first; a new one begins with what the code returns."""
     r = current() if not (STATE.busy or SCOPE.traces) else None
     if r is None or not any([isinstance(x, NDArray) and r.concerns(x) for x in inputs]):
         return ordinary()
@@ -116,7 +116,7 @@ def python(name: str, inputs: Sequence[Any], ordinary: Callable[[], Any]) -> Any
     arrays: list[Any] = []
     flatten(made, lambda v: isinstance(v, NDArray), arrays, by_identity=True)
     if STATE.round is None and any([on_tape(x) for x in arrays]):
-        rounds.begin(r.root.behind_code(name), arrays[0]._ctx).given = [weakref.ref(x) for x in arrays]
+        rounds.begin(r.root.behind_code(name), arrays[0]._ctx).code_results = [weakref.ref(x) for x in arrays]
     return made
 
 
@@ -132,8 +132,8 @@ def _begins(engine: Any, args: Any) -> bool:
     root = _root(engine)
     if root.refused or not config.defer():
         return False
-    if any([isinstance(x, NDArray) and x._ag is not None and x._ag.entry is None for x in args]):
-        root.why = "a call takes an array with a gradient of its own"
+    if any([isinstance(x, NDArray) and has_gradient(x) for x in args]):
+        root.why = OWN_GRADIENT
         return False
     return True
 
@@ -302,5 +302,5 @@ def _calls(what: Any, block: Any) -> bool:
 
 
 __all__ = ["assign", "backward", "call", "give_up", "given_back", "grad", "is_event", "loss", "method", "operator",
-           "python", "scaled", "settle", "settle_all", "settle_for", "settle_written", "step"]
+           "python_code", "scaled", "settle", "settle_all", "settle_for", "settle_written", "step"]
 pending.LATER.append(sys.modules[__name__])

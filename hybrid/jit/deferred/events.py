@@ -204,8 +204,8 @@ class Step(NamedTuple):
             trainer.step(trainer.size if SCOPE.traces else trainer.size.value)
 
 
-class Given(NamedTuple):
-    """An array from outside of the round that an event takes, and what tells it from others in keys of events."""
+class Outside(NamedTuple):
+    """An array from outside the round that an event takes, and what tells it from others in keys of events."""
     number: int                                          # among the round's arrays from outside
     shape: tuple[int, ...]
     dtype: Any
@@ -216,7 +216,7 @@ class Given(NamedTuple):
 
 class Event(NamedTuple):
     """One event, as the key that tells it from others. inputs: a number of a result of the round, a ``Held``, or a
-    ``Given``."""
+    ``Outside``."""
     what: Any
     inputs: tuple[Any, ...]
     training: bool
@@ -253,7 +253,7 @@ class Node:
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
         self.taped = False                               # whether results are on the tape
         # whether gradients flow on from an array that it takes, to calls before the round
-        self.taped_inputs = event is not None and any(type(i) is Given and i.taped for i in event.inputs)
+        self.taped_inputs = event is not None and any(type(i) is Outside and i.taped for i in event.inputs)
         # outside of ``record``: whether the event writes variables; whether it writes those, or other held arrays
         self.updates = self.writes = False
         self.whole = False                               # whether it writes an array of its target's shape and dtype
@@ -261,8 +261,8 @@ class Node:
         self.follows = ""                                # of a step: why it follows the program of its round
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
-        # of the last event of a round, once it is known: which of the round's results no program gives (joined.py)
-        self.special: Any = None
+        # of the last event of a round, once it is known: which of its results no program returns (NotFromProgram)
+        self.not_from_program: Any = None
         # by the numbers of the results that stay on the tape: the parts of the round (parts.py), or why it has none
         self.parts: dict[frozenset[int], Any] = {}
         # of the first event of a round: programs of such rounds that a compiler in the background works on, how many
@@ -315,14 +315,14 @@ class Root(Node):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.name = name
-        self.joined = 0                                  # rounds that one program did
+        self.joined = 0                                  # rounds that programs did
         self.follows = ""                                # why their steps followed it, if they did
         self.seconds = 0.0                               # that rounds took which no program did
         self.settled_times = 0                           # rounds that were looked into too early
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
         self.why = ""                                    # why rounds are not joined
-        self.programs = 1                                # how many do a round: one for each device
+        self.programs = 1                                # programs for the last round: one for each device
         self.behind: dict[str, Root] = {}                # rounds behind Python code that ends a round, by its name
         # a weak reference to the track of rounds that are followed in C (followed.py), or None; how many there were,
         # and after how many rounds there may be another one
@@ -365,13 +365,18 @@ class Root(Node):
         return self._number
 
     def behind_code(self, name: str) -> "Root":
-        """Where the rounds begin that follow a call of Python code."""
+        """The root of the rounds that begin after a call of this Python code."""
         return self.behind.setdefault(name, Root(self.name))
 
     def __str__(self) -> str:
-        if self.behind:
-            return "; ".join(f"the training loop is cut where the Python code of {name} runs, and behind it "
-                             f"{root or 'nothing was joined yet'}" for name, root in self.behind.items())
+        found = [f"the training loop is cut where the Python code of {name} runs, and behind it {root}"
+                 for name, root in self.behind.items()]
+        if not found or self.joined or self.refused:         # there are loops without this code too
+            found.insert(0, self._of_rounds())
+        return "; ".join(found)
+
+    def _of_rounds(self) -> str:
+        """What became of its own rounds, which no Python code ends."""
         programs = "one program" if self.programs == 1 else f"{self.programs} programs, one for each device"
         done = f"{self.joined} rounds of the training loop ran as {programs}" if self.joined else ""
         done += f", each followed by its step: {self.follows}" if done and self.follows else ""

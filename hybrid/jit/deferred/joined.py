@@ -14,17 +14,17 @@ from ..trace import Hybridized
 from .events import WHOLE, Assign, Backward, Event, Method, Node, Operator, Step
 from .followed import lay
 from .held import Owners, variables
-from .parts import KEPT, Part, Path, divided, whole
+from .parts import SHARES_MEMORY, Part, Path, divided, whole
 from .unrelated import written_by
 
-MOST_PLANS = 4                  # programs of one path, for results that are still alive
+MOST_PLANS = 4                  # programs of each part of one path, for results that are still alive
 COMING = "its program is being compiled in the background"
 
 
-class Special(NamedTuple):
-    """Numbers of the results of a round that a program cannot give as its events would. on_tape: no ``backward`` among
-    the events goes over them. shared: they share another's memory (``detach``). spent: on the tape, but the events have
-    written parameters from which they were computed, so that ``backward`` from them is an error."""
+class NotFromProgram(NamedTuple):
+    """Results of a round, by number, that one program cannot return. on_tape: recorded, and no ``backward`` of the
+    round consumes them. shared: they share another's memory (``detach``). spent: recorded, but the round wrote
+    parameters from which they were computed, so that ``backward`` from them is an error."""
     on_tape: frozenset[int]
     shared: frozenset[int]
     spent: frozenset[int]
@@ -32,7 +32,8 @@ class Special(NamedTuple):
 
 def run(r: Any, node: Node) -> str:
     """Do all events of a round up to a node, by a program for each of its parts, and fill its results. Where no program
-    can do a part, its events are done the ordinary way, in their order. Gives why, if so."""
+    can do a part, its events are done the ordinary way, in their order. Returns the reason if a part that should be one
+    program was done event by event, else ''."""
     alive = r.alive()
     why, parts = _divided(r, node, alive)
     r.root.programs = sum(part.joins for part in parts)
@@ -51,15 +52,15 @@ def run(r: Any, node: Node) -> str:
 
 
 def _divided(r: Any, node: Node, alive: Sequence[int]) -> tuple[str, list[Part]]:
-    """The parts of a round. Apart from them, why no program can do it, if so; it is one part then."""
-    if node.special is None:
-        node.special = _special(r.trail)
-    special: Special = node.special
-    if not special.shared.isdisjoint(alive):
-        return KEPT, [whole(r.trail)]
+    """Returns (reason, parts): if there is a reason, no program can do the round, and it is one part."""
+    if node.not_from_program is None:
+        node.not_from_program = _not_from_program(r.trail)
+    kept: NotFromProgram = node.not_from_program
+    if not kept.shared.isdisjoint(alive):
+        return SHARES_MEMORY, [whole(r.trail)]
     if _overlap(r, node):
         return "an array shares memory with one that the round writes", [whole(r.trail)]
-    on_tape = special.on_tape.intersection(alive)
+    on_tape = kept.on_tape.intersection(alive)
     if on_tape not in node.parts:
         node.parts[on_tape] = divided(r.trail, on_tape)
     found = node.parts[on_tape]
@@ -82,7 +83,7 @@ def _by_program(r: Any, node: Node, part: Part, number: int, alive: Sequence[int
     plans, key = _plans(node), (number, part.gives, wanted, places)
     plan = plans.get(key)
     if plan is None:
-        if len(plans) >= MOST_PLANS * (number + 1):
+        if sum(part_of == number for part_of, *_ in plans) >= MOST_PLANS:
             return "other results are kept each time"
         plan = plans[key] = Plan(part, wanted or part.gives[-1:], places, r.root.name)
     values = None if plan.refused else plan.values([*given, *(results[i] for i in part.takes), *numbers])
@@ -95,7 +96,7 @@ def _by_program(r: Any, node: Node, part: Part, number: int, alive: Sequence[int
         results[i], x = y, r.results[i]()
         if x is not None:
             x._ag, x._data, x._away = None, y._data, None
-            if i in node.special.spent:
+            if i in node.not_from_program.spent:
                 x._ag = Slot(Entry(None, [], [x], function=Spent()), 0)
     if part.taped:
         what = next(e.what for e in part.events if isinstance(e.what, Backward))
@@ -171,7 +172,7 @@ def lay_track(r: Any, node: Node) -> None:
         plan.track = lay(r, way if not places else [plan.of_all(places)], alive, last) or plan.track
 
 
-def _special(nodes: Sequence[Node]) -> Special:
+def _not_from_program(nodes: Sequence[Node]) -> NotFromProgram:
     path, written = Path(nodes), written_by(nodes)
     gone, maker = path.gone_over(), path.maker
     spent = [False] * len(nodes)
@@ -179,9 +180,9 @@ def _special(nodes: Sequence[Node]) -> Special:
         spent[k] = node.taped and (node.entry is not None and any(id(x) in written for x in node.entry.fixed())
                                    or any(type(n) is int and spent[maker[n]] for n in node.event.inputs))
     kept = [n for n, k in enumerate(maker) if k not in gone and nodes[k].taped and not _is_detach(nodes[k].event)]
-    return Special(frozenset(n for n in kept if not spent[maker[n]]),
-                   frozenset(n for n, k in enumerate(maker) if _is_detach(nodes[k].event)),
-                   frozenset(n for n in kept if spent[maker[n]]))
+    return NotFromProgram(frozenset(n for n in kept if not spent[maker[n]]),
+                          frozenset(n for n, k in enumerate(maker) if _is_detach(nodes[k].event)),
+                          frozenset(n for n in kept if spent[maker[n]]))
 
 
 def _is_detach(e: Event) -> bool:

@@ -3,17 +3,21 @@ whose results stay on the tape, since no ``backward`` goes over them. Most round
 """
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from ...base.device import Context
 from ...base.pytree import flatten
 from ...buffers.array import NDArray
 from ...graph.symbol import Symbol
-from .events import Assign, Backward, Event, Given, Grad, Node, Step
+from .events import Assign, Backward, Event, Grad, Node, Outside, Step
 from .held import Held
 
-KEPT = "a result is kept that backward did not go over, or one that shares another's memory"
-TAPED_PARTS = "it takes results of calls before the round, of which gradients are computed, and has several parts"
+# why no program can do a round
+SHARES_MEMORY = "a kept result shares another's memory"
+GONE_OVER = "a kept result was computed by calls that backward went over"
+AFTER_WRITES = "a kept result was recorded after gradients were computed or arrays were written"
+SHARED_STATES = "the call of a kept result and another call share running statistics"
+TAPED_PARTS = "gradients flow to calls before the round, which has several parts"
 SEVERAL_DEVICES = "a call or a gradient takes arrays of several devices"
 
 
@@ -29,7 +33,7 @@ class Part:
         inputs = [i for e in events for i in e.inputs]
         # results of other parts, and arrays from outside, that its events take, by their numbers in the round
         self.takes = tuple(dict.fromkeys(i for i in inputs if type(i) is int and i not in self.gives))
-        self.outside = tuple(sorted({i.number for i in inputs if type(i) is Given}))
+        self.outside = tuple(sorted({i.number for i in inputs if type(i) is Outside}))
         # arrays from outside on the tape to which the heads of its backward passes lead: gradients flow on from them
         self.taped: tuple[int, ...] = ()
 
@@ -56,6 +60,12 @@ class Path:
             results, values = results + node.count, values + node.event.numbers
         self.maker = [k for k, node in enumerate(nodes) for _ in range(node.count)]
 
+    def device(self, i: int) -> Context:
+        """The device of a result, by its number."""
+        k = self.maker[i]
+        ctx: Context = self.nodes[k].made[1][i - self.firsts[k]][2]
+        return ctx
+
     def part(self, chosen: Sequence[int], events: Mapping[int, Event] | None = None, joins: bool = True) -> Part:
         """A part of some events, by their places. events: what is done in place of some of them."""
         nodes, gone = [self.nodes[k] for k in chosen], self.gone_over()
@@ -63,7 +73,7 @@ class Path:
                     [self.firsts[k] for k in chosen],
                     [self.values[k] + i for k in chosen for i in range(self.nodes[k].event.numbers)], joins)
         made.taped = tuple(dict.fromkeys(i.number for k in chosen if k in gone for i in self.nodes[k].event.inputs
-                                         if type(i) is Given and i.taped))
+                                         if type(i) is Outside and i.taped))
         return made
 
     def before(self, places: Sequence[int]) -> set[int]:
@@ -112,7 +122,7 @@ def divided(nodes: Sequence[Node], on_tape: frozenset[int]) -> list[Part] | str:
     order = [*sorted(first), *(k for chosen, _ in parts for k in chosen)]
     draws = [k for k in order if nodes[k].draws]
     if draws != sorted(draws):
-        return "calls of several devices, or calls that no backward went over, draw random numbers in turn"
+        return "doing it in parts would change the order in which its calls draw random numbers"
     made = [*([path.part(sorted(first), joins=False)] if first else []),
             *(path.part(chosen, events) for chosen, events in parts)]
     return TAPED_PARTS if len(made) > 1 and any(part.taped for part in made) else made
@@ -123,14 +133,16 @@ def _cannot_come_first(path: Path, first: set[int], rest: Sequence[int]) -> str:
     nodes = path.nodes
     writes = [k for k, node in enumerate(nodes) if isinstance(node.event.what, (Assign, Backward, Grad, Step))
               or node.writes or node.updates]
-    if first & path.gone_over(kept=True) or any(k > min(writes, default=len(nodes)) for k in first):
-        return KEPT
+    if first & path.gone_over(kept=True):
+        return GONE_OVER
+    if any(k > min(writes, default=len(nodes)) for k in first):
+        return AFTER_WRITES
     read, written = _states(nodes[k] for k in first)
     others, written_by_others = _states(nodes[k] for k in rest)
-    return KEPT if written & others or written_by_others & read else ""
+    return SHARED_STATES if written & others or written_by_others & read else ""
 
 
-def _states(nodes: Any) -> tuple[set[int], set[int]]:
+def _states(nodes: Iterable[Node]) -> tuple[set[int], set[int]]:
     """Ids of the arrays that the code of some calls reads, and of those that it writes, as running statistics."""
     read: set[int] = set()
     written: set[int] = set()
@@ -142,7 +154,7 @@ def _states(nodes: Any) -> tuple[set[int], set[int]]:
     return read, written
 
 
-def _by_device(path: Path, places: Sequence[int]) -> Any:
+def _by_device(path: Path, places: Sequence[int]) -> list[tuple[list[int], dict[int, Event]]] | str:
     """The events at some places by the device that they use, as (places, events that are done in place of some); why
     that cannot be."""
     devices: dict[Context, tuple[list[int], dict[int, Event]]] = {}
@@ -170,8 +182,7 @@ def _devices(path: Path, k: int) -> list[Context]:
     if isinstance(node.event.what, Step):
         made += node.event.what.trainer()._contexts      # type: ignore[union-attr]
     made += [x._ctx for i in node.event.inputs if type(i) is Held and (x := i.array()) is not None]
-    made += [path.nodes[path.maker[i]].made[1][i - path.firsts[path.maker[i]]][2] for i in node.event.inputs
-             if type(i) is int]
+    made += [path.device(i) for i in node.event.inputs if type(i) is int]
     return list(dict.fromkeys(made))
 
 
@@ -181,7 +192,7 @@ def _of_device(path: Path, e: Event, ctx: Context) -> Event:
     heads, seeds = e.inputs[:count], iter(e.inputs[count:])
     given = e.what.given or (False,) * count
     rows = [(h, next(seeds) if g else None) for h, g in zip(heads, given)]
-    rows = [(h, s) for h, s in rows if path.nodes[path.maker[h]].made[1][h - path.firsts[path.maker[h]]][2] == ctx]
+    rows = [(h, s) for h, s in rows if path.device(h) == ctx]
     kept = tuple(s is not None for _, s in rows)
     return e._replace(inputs=(*(h for h, _ in rows), *(s for _, s in rows if s is not None)),
                       what=e.what._replace(given=kept if any(kept) else ()))

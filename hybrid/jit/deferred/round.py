@@ -11,15 +11,17 @@ from ...buffers.array import NDArray, wrap
 from ...buffers.derived import OUTSIDE, is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
-from .events import Backward, Call, Given, Grad, Node, Root
+from .events import Backward, Call, Grad, Node, Outside, Root
 from .held import Held, held, hold, unfit
+
+OWN_GRADIENT = "a call takes an array with a gradient of its own"
 
 
 class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
     __slots__ = ("root", "gpu", "node", "began", "trail", "deferred", "outside", "fresh", "arguments", "results",
-                 "numbers", "hidden", "draws", "counted", "forgotten", "values", "memory", "taped", "given",
+                 "numbers", "hidden", "draws", "counted", "forgotten", "values", "memory", "taped", "code_results",
                  "__weakref__")
 
     def __init__(self, root: Root, ctx: Context | None = None):
@@ -38,7 +40,7 @@ class Round:
         self.memory: Any = None                          # after so many events: of hidden arrays, not of arguments
         self.draws = False
         self.taped = False                               # whether it takes results of calls before it, on the tape
-        self.given: Sequence[Any] = ()                   # weak references: results of the Python code that it follows
+        self.code_results: Sequence[Any] = ()            # weak references: results of the Python code that it follows
         self.counted: Callable[[], Any] = int            # ends its being watched
         self.forgotten: dict[int, Any] = {}              # by id: compiled calls of the earlier half that was dropped
 
@@ -49,7 +51,7 @@ class Round:
 
     def knows(self, x: Any) -> bool:
         """Whether an array is a result of this round, or of the Python code that it follows."""
-        return self.has(x) or any([ref() is x for ref in self.given])
+        return self.has(x) or any([ref() is x for ref in self.code_results])
 
     @property
     def updated(self) -> bool:
@@ -99,7 +101,7 @@ class Round:
                 self.outside.append(weakref.ref(x))
                 self.fresh.append((x, x._data, x._away))
             spec = x._spec
-            out.append(Given(k, spec.shape, spec.dtype, type(x), x._ctx.device_id, on_tape(x)))
+            out.append(Outside(k, spec.shape, spec.dtype, type(x), x._ctx.device_id, on_tape(x)))
         return tuple(out)
 
     def match(self, inputs: Sequence[Any], leaves: Sequence[Any]) -> bool:
@@ -180,12 +182,17 @@ def on_tape(x: NDArray) -> bool:
     return SCOPE.recording and x._ag is not None and x._ag.entry is not None
 
 
+def has_gradient(x: NDArray) -> bool:
+    """Whether an array has a gradient of its own (``OWN_GRADIENT``)."""
+    return x._ag is not None and x._ag.entry is None
+
+
 def _strange(x: Any) -> str:
     """Why an array from outside makes a round one that is not put off."""
     if not isinstance(x, NDArray) or x.stype != "default":
         return "a call takes other than dense arrays"
     if type(x._away) is Promise:                         # of an event of this round, which writes it
         return "an array that the round changes is given to one of its calls"
-    if x._ag is not None and x._ag.entry is None:
-        return "a call takes an array with a gradient of its own"
+    if has_gradient(x):
+        return OWN_GRADIENT
     return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""
