@@ -20,10 +20,12 @@ def operators(k: Kernel) -> list[Node]:
 
 def comment(k: Kernel, names: Sequence[str] | None = None, others: int = 0) -> str:
     """What a kernel computes, of what, with all sizes. names: of the program's inputs, by slot. others: how many
-    kernels that have its function are not named."""
+    more kernels the function computes."""
     inside = " -> ".join(map(describe, operators(k)[:MOST])) or "a copy in another order"
     reads, writes = (", ".join(_said(n, names) for n in nodes) or "nothing" for nodes in (k.reads, k.stores))
-    said = f"{_kind(k)}: {inside}", f"reads {reads}; writes {writes}", *([f"and {others} more like it"] * bool(others))
+    said = [f"{_kind(k)}: {inside}", f"reads {reads}; writes {writes}"]
+    if others:
+        said.append(f"also computes {others} more with other arrays or numbers")
     return "/* " + "\n   ".join(line for part in said for line in _lines(part)) + " */"
 
 

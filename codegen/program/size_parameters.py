@@ -68,5 +68,5 @@ def where_it_pays(pragma: str, count: int, work: int, least: int) -> str:
     ``count``; for a symbolic count the pragma has an ``if`` clause, which tests it at run time."""
     if fixed(count):
         return pragma if work >= least else ""
-    which = "parallel: " if " simd" in pragma else ""       # else it holds for simd, too: no vectors where it fails
+    which = "parallel: " if " simd" in pragma else ""       # a plain ``if`` would switch off simd as well
     return f"{pragma} if ({which}{count} >= {max(least * hint(count) // max(work, 1), 1)})"

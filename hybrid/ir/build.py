@@ -365,7 +365,7 @@ def size_value(n: Int, dtype: Any) -> Node:
     from 0."""
     if at_least(-n, 0):
         return map_("neg", cast(size_value(-n, np.int64), dtype))
-    more = max(2 - ends(n)[0], 0)                        # the last one is there, and is not the first
+    more = max(2 - ends(n)[0], 0)                     # n + more >= 2, so that the slice is neither empty nor element 0
     last = slice(iota(n + more, np.int64), (n + more - 1,), (1,))
     return cast(map_("add", reshape(last, ()), 1 - more), dtype)
 

@@ -48,7 +48,7 @@ def convolution(n: Node) -> Convolution | None:
 
 
 class Dense(NamedTuple):
-    """So many rows x, of which the last axis is summed, times a matrix w, whose axis ``summed`` is."""
+    """x (..., depth) times matrix w, summed over w's axis ``summed``; ``rows`` is the product of x's other axes."""
     x: Node
     w: Node
     rows: int
@@ -100,7 +100,7 @@ def with_windows(n: Node, rank: int, summed: Collection[int]) -> int | None:
                  and x.attrs["axes"] == tuple(range(2, 2 + rank)) and set(n.attrs["contract"][s]) == set(summed)), None)
 
 
-def of_filters(dot: Node) -> bool:
-    """Whether a product is the gradient of a convolution's filters: summed over all places of windows."""
+def is_weight_gradient(dot: Node) -> bool:
+    """Whether a product is the gradient of a convolution's weights: summed over all positions of windows."""
     return dot.prim == "dot" and any(a.prim == "window" and set(a.attrs["axes"]) <= set(summed)
                                      for a, summed in zip(dot.args, dot.attrs["contract"]))

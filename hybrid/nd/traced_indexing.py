@@ -19,7 +19,7 @@ from ..ops.registry import OPS, OpDef
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, DETACHED, REREAD, Symbol
 from . import positions
-from .places import ARRAYS, check_range, demand_index, flat, of_shape, places_of
+from .flat_offsets import ARRAYS, check_range, demand_index, flat, of_shape, places_of
 
 NUMBERS = (int, float, bool, np.number, np.bool_)
 

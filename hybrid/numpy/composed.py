@@ -16,7 +16,7 @@ from .multiarray import as_value, is_value, ndarray
 from .composed_base import (COMPOSED, _dtype, _f, _filtered, _floating, _resolved, _vectors, _whole, composed,
                             needs_operators)
 
-MORE_STEPS = 4                 # a search among any number of elements has room for 2^4 times as many as in the trace
+MORE_STEPS = 4                 # rounds of a search in an array of symbolic size beyond those that the traced size takes
 
 
 # ---- element by element
@@ -326,8 +326,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def _greatest_power(n: int) -> int:
-    """The greatest power of two that a number has room for. Of a symbolic size one for larger values, too; for still
-    larger ones the code is traced again."""
+    """The greatest power of two <= n (1 for 0). For a symbolic n: 2**MORE_STEPS times that of its hint; larger sizes
+    are traced again."""
     found = 1 << max(hint(n).bit_length() - 1, 0)
     return found if fixed(n) or n >= found << MORE_STEPS + 1 else found << MORE_STEPS
 

@@ -14,35 +14,35 @@ from ..ir.packed import conv
 
 
 
-def to_first(rank: int) -> tuple[int, ...]:
-    """The order of axes that makes (N, C, *size) of (N, *size, C). rank: how many sizes there are."""
+def channels_first_order(rank: int) -> tuple[int, ...]:
+    """The order of axes that makes (N, C, *size) of (N, *size, C). rank: number of spatial axes."""
     return (0, 1 + rank, *range(1, 1 + rank))
 
 
-def to_last(rank: int) -> tuple[int, ...]:
+def channels_last_order(rank: int) -> tuple[int, ...]:
     """The order of axes that makes (N, *size, C) of (N, C, *size)."""
     return (0, *range(2, 2 + rank), 1)
 
 
-def ordered(n: Node, order: Sequence[int]) -> Node:
+def with_axes(n: Node, order: Sequence[int]) -> Node:
     """A value with its first axes in another order."""
     axes = (*order, *range(len(order), n.ndim))
     if n.prim == "expand":
-        return ir.expand(ordered(n.args[0], order), tuple(n.shape[a] for a in axes))
+        return ir.expand(with_axes(n.args[0], order), tuple(n.shape[a] for a in axes))
     if sum(d > 1 for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
 
 
-def below_pad(n: Node, axes: Sequence[int], put: Callable[[Node, Sequence[int]], Node] = ordered) -> Node:
-    """A value in another order of axes, into which ``put`` puts it; zeros around it stay outside."""
+def permuted_inside_pad(n: Node, axes: Sequence[int], put: Callable[[Node, Sequence[int]], Node] = with_axes) -> Node:
+    """Permutes a value by ``put``; a pad around it is kept outside."""
     if n.prim != "pad":
         return put(n, axes)
     lo, hi = (tuple(n.attrs[k][a] for a in axes) for k in ("lo", "hi"))
     return make("pad", (put(n.args[0], axes),), lo=lo, hi=hi, value=n.attrs["value"])
 
 
-def lies_last(win: Node) -> bool:
+def is_channels_last(win: Node) -> bool:
     """Whether windows are of data that lies channels last already."""
     return beneath(win, ("window", "pad")).prim != "permute"
 

@@ -16,7 +16,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.size import fixed
-from .axis_orders import lies_last, ordered, to_first, to_last
+from .axis_orders import channels_first_order, channels_last_order, is_channels_last, with_axes
 from .layout import Blocking, Conversion
 from .rewrite import rebuild, relaid
 from .winograd import over_squares
@@ -93,7 +93,7 @@ class ChannelsLast(Conversion):
         rank = len(win.attrs["axes"]) if win.prim == "window" else win.ndim - 2
         own, summed = n.attrs["contract"][side], n.attrs["contract"][1 - side]
         taps, pixels = range(2 + rank, win.ndim), (1 - channel, *range(2, 2 + rank))
-        between = lies_last(win)
+        between = is_channels_last(win)
         work = n.size * math.prod(w.shape[a] for a in summed)
         if rank not in (2, 3) or not self._pays(work, between):
             return None
@@ -175,7 +175,7 @@ class ChannelsLast(Conversion):
         if x.prim == "permute" and x.attrs["axes"] == (1, 2, 0, *range(3, x.ndim)) and x.args[0].prim == "reshape":
             y = x.args[0].args[0]
             if y.ndim == 2 + rank and y.shape == (x.shape[2], x.shape[0] * x.shape[1], *x.shape[3:]):
-                return ordered(y, to_last(rank)), self._permuted(y) is not None
+                return with_axes(y, channels_last_order(rank)), self._permuted(y) is not None
         y = ir.permute(x, (*range(2, x.ndim), 0, 1))
         if y.prim == "permute":
             long = [a for a in y.attrs["axes"] if y.args[0].shape[a] > 1]
@@ -192,14 +192,15 @@ class ChannelsLast(Conversion):
         x, rank = found
         every = 2 + rank                                         # axes but those of windows
         if n.prim == "map" and n.ndim >= every:
-            return self._first(make("map", tuple(ordered(a, to_last(rank)) for a in n.args), **n.attrs), rank)
+            args = tuple(with_axes(a, channels_last_order(rank)) for a in n.args)
+            return self._first(make("map", args, **n.attrs), rank)
         if n.prim == "reshape" and n.args[0].ndim == every and n.shape[:2] == n.args[0].shape[:2] and n.ndim in (4, 5):
             return self._first(ir.reshape(x, (n.shape[0], *n.shape[2:], n.shape[1])), n.ndim - 2)
         if n.prim in ("reshape", "expand") and n.shape[:every] == n.args[0].shape[:every]:
             tail = (*x.shape[:every], *n.shape[every:])
             return self._first(ir.reshape(x, tail) if n.prim == "reshape" else ir.expand(x, tail), rank)
         if n.prim == "argreduce" and n.attrs["axis"] >= every or n.prim == "unwindow" and n.ndim == every:
-            return self._first(relaid(n, (x,), (*to_first(rank), *range(every, x.ndim))), rank)
+            return self._first(relaid(n, (x,), (*channels_first_order(rank), *range(every, x.ndim))), rank)
         return None
 
 

@@ -28,7 +28,8 @@ from ..ir.pattern import matched
 from ..ir.winograd import TILES, WINOGRAD_WORDS, by_rule, possible
 from .frozen import Frozen, Layout, apart
 from .low_precision import Words, fastest_form, words
-from .axis_orders import Window, below_pad, line, ordered, to_first, to_last, unbordered
+from .axis_orders import (Window, channels_first_order, channels_last_order, line, permuted_inside_pad, unbordered,
+                          with_axes)
 from .rewrite import rebuild, relaid
 
 # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
@@ -96,7 +97,7 @@ class Conversion:
     def _windows_of_line(self, win: Node) -> Node | None:
         """Windows (N, 1, W, C, 1, k) over pictures of one line, for windows (N, C, W, k) along one axis."""
         found = self._permuted(win)
-        win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, to_last(1))
+        win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, channels_last_order(1))
         if win.prim != "window" or win.attrs["axes"] != (axis,) or win.args[0].ndim != 3:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
@@ -104,7 +105,7 @@ class Conversion:
 
     def _first(self, n: Node, rank: int) -> Node:
         """A channels-last value (N, *size, C, …) shown channels first. rank: how many sizes there are."""
-        out = ir.permute(n, (*to_first(rank), *range(2 + rank, n.ndim)))
+        out = ir.permute(n, (*channels_first_order(rank), *range(2 + rank, n.ndim)))
         if rank == 1 and out.prim == "permute" and out.args[0] is n:
             self.lines.add(out)
         return out
@@ -115,7 +116,7 @@ class Conversion:
             return None
         if n in self.lines:
             return n.args[0], 1
-        rank = next((r for r in (2, 3) if n.attrs["axes"] == (*to_first(r), *range(2 + r, n.ndim))), None)
+        rank = next((r for r in (2, 3) if n.attrs["axes"] == (*channels_first_order(r), *range(2 + r, n.ndim))), None)
         return (n.args[0], rank) if rank is not None else None
 
     def _may_pack(self, w: Node) -> bool:
@@ -253,7 +254,7 @@ class Conversion:
         if found is None or found[1] == 1 or found[0].prim != "window":
             return None
         rank = found[1]
-        x = below_pad(found[0].args[0], to_first(rank), lambda y, _: self._first(y, rank))
+        x = permuted_inside_pad(found[0].args[0], channels_first_order(rank), lambda y, _: self._first(y, rank))
         win = make("window", (x,), **{**found[0].attrs, "axes": tuple(range(2, 2 + rank))})
         return rebuild(n, [rebuild(d, [w, win])])
 
@@ -266,7 +267,7 @@ class Conversion:
         rank = win.ndim // 2 - 1
         if win.prim != "window" or win.attrs["axes"] != tuple(range(2, 2 + rank)) or win.args[0].ndim != 2 + rank:
             return None
-        x = below_pad(win.args[0], (1 - channel, *range(2, 2 + rank), channel))
+        x = permuted_inside_pad(win.args[0], (1 - channel, *range(2, 2 + rank), channel))
         return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:
@@ -289,12 +290,13 @@ class Conversion:
         if not n.args or (found := next((f for a in n.args if (f := self._permuted(a)) is not None), None)) is None:
             return None
         x, rank = found
-        axes = (*to_first(rank), *range(2 + rank, x.ndim))
+        axes = (*channels_first_order(rank), *range(2 + rank, x.ndim))
         every = all((f := self._permuted(a)) is not None and f[1] == rank for a in n.args)
         if n.prim == "map":
             if all(f[1] == rank if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a)
                    for a in n.args):
-                return self._first(make("map", tuple(ordered(a, to_last(rank)) for a in n.args), **n.attrs), rank)
+                args = tuple(with_axes(a, channels_last_order(rank)) for a in n.args)
+                return self._first(make("map", args, **n.attrs), rank)
         elif n.prim in ("cast", "pad", "slice", "window") or n.prim == "concat" and every:
             return self._first(relaid(n, [a.args[0] for a in n.args], axes), rank)
         elif n.prim == "reduce":

@@ -13,7 +13,7 @@ from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.contraction import convolves
 from ..ir.size import fixed
-from .axis_orders import lies_last, unbordered
+from .axis_orders import is_channels_last, unbordered
 from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
 from .layout import Blocking, Conversion
@@ -46,7 +46,9 @@ class PackedSteps(ChannelsLast):
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The gradient of filters, where the data or the gradient of the result lies channels last already."""
-        return over_pixels(win, w, pixels, channels, side) if lies_last(win) or _lies_last(w, pixels) else None
+        if not is_channels_last(win) and not _gradient_is_channels_last(w, pixels):
+            return None
+        return over_pixels(win, w, pixels, channels, side)
 
     def _moved(self, n: Node) -> Node | None:
         """Also blocks of results put side by side."""
@@ -119,7 +121,7 @@ class PackedSteps(ChannelsLast):
         data = beneath(win, ("window", "pad", "permute", "reshape", "cast"))
         if not self._fills(w.shape[channel], least) and data.prim != "input":
             return None
-        if all(w.shape[a] == 1 for a in taps) and not lies_last(win):  # a product, as fast in the order that is there
+        if all(w.shape[a] == 1 for a in taps) and not is_channels_last(win):  # a product, as fast in this order
             return None
         w = ir.permute(w, (*kept, channel, *taps))
         batch, *out = win.shape[:1 + rank]
@@ -154,7 +156,7 @@ def _of_groups(n: Node) -> bool:
     return any(a.shape[own[0] + 1] > 1 for a, own in zip(n.args, n.attrs["batch"]))
 
 
-def _lies_last(w: Node, pixels: Sequence[int]) -> bool:
+def _gradient_is_channels_last(w: Node, pixels: Sequence[int]) -> bool:
     """Whether a gradient lies channels last: its pixels at ``pixels`` come first in memory."""
     return w.prim == "permute" and [w.attrs["axes"][a] for a in pixels] == list(range(len(pixels)))
 

@@ -19,7 +19,7 @@ from ..ir.access import beneath
 from ..ir.convolution import columns, convolve
 from ..ir.node import made_from
 from .adjoint import PHASES, padded
-from .axis_orders import to_first, to_last
+from .axis_orders import channels_first_order, channels_last_order
 from . import layout
 from .layout import Blocking
 from .rewrite import rebuild
@@ -105,7 +105,7 @@ class Transposed:
         filters = w.shape[0]
         # a whole vector of them
         w = ir.pad(w, (0,) * w.ndim, (max(lanes - filters, 0), *(0,) * (w.ndim - 1)))
-        y = ir.permute(self._convolved(axes, [a.reach[0] for a in axes], w), to_last(rank))
+        y = ir.permute(self._convolved(axes, [a.reach[0] for a in axes], w), channels_last_order(rank))
         y = ir.slice(y, (0,) * y.ndim, (*y.shape[:-1], filters))
         phases = tuple(a.stride for a in axes)
         y = ir.reshape(y, (*y.shape[:-1], g, *phases, f))
@@ -120,7 +120,7 @@ class Transposed:
             w = self._weights(axes, at)
             low = [a.phase(int(r))[2] - a.phase(int(r))[1] + 1 for a, r in zip(axes, at)]
             w = ir.reshape(ir.permute(w, (0, 2, 1, *range(3, 3 + rank))), (g * f, c, *w.shape[3:]))
-            parts.append(ir.permute(self._convolved(axes, low, w), to_last(rank)))
+            parts.append(ir.permute(self._convolved(axes, low, w), channels_last_order(rank)))
         y = ir.concat(parts, 1 + rank)
         return ir.reshape(y, (*y.shape[:-1], *(a.stride for a in axes), g * f))
 
@@ -133,7 +133,7 @@ class Transposed:
         w = ir.permute(w, (0, *range(2, 2 + rank), 1))
         y = ir.dot(ir.reshape(self.x, self.x.shape[:2]), ir.reshape(w, (w.shape[0], math.prod(w.shape[1:]))),
                    ((1,), (0,)))
-        return ir.permute(ir.reshape(y, (self.x.shape[0], *w.shape[1:])), to_first(rank))
+        return ir.permute(ir.reshape(y, (self.x.shape[0], *w.shape[1:])), channels_first_order(rank))
 
     def _weights(self, axes: Sequence[Axis], at: Sequence[int]) -> Node:
         """Every s-th weight of a phase, the last first."""
@@ -156,7 +156,7 @@ class Transposed:
         y = ir.reshape(y, (y.shape[0], *(a.results * a.stride for a in axes), self.filters))
         begin = [own.first - a.first for own, a in zip(self.axes, axes)]
         y = ir.slice(y, (0, *begin, 0), (y.shape[0], *(a.size for a in self.axes), self.filters))
-        return ir.permute(y, to_first(rank))
+        return ir.permute(y, channels_first_order(rank))
 
 
 def _found(n: Node) -> Transposed | None:

@@ -16,7 +16,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node
 from ..ir.winograd import Rows, square
-from .axis_orders import lies_last
+from .axis_orders import is_channels_last
 
 TILE, TAPS = 2, 3                                          # result pixels of a square, taps of a filter, along an axis
 CHUNK = 4                                                  # channels are a multiple of it: so many are copied at once
@@ -37,7 +37,7 @@ def _fits(win: Node) -> bool:
     """Whether windows are 3x3 neighbouring pixels of float32, in data that is channels last."""
     return (win.prim == "window" and win.dtype == np.float32 and win.shape[3] % CHUNK == 0
             and [win.attrs[k] for k in ("size", "stride", "dilation")] == [(TAPS, TAPS), (1, 1), (1, 1)]
-            and lies_last(win))
+            and is_channels_last(win))
 
 
 def over_squares(win: Node, w: Node, taps: Sequence[int], channel: int) -> Node | None:

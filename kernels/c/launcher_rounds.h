@@ -100,7 +100,8 @@ static int due(const Track *self, const Event *e, PyObject *scope, PyObject *sta
   return 1;
 }
 
-/* Whether others may write some of an array's memory: ``shared`` has (…, first address, last) of what they may. */
+/* Whether others may write some of an array's memory: values of ``shared`` are (weakref, first address,
+   end address). */
 static int is_shared(const Track *self, PyObject *raw) {
   if (!PyDict_GET_SIZE(self->shared)) return 0;
   if (!PyArray_CheckExact(raw) || PyDict_GET_SIZE(self->shared) > MOST_SHARED) return 1;

@@ -46,7 +46,8 @@ def test_a_comment_says_what_is_read_and_how_many_kernels_are_alike() -> None:
     k.members[k.root] = []
     k.reads.update(dict.fromkeys(inputs, []))
     lines = comment(k, ["weight"], 3).splitlines()
-    assert lines[0] == "/* elementwise: exp[103, 100]" and lines[-1] == "   and 3 more like it */"
+    assert lines[0] == "/* elementwise: exp[103, 100]"
+    assert lines[-1] == "   also computes 3 more with other arrays or numbers */"
     assert "reads weight[100, 100], packed weights[101, 100]," in lines[1] and len(lines) > 4
     assert all(len(line) <= 120 and line.count("[") == line.count("]") for line in lines)
     assert "input3[103, 100]" in comment(k)

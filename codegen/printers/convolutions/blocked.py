@@ -163,7 +163,7 @@ class Direct(Packed):
         return parts
 
     def _step(self, sums: Sums, own: bool) -> list[Stmt]:
-        """Number ``q`` of each pixel."""
+        """Statements that add the products of element ``q`` of each pixel to the sums."""
         if not own:
             return sums.step()
         group = Let("int", Name("of_"), f"q % {self.deep} / {self.deep // self.joined}", True)

@@ -77,7 +77,7 @@ class Axis:
 
     @property
     def shift(self) -> int:
-        """How far the first pixel of the image is from the result to which the last tap moves it."""
+        """How far before the first result the last tap moves the image's first pixel."""
         return (self.taps - 1) * self.dilation - self.border
 
 

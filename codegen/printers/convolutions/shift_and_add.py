@@ -65,7 +65,7 @@ class ShiftAndAdd(PixelsInLanes):
             name = "x" if self.x in found else "y"
             one = axis(x, found, self.m.depth, self.source.shape[a], lo)
             if one is None or one.stride != 1 or name in self.spatial:
-                raise Refused("pixels that are no sum of a place and a place in the kernel")
+                raise Refused("pixels that are not index + tap * dilation")
             self.spatial[name] = one
             taps |= {one.tap}
             self.at[a] = var(Var(f"s{name}", self.source.shape[a]))

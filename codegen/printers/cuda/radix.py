@@ -41,20 +41,20 @@ def radix_key(k: Kernel, names: dict[Node, str]) -> tuple[list[str], str, int]:
 
 
 def print_radix(k: Kernel, name: str) -> PrintedCuda:
-    """A sort: places of the keys in their order."""
+    """Argsort: the indices of the keys, in order of the keys."""
     args, names = names_of(k)
     rows, n = geometry(k.root)
     before, key, bits = radix_key(k, names)
     last = f"hy_radix_places{{{names[k.root]} + r * {n}}}"
-    return in_turn(*in_order(name, args, rows, n, before, key, bits // 8, last))
+    return in_turn(*sort_launches(name, args, rows, n, before, key, bits // 8, last))
 
 
-def in_order(name: str, args: Sequence[Node], rows: int, n: int, before: Sequence[str], key: str, digits: int,
-             last: str = "") -> tuple[list[PrintedCuda], int]:
-    """The launches that sort keys: keys and their digits' counts; totals; for each digit the move. And the bytes of
-    their working memory. before, key: statements, and the key number ``u`` of row ``r``. last: what the last move puts
-    pairs into, of the kernel's first array; nothing: they lie in the working memory, behind n others where the number
-    of digits is odd."""
+def sort_launches(name: str, args: Sequence[Node], rows: int, n: int, before: Sequence[str], key: str, digits: int,
+                  last: str = "") -> tuple[list[PrintedCuda], int]:
+    """Returns the launches of a radix sort (count digits, total them, move by each digit) and their bytes of scratch.
+    before, key: statements, and C text of key ``u`` of row ``r``. last: C text of what the last move writes to, in the
+    kernel's first array; if empty, the sorted pairs stay in scratch, in the second of its two buffers of pairs if the
+    number of digits is odd."""
     tiles = -(-n // TILE)
     counts = 256 * digits * tiles                          # of a row, and its totals behind them
     of_row = [f"{WORK} *pairs{i} = scratch + {i * rows * n}ll + r * {n};" for i in (0, 1)]

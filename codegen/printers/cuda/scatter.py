@@ -17,13 +17,15 @@ from hybrid.codegen.printers.rows.scatter import accumulate
 
 from .flat import thread_number
 from .pieces import PROCESSORS, THREADS, PrintedCuda, alone, emitter, in_turn, index_type, launched, names_of
-from .radix import WORK, in_order
+from .radix import WORK, sort_launches
 
 WARPS = THREADS // 32
 AHEAD = 8                       # looks at 32 indices each whose loads are under way together
-# clocks of an H100, by instructions counted: an index that one warp looks at, and at least, where few warps wait for
-# loads; a sort; an element that finds in the table where its sum begins
-LOOK, WAIT, SORT, BEGIN = 0.00134, 2.35, 25_000, 0.0055
+# clocks of an H100, by instructions counted
+LOOK = 0.00134                  # clocks for each index and warp
+WAIT = 2.35                     # least clocks for each index (latency of loads)
+SORT = 25_000                   # clocks of a sort
+BEGIN = 0.0055                  # clocks for each result element to find where its updates begin
 
 
 def print_scatter(k: Kernel, name: str) -> PrintedCuda:
@@ -90,17 +92,18 @@ def print_segments(k: Kernel, name: str) -> PrintedCuda:
     root, kind = k.root, index_type(k)
     places = root.args[0]
     count, extent = places.size, root.shape[root.attrs["axis"]]
-    looks, sort = count * max(WAIT, LOOK * math.prod(_owners(root))), SORT + BEGIN * root.size
-    if looks <= sort:
-        raise Refused(f"each warp's look at {count} indices takes {looks:.0f} clocks, a sort and the sums that begin "
-                      f"behind it {sort:.0f}")
+    scan_clocks, sort_clocks = count * max(WAIT, LOOK * math.prod(_owners(root))), SORT + BEGIN * root.size
+    if scan_clocks <= sort_clocks:
+        raise Refused(f"estimated {scan_clocks:.0f} clocks if each warp reads all {count} indices, {sort_clocks:.0f} "
+                      f"if they are sorted first")
     if not 1 < extent < 1 << 31 or count >= 1 << 31:
         raise Refused(f"{count} indices of {extent} places do not fit the sort's keys")
     s = Var("u", count)
     block = Block(None, frozenset([s]))
     where = emitter(k, names).value(places, tuple(unlinear(var(s), places.shape)), block)
     digits = -(-(extent - 1).bit_length() // 8)
-    parts, nbytes = in_order(name, args, 1, count, block.lines, f"(unsigned)hy_clamp({where}, {extent - 1})", digits)
+    parts, nbytes = sort_launches(name, args, 1, count, block.lines, f"(unsigned)hy_clamp({where}, {extent - 1})",
+                                  digits)
     own = [f"const {WORK} *pairs = scratch + {digits % 2 * count};",
            f"unsigned *begins = (unsigned *)((char *)scratch + {nbytes});"]
     begins = [*thread_number(kind, extent + 1), *own, f"int low = 0, high = {count};", "while (low < high) {",

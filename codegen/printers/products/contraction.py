@@ -283,7 +283,7 @@ class Contraction(Zeros):
         near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
         if not self.any and not kept and self.grouped == 1:
             near = str(max(1, min(self.cut.count // 2, -(-rows * self.block * self.d.itemsize // NEAR))))
-        out, t, last, body = self._dealt(begin, end, near, bool(share))
+        out, t, last, body = self._parts_loop(begin, end, near, bool(share))
         body += self._room()
         if kept:
             body.append(local.array(self.T, "sums", TILES * self.most * self.width + self.lanes * self.width,

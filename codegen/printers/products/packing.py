@@ -22,7 +22,7 @@ COPY = 50                       # multiplications that take as long as to put an
 NEAR = 2                        # tiles up to which columns are read in place
 GROUP = 128 << 10               # bytes of panels that are packed at once
 REACH = 256 << 10               # bytes of rows that stay in a second cache beside these
-PIECES = 4                      # of work for each thread, for load balance
+PIECES = 4                      # least parts for each thread, for load balance, where tiles are many enough
 
 
 def up(n: Int, to: int) -> Int:
@@ -121,7 +121,7 @@ class Panels(VectorPacking):
         """The variable that counts panels, or groups of them."""
         return "xt" if self.grouped == 1 else "xg"
 
-    def _place(self, u: str) -> list[str]:
+    def _panel_index(self, u: str) -> list[str]:
         """Which panel, or group of them, a number is, and where a panel begins."""
         outer, number = self._around(), f"{u} % {self.groups}" if self._around() else u
         at = [f"const long {self.number} = {number};"] if number != self.number else []
@@ -131,13 +131,13 @@ class Panels(VectorPacking):
         """Loops around the panels that have several iterations."""
         return counted(self._outer(self.m, self.y))
 
-    def _dealt(self, begin: str, end: str, near: str, shared: bool) -> tuple[list[Stmt], str, str, list[Stmt]]:
-        """A loop over panels and parts of their tiles: what stands before it, its variable, how many iterations it has,
-        and what begins one, with the part's tiles t0 to t1. near: how many parts there are; shared: or more, for more
-        threads."""
+    def _parts_loop(self, begin: str, end: str, near: str, shared: bool) -> tuple[list[Stmt], str, str, list[Stmt]]:
+        """A loop over panels and parts of their tiles. Returns (statements before the loop, variable, count, first
+        statements of the body, which set t0 and t1). near: parts per panel; shared: whether more are made so that each
+        thread gets several."""
         if near == "1" and not shared:
             u = "u" if self._around() else self.number
-            return [], u, "count_", [*self._place(u), f"const long t0 = {begin}, t1 = {end};"]
+            return [], u, "count_", [*self._panel_index(u), f"const long t0 = {begin}, t1 = {end};"]
         tiles, first = (end, "") if begin == "0" else (f"({end} - {begin})", f"{begin} + ")
         before: list[Stmt] = [f"const long near_ = {near};"]
         if shared:
@@ -146,7 +146,7 @@ class Panels(VectorPacking):
                        "const long split_ = more_ < most_ ? more_ : most_, parts_ = near_ > split_ ? near_ : split_;"]
         parts = "parts_" if shared else "near_"
         return before, "t", f"count_ * {parts}", [
-            "const long u = t % count_, part = t / count_;", *self._place("u"),
+            "const long u = t % count_, part = t / count_;", *self._panel_index("u"),
             f"const long t0 = {first}part * {tiles} / {parts}, t1 = {first}(part + 1) * {tiles} / {parts};"]
 
     def _position(self) -> list[str]:

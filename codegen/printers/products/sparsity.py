@@ -329,7 +329,7 @@ class Zeros(Panels):
         if s.packs:
             body.append(local.array("float", "Bp", self.block * self.width))
         body += [f"for (long xt = 0; xt < {self.pieces}; xt++) {{",
-                 *self._place("xt"), *self._panel(s, apart, words), "}", *["HYV_STREAMED;"] * bool(s.past)]
+                 *self._panel_index("xt"), *self._panel(s, apart, words), "}", *["HYV_STREAMED;"] * bool(s.past)]
         shared = threads(product(product(rows, columns), depth))
         return [parts(least, quotient(rows, L)), *([shared] if shared else []),
                 "for (long part = 0; part < parts; part++) {", *body, "}"]

@@ -95,7 +95,7 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     """A search along the innermost axis: each lane finds its own, then the first of the best is taken."""
     r = planned(e, n, idx, (), block)
     (lane,) = r.loops
-    size = hint(lane.extent)                                  # a lane that finds nothing has the first place of all
+    size = hint(lane.extent)              # a lane without elements keeps index 0, so fewer than the hint are right, too
     if size < 2 * e.width:
         raise Refused("short")
     e.lanes.add(lane)

@@ -36,11 +36,11 @@ def places_of(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
     block = broadcast_shapes(*(tuple(getattr(spread[i], "shape", ())) for i in chosen))
     together = chosen == list(range(chosen[0], chosen[-1] + 1))
     rest = [p for i, p in enumerate(spread) if i not in chosen]
-    # NumPy: apart, the index axes come first
+    # as in NumPy: if the index arrays are not adjacent, their axes come first
     first = sum(i not in chosen for i in range(chosen[0])) if together else 0
     total = len(rest) + len(block)
-    still = np.zeros((1,) * total, np.int64)
-    moving: Any = None
+    constant = np.zeros((1,) * total, np.int64)
+    computed: Any = None
     axis, free = 0, 0
     for p in spread:
         if p is None:
@@ -53,19 +53,21 @@ def places_of(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
             free += 1
             start, step, count = indexing.slice_range(p.start, p.stop, p.step, n)
             along = tuple(count if k == at else 1 for k in range(total))
-            moving, still = _plus(moving, still, _counted(start, step, count), stride, along)
+            computed, constant = _plus(computed, constant, _counted(start, step, count), stride, along)
             continue
         own = tuple(getattr(p, "shape", ()))
         at_block = (1,) * (first + len(block) - len(own)) + own + (1,) * (total - first - len(block))
         if isinstance(p, ARRAYS):
-            moving, still = _plus(moving, still, _from_start(p, n), stride, at_block)
+            computed, constant = _plus(computed, constant, _from_start(p, n), stride, at_block)
         elif fixed(n):
-            moving, still = _plus(moving, still, np.arange(n, dtype=np.int64)[p], stride, at_block)
+            computed, constant = _plus(computed, constant, np.arange(n, dtype=np.int64)[p], stride, at_block)
         else:
             check_range(np.asarray(p), n)
             index = p if np.min(p, initial=0) >= 0 else _from_start(array(np.asarray(p)), n)
-            moving, still = _plus(moving, still, np.asarray(p, np.int64) if index is p else index, stride, at_block)
-    return still if moving is None else invoke(OPS["broadcast_add"], [moving, still], {}, hint="broadcast_add")
+            computed, constant = _plus(computed, constant, np.asarray(p, np.int64) if index is p else index, stride,
+                                       at_block)
+    return constant if computed is None else invoke(OPS["broadcast_add"], [computed, constant], {},
+                                                    hint="broadcast_add")
 
 
 def _counted(start: int, step: int, count: int) -> Any:
@@ -81,14 +83,16 @@ def _scaled_by(x: Any, factor: int, more: int = 0) -> Any:
     return x if same(more, 0) else invoke(OPS["_plus_scalar"], [x], {"scalar": more}, hint="_plusscalar")
 
 
-def _plus(moving: Any, still: np.ndarray, index: Any, stride: int, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
-    """Sums of distances in a flattened array, of values and of what is known, and those of one more axis."""
+def _plus(computed: Any, constant: np.ndarray, index: Any, stride: int,
+          shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """Adds one axis's offsets to (sum that operators compute, or None; NumPy's constant sum)."""
     if isinstance(index, np.ndarray) and fixed(stride):
-        return moving, still + index.reshape(shape) * stride
+        return computed, constant + index.reshape(shape) * stride
     if isinstance(index, np.ndarray):
         index = array(index)
     own = of_shape(_scaled_by(index, stride), shape, hint="reshape")
-    return own if moving is None else invoke(OPS["broadcast_add"], [moving, own], {}, hint="broadcast_add"), still
+    return own if computed is None else invoke(OPS["broadcast_add"], [computed, own], {},
+                                               hint="broadcast_add"), constant
 
 
 def _from_start(index: Any, n: int) -> Any:
@@ -116,5 +120,5 @@ def check_range(index: np.ndarray, n: int) -> None:
     if fixed(n):
         np.zeros((n,), np.bool_)[index]                                        # IndexError as NumPy gives it
     elif index.size and not (-n <= int(index.min()) and int(index.max()) < n):
-        raise IndexError(f"{user_location()}: an index of {index.min()} to {index.max()} leaves an axis that is "
-                         f"shorter")
+        raise IndexError(f"{user_location()}: indices from {index.min()} to {index.max()} are out of bounds for an "
+                         f"axis whose size varies")
