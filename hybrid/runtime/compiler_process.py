@@ -48,16 +48,18 @@ def low_priority() -> Iterator[None]:
         _hurry.wanted = before
 
 
-def start(command: list[str], stream: int = 2, folder: str | None = None) -> tuple[Any, int]:
+def start(command: list[str], stream: int = 2, folder: str | None = None, yields: bool = True) -> tuple[Any, int]:
     """Start a program: its process, and a file with what it writes to a stream. CompileError where it is no program.
-    folder: for its temporary files, which go with that also where it is killed."""
+    folder: for its temporary files, which go with that also where it is killed. yields: whether
+    ``end_low_priority`` may end it."""
     paper = _paper()
     try:
         own_session = OWN_SESSION[0] and not _hurry.wanted
         process = system.start(command, stream, paper, compilers.environment(command[0], folder), own_session)
         _running.append(process)
         if not _hurry.wanted and isinstance(process, int):
-            _low_priority.append(process)
+            if yields:
+                _low_priority.append(process)
             system.give_way(process, COMPILER_NICE)
         return process, paper
     except OSError as err:
@@ -121,8 +123,9 @@ def said(paper: int) -> str:
 
 
 def ask(command: list[str], stream: int = 1, folder: str | None = None) -> tuple[int, str]:
-    """A short run of the compiler: its status, and what it prints. CompileError where it does not end."""
-    process, paper = start(command, stream, folder)
+    """A short run of the compiler: its status, and what it prints. CompileError where it does not end. Nothing else
+    interrupts it: its answer is kept."""
+    process, paper = start(command, stream, folder, yields=False)
 
     def doubt() -> None:
         system.kill(process)

@@ -315,6 +315,24 @@ def test_compilers_that_nobody_waits_for_have_a_low_priority(tmp_path: Path) -> 
 
 
 @ON_CPU
+def test_a_question_to_a_compiler_is_not_interrupted(tmp_path: Path) -> None:
+    """Its answer is kept, so a program that is compiled first must not spoil it."""
+    put(tmp_path, ("cc",), f"#!/bin/sh\ntouch {tmp_path}/began; sleep 0.3; echo 12\n")
+    answers: list[Any] = []
+
+    def ask() -> None:
+        with compiler_process.low_priority():
+            answers.append(compiler_process.ask([str(tmp_path / "cc")]))
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while not (tmp_path / "began").exists():
+        time.sleep(0.01)
+    compiler_process.end_low_priority()
+    thread.join(60)
+    assert answers == [(0, "12\n")]
+
+
+@ON_CPU
 def test_a_compiler_is_asked_for_its_version_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     put(tmp_path / "bin", ("cc",), f'#!/bin/sh\n[ "$1" = --version ] && echo asked >> {tmp_path}/asked\n'
                                    f'exec {toolchain.compiler()} "$@"\n')
