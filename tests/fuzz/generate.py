@@ -3,7 +3,7 @@ sizes are in sized.py, training loops in loops.py."""
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Sequence
 
 from hybrid.buffers.array import NDArray
 
@@ -50,6 +50,18 @@ def _inputs(rng: random.Random, odd: bool, dtype: str) -> tuple[Input, ...]:
                  for i, shape in enumerate(shapes))
 
 
+def statement(rng: random.Random, tables: Sequence[Sequence[str]], given: list[str],
+              made: list[str]) -> tuple[str, str]:
+    """A statement of one of some tables over given and made values: the name of the value that it makes ('' where it
+    writes one in place), and its text."""
+    table = rng.choice(tables)
+    pool = given + made
+    a, b = rng.choice(pool[-4:]), rng.choice(pool)
+    text = rng.choice(table).format(a=a, b=b, x=rng.choice((0, 0, 1, -1)), k=rng.choice(("2", "0.5", "-1", "3", "0.1")))
+    name = "" if table is WRITE else f"v{len(made)}"
+    return name, f"{name} = {text}" if name else text
+
+
 def graph(rng: random.Random) -> Program:
     """Operators at random, over values of any shape; views and writes, unless gradients are asked for."""
     gradient, odd, dtype = rng.random() < .35, rng.random() < .2, rng.choice(("float32",) * 4 + ("float16",))
@@ -61,17 +73,10 @@ def graph(rng: random.Random) -> Program:
     tables = [UNARY, BINARY, BINARY, REDUCE, SHAPE, SHAPE, CAST if dtype == "float16" or rng.random() < .3 else UNARY]
     tables += [] if gradient else [STEPPED, WRITE, VIEW]
     for _ in range(rng.randint(3, 22)):
-        table = rng.choice(tables)
-        pool = [i.name for i in inputs] + made
-        a, b = rng.choice(pool[-4:]), rng.choice(pool)
-        text = rng.choice(table).format(a=a, b=b, x=rng.choice((0, 0, 1, -1)),
-                                        k=rng.choice(("2", "0.5", "-1", "3", "0.1")))
-        name = f"v{len(made)}"
-        line = text if table is WRITE else f"{name} = {text}"
+        name, line = statement(rng, tables, [i.name for i in inputs], made)
         if quiet(lambda line=line: _works(line, names)):
             lines.append(line)
-            if table is not WRITE:
-                made.append(name)
+            made += [name] if name else []
     results = tuple(dict.fromkeys([*made[-1:], *rng.sample(made, min(len(made), 2))])) or (inputs[0].name,)
     rows = (None,) if len(inputs) > 1 or rng.random() < .6 else (None, inputs[0].shape[0] + 3)
     return Program(inputs, tuple(lines), results, gradient, rows=rows)

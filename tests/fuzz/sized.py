@@ -66,17 +66,11 @@ def _graph(rng: random.Random) -> Program:
         tables += [g.STEPPED] + [g.WRITE, g.VIEW] * (rng.random() < .3)
     most = rng.randint(2, STATEMENTS)
     for _ in range(TRIES * most):
-        table = rng.choice(tables)
-        pool = [i.name for i in inputs] + made
-        a, b = rng.choice(pool[-4:]), rng.choice(pool)
-        text = rng.choice(table).format(a=a, b=b, x=rng.choice((0, 0, 1, -1)),
-                                        k=rng.choice(("2", "0.5", "-1", "3", "0.1")))
-        name = f"v{len(made)}"
-        line = text if table is g.WRITE else f"{name} = {text}"
+        name, line = g.statement(rng, tables, [i.name for i in inputs], made)
         code = compile(line, "<fuzz>", "exec")
         if quiet(lambda code=code, name=name: all(_works(code, names, name) for names in every)):
             lines.append(line)
-            made += [name] * (table is not g.WRITE)
+            made += [name] if name else []
         if len(lines) == most:
             break
     results = tuple(dict.fromkeys([*made[-1:], *rng.sample(made, min(len(made), 2))])) or (inputs[0].name,)
