@@ -127,9 +127,9 @@ class Buckets:
         ctx, at = self.gpu or cpu(), 0
         with on(ctx):
             flat = zeros((sum(n for *_, n in keys),), dtype, ctx)
-        for key, shape, size in keys:
-            self.views[key] = flat[at:at + size].reshape(shape)
-            at += size
+            for key, shape, size in keys:
+                self.views[key] = flat[at:at + size].reshape(shape)
+                at += size
         self._buckets.append((flat, [key for key, *_ in keys]))
 
     def sum(self, fill: Callable[[Any, Any], None], what: str = "gradients") -> None:

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping, Sequence
 import numpy as np
 
 from .. import ir
-from ..base.device import Context
+from ..base.device import Context, cpu, on
 from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
 from ..buffers.moving import from_gpu, move
@@ -125,12 +125,17 @@ class OverRanks:
                 return [xp.zeros((1,), np.int64)]
             buckets.finish()
             return [xp.asarray(buckets.views[i]) for i in numbers]                # to a GPU, where sums are on the host
+
+        def there(cut: Sequence[int], xp: Any, arrays: Sequence[Any]) -> list[Any]:
+            """``run``, on the GPU of the arrays."""
+            with on(cpu() if xp is np else Context("gpu", arrays[0].device.id)):
+                return run(cut, xp, arrays)
         found: list[Node] = []                              # the sums; before, what orders the calls
         for cut in cuts:
             outputs = infos if cut is cuts[-1] else (((1,), np.dtype(np.int64)),)
             call = HostCall(f"{self.name}: sum of gradients over the ranks, bucket {cut[0] + 1}"
                             f"{f' to {cut[-1] + 1}' if len(cut) > 1 else ''} of {len(groups)}",
-                            functools.partial(run, cut), outputs, lends=True, shows=False)
+                            functools.partial(there, cut), outputs, lends=True, shows=False)
             found = ir.host(call, [*(by_number[i] for k in cut for i in groups[k]), *found])
         return found
 

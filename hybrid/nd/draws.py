@@ -7,7 +7,7 @@ import numpy as np
 
 from ..base import rng
 from ..buffers.array import NDArray
-from ..base.device import array_module
+from ..buffers.moving import move
 from ..ops.registry import OPS
 from ..runtime import reference
 
@@ -30,7 +30,7 @@ def raw_normal(shape: tuple[int, ...], loc: float, scale: float) -> np.ndarray:
 
 def to_device(raw: np.ndarray, like: NDArray) -> Any:
     """A raw array on the device of another."""
-    return array_module(like._ctx).asarray(raw)
+    return move(raw, like._ctx, False)
 
 
 def uniform(arr: NDArray, low: float, high: float) -> None:
