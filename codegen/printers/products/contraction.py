@@ -30,10 +30,10 @@ from hybrid.codegen.program import local
 from hybrid.codegen.schedule.tiling import Target, Tile, choose_tile, in_one_set, inner_name
 from . import tiles
 from .epilogue import FAR
-from .operand import Matmul, any_size, sum_dtype
+from .operand import Matmul, any_size, matmul, sum_dtype
 from .packing import NEAR as NEAR_TILES, threads
 from .tiles import Prefetch
-from .sparsity import Zeros
+from .sparsity import LETTERS, Zeros
 
 FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
 BLOCK = 32 << 10                # bytes of the columns of a panel in one block of the depth
@@ -50,6 +50,8 @@ MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie
 FAR_COLUMNS, AHEAD = 256 << 10, 8 << 10
 FINISH = 5                      # cycles from a vector of sums to a stored result
 WAYS = 7                        # lines of as many rows stay in one set of a first cache, beside those of the columns
+LEAST_DEPTH = 32                # steps of the depth's last axis from which on the others may be loops around it
+AGAIN = 0.1                     # cycles to load and store a sum between them
 TURN = 2                        # cycles to transpose an element of a matrix
 
 
@@ -102,11 +104,20 @@ class Contraction(Zeros):
     def form(self) -> tuple[float, bool, Matmul]:
         """The form that needs fewest cycles: their number, whether tiles are dot products, the product as it sees
         it."""
-        plans = self._plans()
+        plans = [*self._plans(), *([] if any_size(self.dot) else self._other_plans())]
         forms = [(self._role_cost(m), False, m) for m in plans]
         if not any_size(self.dot):
             forms += [(cost, True, m) for m in plans if (cost := self._dots_cost(m)) is not None]
         return min(forms, key=lambda f: f[0])
+
+    def _other_plans(self) -> list[Matmul]:
+        """The product with axes merged only as far as the result is stored in order; and where the depth has several
+        axes, those with the last one alone, if both operands are read along it where they are."""
+        stored = [matmul(self.dot, self.reads, swap, LETTERS, self.d, place=self._stored_at) for swap in (False, True)]
+        last = [replace(m, depth=m.depth[-1:], over=m.depth[:-1]) for m in (*self._plans(), *stored)
+                if len(m.depth) > 1 and hint(m.depth[-1].extent) >= LEAST_DEPTH]
+        return stored + [m for m in last if self._row_stride(m) is not None and m.columns and (
+            self._along(m) or self._in_reach(m, m.columns[-1]))]
 
     def _varies(self, m: Matmul) -> bool:
         """Whether only the call tells what tiles are like: their rows, columns or depth, or how far apart these are.
@@ -129,11 +140,16 @@ class Contraction(Zeros):
         others = columns // max(math.prod(extents), 1)
         # where only the call tells their number, half a panel of two vectors is beyond the columns
         cost = max(depth, 1) * others * (tile.cost + (0 if fixed(x.extent) else rows / 2))
-        if not (rows <= NEAR_TILES * tile.mr and self._in_reach(m, x) and extents[0] >= self.lanes):
-            cost += columns * depth * (0.2 if unit else 0.4 if self._along(m) or self._along_depth(m, m.b) else 2.0)
+        times = 1.0                                        # that columns are packed
         if self._row_stride(m) is None:
             cost += rows * depth * (0.2 if self._along_depth(m, m.a) or len(m.rows) == 1 and self._runs(
                 m.a, m.rows[0]) else 1.5)
+            times = 1 if m.batch else max(1, rows * depth * self.d.itemsize / self._rows_at_once(m))
+        if not (rows <= NEAR_TILES * tile.mr and self._in_reach(m, x) and extents[0] >= self.lanes):
+            cost += times * columns * depth * (
+                0.2 if unit else 0.4 if self._along(m) or self._along_depth(m, m.b) else 2.0)
+        if m.over:
+            cost = (cost + AGAIN * rows * columns) * math.prod(v.extent for v in m.over)
         if last is not None and not same(coefficient(self._stored_at(m), last), 1):
             cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
         return cost + 1e-3 * columns
@@ -142,7 +158,7 @@ class Contraction(Zeros):
         """Cycles of dot products of few rows with columns that lie along the depth; None where they are not
         possible."""
         rows, columns, depth = m.sizes
-        if not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1
+        if m.over or not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1
                 and len(m.columns) <= 1 and len(m.rows) <= 1 and same(m.b.stride(m.depth[0]), 1)
                 and (not m.columns or m.b.stride(m.columns[0]) is not None)):
             return None
@@ -209,7 +225,8 @@ class Contraction(Zeros):
         self.any = self._varies(m)
         tile = Tile(min(m.sizes[0], MOST_ROWS), 1, 1, self.lanes) if dots else self._tile_of(m)
         step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
-        most = DIGITS if self.d == np.float32 and may_exceed(depth, DEEP) else LONGEST
+        deep = product(depth, math.prod(v.extent for v in m.over))
+        most = DIGITS if self.d == np.float32 and may_exceed(deep, DEEP) else LONGEST
         self.lay(m, tile, most)
         self.direct = None if self.any else dots or (
             self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
@@ -277,7 +294,7 @@ class Contraction(Zeros):
     def _panels_loop(self, start: str, strides: tuple[Int, Int], begin: str, end: str) -> list[Stmt]:
         """Threads take panels of columns, and parts of the rows where panels are few. start: a tile's rows."""
         m, (rows, columns, depth) = self.m, self.m.sizes
-        batch = math.prod(v.extent for v in m.batch)
+        batch = math.prod(v.extent for v in (*m.batch, *m.over))
         share = threads(product(product(rows, columns), product(depth, batch)))
         kept = self.kept
         near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
@@ -324,6 +341,7 @@ class Contraction(Zeros):
         body += self._sums_of_tile(at, {"sm": sm, "sk": sk, "ldb": self._ldb(), "apart": apart}, to)
         if not (self.plain and self.whole):
             stop = ["plain"] * (self.plain is not None) + [f"kb + kn < {self.depth}"] * self.blocked
+            stop += [f"{v.name} + 1 < {v.extent}" for v in self.m.over]
             body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
         return count("rt", "t1", self._in_group(body, f"const {self.T} *B"), first="t0")
 
@@ -335,7 +353,8 @@ class Contraction(Zeros):
 
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""
-        given = {**given, "n": self.steps_at_once, "last": self.last, "more": "kb" if self.blocked else "0"}
+        given = {**given, "n": self.steps_at_once, "last": self.last, "more": " + ".join(
+            [*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"}
         dots = {**given, "sn": self.m.b.stride(self.x), "columns": self.columns} if self.dots else {}
         if self.any:
             return [self._sums_of_any(rows, given, dots, to)]
