@@ -19,7 +19,6 @@ from .philox import Draws
 from .primitives import PRIMS, seen_as_bytes
 from .program import Program
 from .quiet import quiet, quietly
-from .window_nodes import product_over_windows, sums_over_windows
 from .written import SHOWN, written
 
 # steps whose results never share memory with their arguments
@@ -54,23 +53,11 @@ class Plan(NamedTuple):
 
 
 def _call(xp: Any, n: Node) -> Callable[..., Any]:
-    found = (reduction_of(n) or movement_of(n) or product_over_windows(n) or product_of(n) or sequence_of(n)
-             ) if xp is np else None
+    found = (reduction_of(n) or movement_of(n) or product_of(n) or sequence_of(n)) if xp is np else None
     if found is not None:
         return found
     row = PRIMS[n.prim].eager
     return lambda *arrays: row(xp, n, *arrays)
-
-
-def _several_at_once(order: Sequence[Node], roots: Sequence[Node]) -> dict[
-        Node, tuple[Callable[..., Any], tuple[Node, ...]]]:
-    """For nodes that NumPy computes together with nodes that nobody else reads: the function, and its arguments."""
-    found: dict[Node, tuple[Callable[..., Any], tuple[Node, ...]]] = {}
-    found.update((n, (call, n.args[0].args)) for n, call in kept_reductions(order, roots).items())
-    found.update((n, truth) for n in order if (truth := boolean_arithmetic(n)) is not None)
-    found.update((n, (sum_of_products, factors)) for n, factors in sums_of_products(order, roots).items())
-    found.update(sums_over_windows(order, roots))
-    return found
 
 
 def _makes_new(n: Node, new: set[Node], readers: Mapping[Node, list[Node]], roots: set[Node]) -> bool:
@@ -136,9 +123,12 @@ def plan(program: Program, xp: Any) -> Plan:
 def _plan(program: Program, xp: Any) -> Plan:
     order, host = program.order(), xp is np
     ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
-    several = _several_at_once(order, program.roots) if host else {}
-    ufuncs = {n: u for n, u in ufuncs.items() if n not in several}
-    args = {n: several[n][1] if n in several else spread(n) if n in ufuncs else n.args for n in order}
+    dots = sums_of_products(order, program.roots) if host else {}
+    truths = {n: found for n in order if host and (found := boolean_arithmetic(n)) is not None}
+    kept = kept_reductions(order, program.roots) if host else {}
+    ufuncs = {n: u for n, u in ufuncs.items() if n not in truths}
+    args = {n: truths[n][1] if n in truths else spread(n) if n in ufuncs else n.args[0].args if n in kept else
+            dots.get(n, n.args) for n in order}
     args = {n: tuple(map(passed_on, given)) for n, given in args.items()}
     order = _live(program.roots, args, order)
     readers: dict[Node, list[Node]] = {n: [] for n in order}
@@ -166,11 +156,12 @@ def _plan(program: Program, xp: Any) -> Plan:
         dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in lasting}))
         into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
                      and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
-        if host and (n in several or n in ufuncs or _makes_new(n, new, readers, roots)):
+        if host and (n in dots or n in truths or n in ufuncs or n in kept or _makes_new(n, new, readers, roots)):
             new.add(n)
         elif n.prim in _VIEWS and n.args[0].prim == "input":
             shown.add(n)
-        call = several[n][0] if n in several else ufuncs.get(n) or _call(xp, n)
+        call = sum_of_products if n in dots else (
+            ufuncs.get(n) or kept.get(n) or truths.get(n, (None,))[0] or _call(xp, n))
         steps.append(Step(call, tuple(register[a] for a in args[n]), i, dead, into,
                           n in new or (SHOWN if n in shown else False)))
     return Plan(_with_draws(steps, draws, register), [*(known.get(n) for n in order), None],

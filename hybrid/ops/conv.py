@@ -11,7 +11,6 @@ from ..base.errors import ShapeError
 from ..ir import Node
 from ..ir.convolution import columns, convolve
 from ..ir.primitives import positions
-from ..ir.window_products import into_values, windows_of
 from .attributes import Attrs, written
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
 
@@ -70,8 +69,20 @@ def conv_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
+def _columns(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
+             out: Sequence[int]) -> np.ndarray:
+    """Windows of x (N, C, …) as (N, C, *kernel, *out): one copy of a part of x for each place in the kernel."""
+    if all(k == 1 for k in kernel) and all(s == 1 for s in stride):
+        return x.reshape(x.shape[:2] + (1,) * len(kernel) + tuple(out))
+    columns = np.empty((*x.shape[:2], *kernel, *out), x.dtype)
+    for place in np.ndindex(*kernel):
+        part = tuple(slice(p * d, p * d + (m - 1) * s + 1, s) for p, d, m, s in zip(place, dilate, out, stride))
+        columns[(slice(None), slice(None), *place)] = x[(slice(None), slice(None), *part)]
+    return columns
+
+
 def _conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
-    """Products over windows (ir/window_products.py); where a window is one number, one product an image."""
+    """Windows as columns, one matrix product a group and image."""
     x, w = arrays[:2]
     n = len(a.kernel)
     stride, dilate, pad = per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
@@ -80,13 +91,13 @@ def _conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
         wide[(slice(None), slice(None), *(slice(p, p + d) for d, p in zip(x.shape[2:], pad)))] = x
         x = wide
     out = tuple(positions(d, k, s, e) for d, k, s, e in zip(x.shape[2:], a.kernel, stride, dilate))
-    images = x.reshape(x.shape[0], a.num_group, w.shape[1], *x.shape[2:])
-    weights = w.reshape(a.num_group, -1, *w.shape[1:])
-    if math.prod(a.kernel) == math.prod(stride) == 1:
-        y = xp.matmul(weights.reshape(*weights.shape[:3]), images.reshape(*images.shape[:3], math.prod(out)))
+    groups, inner = a.num_group, math.prod(w.shape[1:])
+    columns = _columns(x, a.kernel, stride, dilate, out).reshape((x.shape[0], groups, inner, math.prod(out)))
+    weight = w.reshape(groups, w.shape[0] // groups, inner)
+    if columns.shape[-1] == 1:                              # few positions: one product for all images
+        y = xp.matmul(columns[..., 0].swapaxes(0, 1), weight.swapaxes(1, 2)).swapaxes(0, 1)
     else:
-        y = xp.empty((x.shape[0], *weights.shape[:2], *out), x.dtype)
-        into_values(weights, windows_of(images.swapaxes(0, 1), a.kernel, stride, dilate, out), np.moveaxis(y, 0, 2))
+        y = xp.matmul(weight, columns)
     y = y.reshape((x.shape[0], w.shape[0], *out))
     if len(arrays) > 2 and arrays[2] is not None and not a.no_bias:
         y += arrays[2].reshape((-1,) + (1,) * n)

@@ -218,8 +218,8 @@ class Panels(VectorPacking):
         if not self.blocked:
             return body
         steps = f"const long kn = {self.depth} - kb < {self.block} ? {self.depth} - kb : {self.block};"
-        blocks = [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
-                  count("kb", "end_", [steps, *body], self.block)]
+        blocks: list[Stmt] = [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
+                              count("kb", "end_", [steps, *body], self.block)]
         return nested(self.m.over, blocks)
 
     # ---- columns
