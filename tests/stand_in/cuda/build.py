@@ -31,8 +31,8 @@ DEFINES = "CUPY_CUDA_VERSION=13000,CUPY_HIP_VERSION=0,CUPY_USE_CUDA_PYTHON=0,CUP
 
 def run(*command: object, cwd: Path | None = None, **settings: str) -> str:
     """Run a command; its output. ``settings``: environment variables."""
-    done = subprocess.run([str(c) for c in command], cwd=cwd, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, env={**os.environ, **settings})
+    done = subprocess.run([str(c) for c in command], cwd=cwd, text=True, capture_output=True,
+                          env={**os.environ, **settings})
     if done.returncode:
         raise OSError(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
