@@ -17,7 +17,8 @@ from hybrid.ir.index import Ix, Quot, Rem, Val, Var, coefficient, substitute, va
 from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
-from .mma import result, takes_mma
+from .epilogue import result
+from .mma import takes_mma
 from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter
 from .product import Product
 from hybrid.codegen.dialect import CUDA
