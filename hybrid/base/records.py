@@ -73,7 +73,7 @@ def _methods(cls: type, frozen: bool, eq: bool) -> dict[str, Any]:
 
 
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
+    from dataclasses import dataclass
 else:
     def dataclass(cls=None, *, frozen=False, eq=True):
         """Make a class one of fields, by its annotations: ``dataclasses.fields`` and ``replace`` take it. Methods that
