@@ -329,7 +329,7 @@ def test_a_step_with_many_lengths_keeps_no_more_with_every_round(lengths):
     calls(40 * lengths)
     had = counts("Launcher", "Entry", "Bound", "CpuProgram")
     calls(40 * lengths)
-    assert counts(*had) == had and all(had.values())
+    assert counts(*had) == had and had["Launcher"]
     assert len(step.programs) <= 3
     exe = next(v for f in step._engine._any_size.families for k, v in f.entry.program.memo.items()
                if k[0] == "executable")
