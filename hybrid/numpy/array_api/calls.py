@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from ...base import dtype as dt
-from ...base.device import array_module, current_context
+from ...base.device import array_module, current_context, on
 from ...base.errors import DTypeError, ShapeError, TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
@@ -42,7 +42,8 @@ def eager(source: Callable[..., Any], path: str, args: Any, kwargs: Any) -> Any:
         for part in path.split("."):
             space = getattr(space, part, None)
         fn = space or source
-    found = fn(*mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()})
+    with on(ctx):
+        found = fn(*mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()})
     return given_back(found, ctx)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.device import array_module, current_context
+from ...base.device import array_module, current_context, on
 from ...base.errors import TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
@@ -27,7 +27,8 @@ def _default(dtype: Any, *values: Any) -> Any:
 
 def _create(name: str, device: Any, *args: Any, **kwargs: Any) -> Any:
     ctx = current_context() if device is None else as_device(device)
-    return given_back(getattr(array_module(ctx), name)(*args, **kwargs), ctx)
+    with on(ctx):
+        return given_back(getattr(array_module(ctx), name)(*args, **kwargs), ctx)
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
@@ -47,8 +48,9 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
         dtype = {"f": FLOAT, "c": COMPLEX}.get(found.dtype.kind) if not _holds_arrays(obj) else None
         obj = found
     xp: Any = array_module(ctx)
-    made = xp.array(_plain(obj), dtype=dtype) if copy or copy is None and not isinstance(obj, xp.ndarray) else \
-        xp.asarray(_plain(obj), dtype=dtype)
+    with on(ctx):
+        made = xp.array(_plain(obj), dtype=dtype) if copy or copy is None and not isinstance(obj, xp.ndarray) else \
+            xp.asarray(_plain(obj), dtype=dtype)
     if copy is False and not (isinstance(obj, xp.ndarray) and xp.shares_memory(made, obj)):
         raise ValueError(f"{user_location()}: asarray(copy=False) cannot share the memory of {type(obj).__name__} in "
                          f"this dtype or on this device")
@@ -142,5 +144,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     ctx = x._ctx if isinstance(x, NDArray) else current_context()
     ctx = ctx if device is None else as_device(device)
     xp: Any = array_module(ctx)
-    found = xp.from_dlpack(x)
-    return given_back(found.copy() if copy else found, ctx)
+    with on(ctx):
+        found = xp.from_dlpack(x)
+        return given_back(found.copy() if copy else found, ctx)
