@@ -9,7 +9,7 @@ from ...base.device import array_module, current_context, on
 from ...base.errors import TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
-from .arrays import Array, as_device, given_back, raw_of
+from .arrays import Array, as_device, computed, given_back, raw_of
 from ..composed import needs_operators
 
 FLOAT, COMPLEX = np.dtype("float32"), np.dtype("complex64")
@@ -27,8 +27,7 @@ def _default(dtype: Any, *values: Any) -> Any:
 
 def _create(name: str, device: Any, *args: Any, **kwargs: Any) -> Any:
     ctx = current_context() if device is None else as_device(device)
-    with on(ctx):
-        return given_back(getattr(array_module(ctx), name)(*args, **kwargs), ctx)
+    return computed(ctx, getattr(array_module(ctx), name), *args, **kwargs)
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
@@ -76,7 +75,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     kind = np.dtype(x._data.dtype).kind
     if kind == "c" and np.dtype(dtype).kind not in "cb":
         raise TypeError(f"{user_location()}: a complex array is not cast to {np.dtype(dtype)}: take xp.real(x) first")
-    return x if not copy and x._data.dtype == dtype else given_back(raw_of(x).astype(dtype, copy=True), x._ctx)
+    return x if not copy and x._data.dtype == dtype else computed(x._ctx, raw_of(x).astype, dtype, copy=True)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
