@@ -72,7 +72,8 @@ class RowGradient:
     def _buffer(self, trace: Any, value: Symbol) -> NDArray:
         node, k = value._one()
         with untraced():
-            made: NDArray = wrap(zeros(*node.info[k], trace.ctx), trace.ctx)
+            shape, dtype = node.info[k]
+            made: NDArray = wrap(zeros(shape, dtype, trace.ctx), trace.ctx)
         handle = trace.capture(made)
         self.handles.append((handle, list(handle.entries)))
         handle.entries = list(value.entries)
