@@ -72,7 +72,7 @@ def test_functions_that_macros_make_and_conditions() -> None:
 
 def test_texts_are_one_text() -> None:
     """What names something of another text, before it or after it, brings that."""
-    cuts = [TEXT.index(line) for line in ("typedef float", "#define LANES", "// goes with its function", "#define HY_MADE",
+    cuts = [TEXT.index(line) for line in ("typedef float", "#define LANES", "// goes with its", "#define HY_MADE",
                                           "HY_MADE(other", "// two ways", "HY_FN float way(float x) { return x")]
     for program, cut in itertools.product(("way(1)", "unused(1)", "lanes4 v;", "void net(void) {}"), cuts):
         assert needed((TEXT[:cut].rstrip("\n"), TEXT[cut:]), set(words(program))) == kept(program), (program, cut)
