@@ -7,9 +7,9 @@ of a group (and, of filters' gradients, its channels), and a thread has the sums
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.contraction import convolves
