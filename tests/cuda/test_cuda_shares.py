@@ -32,6 +32,7 @@ def small(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
     monkeypatch.setattr(shares, "LEAST_GAIN", math.inf)
     monkeypatch.setattr(shares, "LEAST_DEPTH", 1)
+    monkeypatch.setattr(shares, "LEAST_TIME", 0)
 
 
 def product(rows: int, columns: int, depth: int, dtype: str = "float32", batch: int = 1) -> Form:
@@ -121,6 +122,7 @@ def test_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kernel(14 * 128, 10 * 128, 4096).form == shares.FORM
     for given, why in (((12 * 128, 11 * 128, 4096), "whole turns of 132 blocks"),
                        ((16 * 128, 16 * 128, 4096), "to add up the sums"),
+                       ((14 * 128, 10 * 128, 128), "is short"),
                        ((14 * 128, 10 * 128, 4096, 0), "no cooperative launches")):
         k = kernel(*given)
         assert k.form != shares.FORM and why in dict(k.not_taken)[shares.FORM], given

@@ -108,6 +108,7 @@ def test_of_tiles_in_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EmulatorDriver, "arch", "sm_80")
     monkeypatch.setattr(mma, "TILES", mma.TILES[3:4])
     monkeypatch.setattr(shares, "LEAST_GAIN", math.inf)
+    monkeypatch.setattr(shares, "LEAST_TIME", 0)
     form = Form(normed, [normal(2, 16, 12, 14), normal(72, 16, 3, 3), normal(72)])
     assert with_statistics(form)
     check([form])

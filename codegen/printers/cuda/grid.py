@@ -14,7 +14,10 @@ SUMMED_TOGETHER = 2             # parts whose loads are under way together
 
 class Grid:
     """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round; or equal shares of all
-    rounds. ``trip``: rounds of a block's part, as text."""
+    rounds. ``trip``: rounds of a block's part, as text; ``last_adds``: parts are added up by the last block of a tile;
+    ``in_registers``: by whichever block of this launch, which has the whole sums then."""
+    in_registers: bool
+    last_adds: bool
 
     def __init__(self, p: Product, way: Way, deep: int):
         tile = way.tile
@@ -31,8 +34,7 @@ class Grid:
             self.blocks = self.shares.blocks + tiles - self.shares.tiles
 
     def _divide(self, tiles: int, parts: int) -> None:
-        """Choose parts of the depth, at most so many. ``last_adds``: they are added up by the last block of a tile;
-        ``in_registers``: by whichever block, so that its registers have the whole sums."""
+        """Choose parts of the depth, at most so many."""
         p, tile, deep = self.p, self.tile, self.deep
         self.step = -(-p.depth // (parts * deep)) * deep
         self.parts = -(-p.depth // self.step)

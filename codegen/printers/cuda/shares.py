@@ -24,6 +24,7 @@ FORM = "equal shares of the depth"
 ROUND_TRIP, BEGIN, PORT, OF_ALL = 263, 700, 64, 24
 LEAST_GAIN = 0.95               # of the time without
 LEAST_DEPTH = 64                # of a share
+LEAST_TIME = 25000              # as of ``tile_cost``: shorter launches wait for memory more than for their products
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def best_way(p: Product, tiles: Iterable[Tile], deep: int, work: Callable[[Tile]
     tiles, processors = list(tiles), current().processors
     tile = min(tiles, key=lambda t: tile_cost(p, t.rows, t.columns, work(t)))
     whole = tile_cost(p, tile.rows, tile.columns, work(tile), processors or PROCESSORS)
+    if whole < LEAST_TIME:
+        return Way(tile, whole, None, "the launch is short")
     if not processors:
         return Way(tile, whole, None, "the GPU has no cooperative launches")
     found = [(t, shares_of(p, t, deep)) for t in tiles]
