@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from hybrid.base import collector
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.contraction import convolves

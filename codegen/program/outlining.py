@@ -7,9 +7,10 @@ surroundings is passed in a structure.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.expressions import Declaration
 from hybrid.ir.line_reader import declared, parameters, read
 from hybrid.ir.parse import Counted, Words, closing, counted, flat, nested, parsed, used_words, words

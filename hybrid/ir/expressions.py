@@ -2,10 +2,12 @@
 it needs (hybrid/ir/line_reader.py reads them)."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
+
+from ..base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ....base import config
 from .... import image
+from ....base.other_names import hinted as _hinted
 from ....buffers.array import NDArray, wrap
 from ....base import numeric_types
 from ....base.device import array_module
@@ -363,3 +364,5 @@ __all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Norm
            "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue",
            "RandomLighting", "RandomResizedCrop", "RandomRotation",
            "RandomSaturation", "Resize", "Rotate", "ToTensor"]
+
+_hinted(globals())
