@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from typing import Callable, Iterable, Mapping, Sequence
 
-from ..ir.expressions import Expression, Head, Part, Tree, rebuilt, simplified, text_of, trees
+from ..ir.expressions import HEADS, LABELS, Expression, Head, Part, Tree, rebuilt, simplified, text_of, trees
 from ..ir.line_reader import arguments, declared, parameters, read
 from ..ir.parse import Words, flat, is_name, nested, substituted, words
 from ..ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
@@ -16,7 +16,6 @@ from .variables import Variables, changes, changes_nothing
 
 ROUNDS = 6
 _NUMBERED = re.compile(r"([tv]\d{4,})((?:_\d+)*)")
-ELSE = Head("else")
 _LEAVES = frozenset(("break", "continue", "goto", "return"))
 
 
@@ -68,19 +67,17 @@ def _body(body: Sequence[Stmt], found: Variables, outer: set[str]) -> tuple[Stmt
         hinted = bool(out) and _is_hint(out[-1])
         s = s if hinted else _at_its_depth(s)
         if isinstance(s, Code):
-            parts = () if hinted else read(s.words) or ()
-            if not parts or isinstance(parts[0], Head):
-                at = parts.index(ELSE, 1) if ELSE in parts[1:] else 0
-                out.append(Code(words(text_of(parts[:at]))) if at else s)
-                rest[:0] = [Code(words(text_of(parts[at:])))] if at else []
+            first, *more = [s] if hinted else _separated(s)
+            rest[:0] = more
+            parts = () if hinted else read(first.words) or ()
+            if len(parts) != 1 or isinstance(parts[0], Head):
+                out.append(first)
                 continue
-            first, *more = parts
-            rest[:0] = [Code(words(text_of(more)))] if more else []
-            name = found.alias(first, rest)
+            name = found.alias(parts[0], rest)
             if name is not None:
                 rest = list(nested(substituted(line, {name[0]: name[1]}) for line in flat(rest)))
-            elif found.is_read(first, rest) and not changes_nothing(first):
-                out.append(Code(words(text_of([first]))))
+            elif found.is_read(parts[0], rest) and not changes_nothing(parts[0]):
+                out.append(first)
         elif isinstance(s, For) and not hinted and _is_once(s):
             out += _spread(_body(_once(s), found, outer), [*out, *rest], outer, not rest)
         elif isinstance(s, Scope) and not hinted:
@@ -89,6 +86,22 @@ def _body(body: Sequence[Stmt], found: Variables, outer: set[str]) -> tuple[Stmt
             own = {s.var} if isinstance(s, For) else set()
             out.append(replace(s, body=_body(s.body, found, own)) if isinstance(s, (For, Scope, Block)) else s)
     return tuple(out)
+
+
+def _separated(s: Code) -> list[Code]:
+    """The statements of a line, a line each; those with braces stay together."""
+    groups: list[list[Part]] = []
+    begins = True
+    for p in read(s.words) or ():
+        if isinstance(p, Head) and p.word in ("{", "}"):
+            return [s]
+        if begins and not (isinstance(p, Head) and p.word.startswith("/")):
+            groups.append([])
+        if not groups:
+            return [s]
+        groups[-1].append(p)
+        begins = not isinstance(p, Head) or p.word not in (*HEADS, *LABELS, "else")
+    return [Code(words(text_of(g))) for g in groups] if len(groups) > 1 else [s]
 
 
 def _at_its_depth(s: Stmt) -> Stmt:

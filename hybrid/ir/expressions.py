@@ -69,6 +69,7 @@ Part = Union[Expression, Declaration, Head]          # of a line
 
 _QUALIFIERS = frozenset(("const", "static", "register"))
 HEADS = frozenset(("for", "if", "while", "switch"))
+LABELS = frozenset(("case", "default"))
 LEVELS = {op: level for level, ops in enumerate((
     "||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), 1) for op in ops.split()}
 ASSIGNMENTS = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
@@ -93,7 +94,8 @@ def spelled(x: Part, level: int = -1) -> str:
         return f"{x.type} {_declarator(x)}"
     if isinstance(x, Head):
         inside = "; ".join(map(_group, x.groups))
-        return f"{x.word} ({inside})" if x.word in HEADS else f"{x.word} {inside}".rstrip()
+        text = f"{x.word} ({inside})" if x.word in HEADS else f"{x.word} {inside}".rstrip()
+        return f"{text}:" if x.word in LABELS else text
     own, text = _spelled(x)
     return f"({text})" if own < level else text
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, Iterator, Sequence
 
-from .expressions import ASSIGNMENTS, HEADS, LEVELS, Declaration, Expression, Head, Part, Tree, trees
+from .expressions import ASSIGNMENTS, HEADS, LABELS, LEVELS, Declaration, Expression, Head, Part, Tree, trees
 from .parse import Words, closing, is_name
 
 _TYPES = frozenset("long int short char float double void unsigned signed".split())
-STATEMENTS = HEADS | frozenset(("return", "else", "goto", "case", "do", "break", "continue", "default"))
+STATEMENTS = HEADS | LABELS | frozenset(("return", "else", "goto", "do", "break", "continue"))
 _LONGER = frozenset("|| && == != <= >= << >> ++ -- -> += -= *= /= %= &= |= ^= <<= >>=".split())
 
 
@@ -69,11 +69,14 @@ class _Reader:
         """What the line is made of, in order."""
         while self.at < len(self.code):
             said = self.next().startswith(("/*", "//"))
-            w = self.take("{", "}", "else", *HEADS, "return", "break", "continue", *([self.next()] if said else []))
+            w = self.take("{", "}", "else", *HEADS, *LABELS, "return", "break", "continue", self.next() if said else "")
             if w in HEADS:
                 self.need("(")
                 yield Head(w, tuple(self._loop()) if w == "for" else ((self.value(),),))
                 self.need(")")
+            elif w in LABELS:
+                yield Head(w, ((self.value(),),) if w == "case" else ())
+                self.need(":")
             elif said or w in ("{", "}", "else"):
                 yield Head(w)
             elif w:

@@ -31,6 +31,7 @@ a << (b + 1);
 f(a, (hy_v){b, c}, g()[1].d->e);
 for (long i = 0, j = 1; i < n; i++, p += 2) a[i] = !b;
 return -a % 3;
+case 3: return a; default: return b;
 if (a < b && c) d = e; else f(&g, ~h);
 const float *b = B + 1; const float *c[4]; const float d = 0x1.8p+0f;
 k(b[1 /* x */], 2);
@@ -84,7 +85,7 @@ def test_what_changes_nothing_is_left_out(line: str) -> None:
     assert text_of([simplified(p, lambda name: name == "n") for p in read(words(line)) or ()]) == SIMPLER[line]
 
 
-@pytest.mark.parametrize("line", ["case 3: return a;", "f(sizeof *a);", "({ a; });", "#define A(x) x", "a +;",
+@pytest.mark.parametrize("line", ["goto a;", "f(sizeof *a);", "({ a; });", "#define A(x) x", "a +;",
                                   "f(a b);", '__asm__("" : "+x"(a));', "union { float a; int b; } u;"])
 def test_what_is_not_known(line: str) -> None:
     assert read(words(line)) is None
