@@ -104,7 +104,7 @@ def test_two_layers_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_of_tiles_in_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     """The block that finishes a tile has the whole sums."""
-    monkeypatch.setattr(EmulatorDriver, "processors", property(lambda self: 3))
+    monkeypatch.setattr(EmulatorDriver, "processors", property(lambda self: 5))
     monkeypatch.setattr(EmulatorDriver, "arch", "sm_80")
     monkeypatch.setattr(mma, "TILES", mma.TILES[3:4])
     monkeypatch.setattr(shares, "LEAST_GAIN", math.inf)
