@@ -25,7 +25,7 @@ from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products
-from .long_sums import deep_dot, in_chunks
+from .long_sums import deep_dot, deep_rows, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
@@ -98,6 +98,8 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
             "reduce": (in_chunks,), "unwindow": (back_over_small_images(lasts), taps_apart)}
         current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, frozen) if frozen else current
+    else:
+        current = current.with_roots(rewrite(current.roots, {"dot": (deep_rows,)}))
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
