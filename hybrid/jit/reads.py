@@ -30,6 +30,7 @@ from ..graph.traced_number import TracedNumber
 from .machine_reads import READERS, kind_of, line_of
 from .code_reads import (_climbs, _compares, _globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any,
                          _tells_apart, _types_asked, asks_what_is_handled, is_foreign_array, is_library, is_numeric)
+from .plain_calls import PlainOnly
 from .reachable import Reachable, _BOXES
 from .settings import KEEPERS, handled, setting, sets
 from .replaced import SHOWN, LibraryClass, foreign
@@ -254,7 +255,7 @@ class Reader(Reachable):
             self._space(space, names)
         for root in self._roots:
             self.walk(root)
-        self._elsewhere()
+        self._elsewhere(name)
         for of in list(self._codes.values()):
             for module in _imports_of(of):
                 self._imported(module)
@@ -280,15 +281,29 @@ class Reader(Reachable):
                                  f"was compiled; they would stay the same at every call. Take them outside and give "
                                  f"them as arguments.")
 
-    def _elsewhere(self) -> None:
+    def _elsewhere(self, name: str) -> None:
         """Functions that ran and that nothing which was looked at leads to: a layer of this library calls them, or a
-        package. The collector knows who holds their code."""
-        made = {id(c) for code in self._codes.values() for c in code.co_consts if isinstance(c, CodeType)}
-        missing = [c for i, c in self._codes.items() if i not in self._functions and i not in made
-                   and (c.co_freevars or c.co_argcount or c.co_kwonlyargcount)]
+        package. The collector knows who holds their code, but not of what ``gc.freeze`` keeps from it."""
+        for block in self.blocks():
+            for value in attributes(block).values():
+                for fn in value.values() if isinstance(value, dict) else (value,):
+                    if isinstance(fn, (FunctionType, MethodType, functools.partial)):
+                        self.walk(fn)
+        missing = self._without_function()
         for fn in gc.get_referrers(*missing) if missing else ():
             if isinstance(fn, FunctionType):
                 self.walk(fn)
+        if missing and gc.get_freeze_count():
+            for code in self._without_function():
+                raise PlainOnly(f"{code.co_filename}:{code.co_firstlineno}: {name or 'this function'} runs "
+                                f"{code.co_name}, and nothing tells which variables that has, since gc.freeze() was "
+                                f"called: such calls run as plain Python. Call it once before gc.freeze().")
+
+    def _without_function(self) -> list[CodeType]:
+        """The code that ran and can read variables of the function that it belongs to, which was not found."""
+        made = {id(c) for code in self._codes.values() for c in code.co_consts if isinstance(c, CodeType)}
+        return [c for i, c in self._codes.items() if i not in self._functions and i not in made
+                and (c.co_freevars or c.co_argcount or c.co_kwonlyargcount)]
 
     def written(self) -> str:
         """Description of a guarded value that the traced code itself changed; empty if there is none. Values that are
