@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Int, Size, at_least, ends, same
+from .size import Int, Size, alike, at_least, ends, same
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -125,7 +125,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule; ShapeError where it does not apply."""
     out: Shape = ()
     for shape in shapes:
-        if len(shape) == len(out) and shape == out or not shape:
+        if alike(shape, out) or not shape:
             continue
         if not out:
             out = shape
@@ -246,7 +246,7 @@ def expand(x: Node, shape: Sequence[int]) -> Node:
     shape = ints(shape)
     if len(x.shape) < len(shape):
         x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
-    return x if x.shape == shape else make("expand", (x,), shape=shape)
+    return x if alike(x.shape, shape) else make("expand", (x,), shape=shape)
 
 
 def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int] | None = None) -> Node:  # noqa: A001
@@ -266,7 +266,7 @@ def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int
 def pad(x: Node, lo: Sequence[int], hi: Sequence[int], value: Any = 0) -> Node:
     """x with ``lo`` and ``hi`` elements of ``value`` around it."""
     lo, hi = ints(lo), ints(hi)
-    if not any(lo) and not any(hi):
+    if all(same(n, 0) for n in (*lo, *hi)):
         return x
     v = Const(value) if dt.is_float(x.dtype) else int(value)
     return make("pad", (x,), lo=lo, hi=hi, value=v)

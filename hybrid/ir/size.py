@@ -8,7 +8,7 @@ elsewhere it raises ``Specialised``, and the caller compiles for one concrete si
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping, Union
+from typing import Any, Callable, Mapping, Sequence, Union
 
 from ..base import indexing
 from ..base.errors import user_location
@@ -201,7 +201,7 @@ def product(x: Int, y: Int) -> Int:
 
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
-    if not surely(lambda: d >= 1):
+    if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # asked: a guard
         raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
@@ -262,6 +262,12 @@ def _chosen(kind: str, x: Int, y: Int) -> Int:
 # ---- ranges
 def _ends(a: Atom) -> tuple[int, int]:
     """Least and greatest value of an atom."""
+    low, high = _range(a)
+    return (max(low, ASKED.least[a]), high) if a in ASKED.least else (low, high)
+
+
+def _range(a: Atom) -> tuple[int, int]:
+    """Of an atom, whatever guards say of it."""
     if isinstance(a, Dim):
         return a.low, a.high
     (la, ha), (lb, hb) = ends(a.a), ends(a.b)
@@ -276,6 +282,8 @@ def ends(x: Int) -> tuple[int, int]:
     """Bounds of an expression."""
     if isinstance(x, int):
         return x, x
+    if ASKED.least:                                          # more may be known of its atoms than before
+        return _ends_of(x)
     if x._ends is None:
         x._ends = _ends_of(x)
     return x._ends
@@ -297,7 +305,7 @@ def at_least(x: Int, n: int) -> bool:
     if isinstance(x, int):
         return x >= n
     found = x._least.get(n)
-    if found is None:
+    if found is None or not found and ASKED.least:
         found = x._least[n] = _at_least(x, n)
     return found
 
@@ -389,6 +397,11 @@ def fixed(x: Any) -> bool:
 def same(x: Any, y: Any) -> bool:
     """Whether two numbers are the same expression; asks nothing and records no guard."""
     return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
+
+
+def alike(shape: Sequence[Int], other: Sequence[Int]) -> bool:
+    """Whether two shapes are the same expressions; asks nothing, as ``same``."""
+    return len(shape) == len(other) and all(map(same, shape, other))
 
 
 def exactly(x: Int, d: Int) -> Any:

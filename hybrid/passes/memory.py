@@ -65,7 +65,7 @@ class MemoryPlan:
 
 def rounded(n: int) -> int:
     """Bytes rounded up to the alignment."""
-    return -(-max(n, 1) // ALIGN) * ALIGN
+    return -(-greater(n, 1) // ALIGN) * ALIGN  # type: ignore[no-any-return]
 
 
 def same_place(k: Kernel, n: Node) -> bool:
