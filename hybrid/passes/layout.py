@@ -39,6 +39,7 @@ MOST_TOGETHER = 8                                 # groups whose convolution is 
 # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 MOST_BYTES = 1 << 26
 MANY_ROWS = 1 << 16             # of a product that takes any number of rows
+USUAL = 16                      # rows and columns that images of any size are taken to have at least
 # the form by rule, programs of all, their work: which, and why
 Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]
 
@@ -199,7 +200,7 @@ class Conversion:
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
         (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
-        planes, out = math.prod(before[:-2]), tuple(map(hint, before[-2:]))
+        planes, out = math.prod(before[:-2]), tuple(n if fixed(n) else max(hint(n), USUAL) for n in before[-2:])
         any_image = not all(map(fixed, before[-2:]))
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes

@@ -71,6 +71,9 @@ class Winograd(Packed):
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
         self.ms = self.several * self.sizes[-1] * self.width + L
+        # runs that share the prefetches of the next weights; how many there are is not known of counted ones, each of
+        # which prefetches them all
+        self.sharing, self.run = (1, "0") if self.counted else (self.several, "r - r0")
         self.slice = self.prefetch_bytes()
         self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
@@ -88,7 +91,7 @@ class Winograd(Packed):
 
     def prefetch_bytes(self) -> int:
         """Returns how many bytes of the next channels' weights a step of products prefetches."""
-        return -(-36 * self.width // (self.points * self.several))
+        return -(-36 * self.width // (self.points * self.sharing))
 
     def _skips(self) -> bool:
         """Whether depth slices are multiplied one by one, each without the taps that read only padding: where that is
@@ -242,7 +245,7 @@ class Winograd(Packed):
         multiplies by the bytes that a run prefetches."""
         W = f"{self.w} + o * {9 * self.kd * self.c * self.width}l"
         return (f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);", f"U + p * {self.us}",
-                f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.several} + r - r0)")
+                f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.sharing} + {self.run})")
 
     def _first(self, tile: str, dilate: int) -> str:
         """Returns C for the first row or column of a tile; with a dilation, tiles are interleaved."""
