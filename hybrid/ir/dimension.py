@@ -4,6 +4,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class Dim:
     hint: int = 64
     serial: int = 0                  # number of the trace that made it: dimensions of two traces are never equal
 
+    @property
+    def key(self) -> str:
+        """A text to sort atoms by."""
+        return self.name
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -38,6 +44,15 @@ class Part:
 
     def __hash__(self) -> int:
         return hash((self.kind, self.a, self.b))
+
+    @cached_property
+    def key(self) -> str:
+        """A text to sort atoms by."""
+        return f"({_key(self.a)} {self.kind} {_key(self.b)})"
+
+
+def _key(x: "Int") -> str:
+    return str(x) if isinstance(x, int) else " + ".join(" * ".join([*(a.key for a in m), str(c)]) for m, c in x.terms)
 
 
 def _written(x: "Int") -> object:

@@ -169,12 +169,16 @@ def _valued(a: Atom, dims: Mapping[str, int]) -> int:
     return x // y if a.kind == "/" else x % y if a.kind == "%" else min(x, y) if a.kind == "<" else max(x, y)
 
 
+def _key(a: Atom) -> str:
+    return a.key
+
+
 def _terms(x: Int) -> Terms:
     return x.terms if isinstance(x, Size) else (((), x),) if x else ()
 
 
 def _order(t: tuple[tuple[Atom, ...], int]) -> tuple[int, str]:
-    return -len(t[0]), " ".join(map(_atom_text, t[0]))
+    return -len(t[0]), " ".join([a.key for a in t[0]])
 
 
 def gathered(terms: Any) -> Int:
@@ -195,7 +199,7 @@ def size(d: Dim) -> Size:
 
 def product(x: Int, y: Int) -> Int:
     """x * y."""
-    return gathered((tuple(sorted((*m, *k), key=_atom_text)) if m and k else m or k, c * d)
+    return gathered((tuple(sorted((*m, *k), key=_key)) if m and k else m or k, c * d)
                     for m, c in _terms(x) for k, d in _terms(y))
 
 

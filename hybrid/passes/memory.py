@@ -31,6 +31,7 @@ class MemoryPlan:
     spans: "list[Span]" = field(default_factory=list)
     whole: int = 0
     sized: bool = False                  # whether sizes are known only at the call
+    work: int = 0                        # the most working memory that was asked for then, behind all values
     # the last group that ``room`` was asked for, what is alive then and what comes later
     now: int = -1
     alive: "list[Span]" = field(default_factory=list)
@@ -52,7 +53,9 @@ class MemoryPlan:
         """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to
         hold it."""
         if self.sized or not fixed(nbytes):
-            self.whole = greater(self.whole, self.arena + nbytes)
+            self.work = greater(self.work, nbytes)
+            whole = self.arena + self.work
+            self.whole = whole if self.sized else greater(self.whole, whole)
             return self.arena
         at = 0
         for s in self._alive(group):                         # by place

@@ -224,7 +224,8 @@ class Direct(Packed):
         wide, c, window = self.across * self.step, self.c, (self.kh - 1) * self.dy + 1
         each = self._lines_at_once(wide)
         held = (each * largest - 1) * self.sy + window                   # lines of a plane
-        self.scratch = 4 * self.layers * held * wide + 256
+        self.scratch = 4 * self.layers * held * wide + 256 if fixed(held) else (
+            4 * (self._at_once() + (self.sy + window) * self.layers * wide) + 256)
         inside = smaller(self.wide, self.across - self.px)
         step, after = self.step, (self.across - self.px - inside) * self.step
         row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * (c * 4)});" if step == c else
@@ -258,8 +259,12 @@ class Direct(Packed):
         """How many lines of tiles are put together at a time; wide: numbers of a line of the padded image."""
         if fixed(self.columns) and fixed(self.rows):
             return self.together(max(self.reach[0], 1) * wide * 4 * self.layers, self.ty.count)
-        most = max(TOGETHER, math.prod(self.weights))
-        return smaller(greater(most // (4 * wide * self.layers * self.sy * self.ty.largest), 1), self.ty.count)  # type: ignore[no-any-return]
+        return smaller(greater(self._at_once() // (wide * self.layers * self.sy), 1),  # type: ignore[no-any-return]
+                       self.ty.count)
+
+    def _at_once(self) -> int:
+        """How many numbers of data are put together at a time, where sizes are symbolic."""
+        return max(TOGETHER, math.prod(self.weights)) // 4
 
     def _tiles(self, count: str, source: str, pixel: str, first: str = "", plane: int = 0) -> list[str]:
         """All panels of some tiles, from their data and the number of their first pixel; plane: numbers from plane to
