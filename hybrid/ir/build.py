@@ -14,7 +14,7 @@ from .primitives import PRIMS
 from .reductions import REDUCTIONS
 from .roundable import may_round
 from .scalar import BUILDER, SCALARS
-from .size import Int, Size, alike, at_least, ends, same
+from .size import Int, Size, at_least, ends, same
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 1 << 60
@@ -121,11 +121,16 @@ def iota(n: int, dtype: Any = np.int64) -> Node:
 
 
 # ---- elementwise
+def _alike(shape: Shape, other: Shape) -> bool:
+    """Whether two shapes are the same expressions; nothing is asked of sizes."""
+    return len(shape) == len(other) and all(map(same, shape, other))
+
+
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule; ShapeError where it does not apply."""
     out: Shape = ()
     for shape in shapes:
-        if alike(shape, out) or not shape:
+        if _alike(shape, out) or not shape:
             continue
         if not out:
             out = shape
@@ -246,7 +251,7 @@ def expand(x: Node, shape: Sequence[int]) -> Node:
     shape = ints(shape)
     if len(x.shape) < len(shape):
         x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
-    return x if alike(x.shape, shape) else make("expand", (x,), shape=shape)
+    return x if _alike(x.shape, shape) else make("expand", (x,), shape=shape)
 
 
 def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int] | None = None) -> Node:  # noqa: A001

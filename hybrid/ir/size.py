@@ -8,7 +8,8 @@ elsewhere it raises ``Specialised``, and the caller compiles for one concrete si
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping, Sequence, Union
+from operator import attrgetter
+from typing import Any, Callable, Mapping, Union
 
 from ..base import indexing
 from ..base.errors import user_location
@@ -169,10 +170,6 @@ def _valued(a: Atom, dims: Mapping[str, int]) -> int:
     return x // y if a.kind == "/" else x % y if a.kind == "%" else min(x, y) if a.kind == "<" else max(x, y)
 
 
-def _key(a: Atom) -> str:
-    return a.key
-
-
 def _terms(x: Int) -> Terms:
     return x.terms if isinstance(x, Size) else (((), x),) if x else ()
 
@@ -199,7 +196,7 @@ def size(d: Dim) -> Size:
 
 def product(x: Int, y: Int) -> Int:
     """x * y."""
-    return gathered((tuple(sorted((*m, *k), key=_key)) if m and k else m or k, c * d)
+    return gathered((tuple(sorted((*m, *k), key=attrgetter("key"))) if m and k else m or k, c * d)
                     for m, c in _terms(x) for k, d in _terms(y))
 
 
@@ -211,7 +208,7 @@ def quotient(x: Int, d: Int) -> Int:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
         return -quotient(d - 1 - x, d)
-    q, r = _divided(x, d)
+    q, r = divided(x, d)
     for k in (0, -1, 1):                                     # 0 <= r - k d < d
         if at_least(r - k * d, 0) and at_least((k + 1) * d - 1 - r, 0):
             return q + k
@@ -231,7 +228,7 @@ def _below(x: Int, d: Int) -> int:
     raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be negative")
 
 
-def _divided(x: Int, d: Int) -> tuple[Int, Int]:
+def divided(x: Int, d: Int) -> tuple[Int, Int]:
     """x = q * d + r by long division with the leading term of d."""
     lead, k = _terms(d)[0]
     q: Int = 0
@@ -286,7 +283,7 @@ def ends(x: Int) -> tuple[int, int]:
     """Bounds of an expression."""
     if isinstance(x, int):
         return x, x
-    if ASKED.least:                                          # more may be known of its atoms than before
+    if ASKED.least:                                          # what these guards prove holds in their scope alone
         return _ends_of(x)
     if x._ends is None:
         x._ends = _ends_of(x)
@@ -309,9 +306,9 @@ def at_least(x: Int, n: int) -> bool:
     if isinstance(x, int):
         return x >= n
     found = x._least.get(n)
-    if found is None or not found and ASKED.least:
+    if found is None and not ASKED.least:
         found = x._least[n] = _at_least(x, n)
-    return found
+    return found or bool(ASKED.least) and _at_least(x, n)
 
 
 def _at_least(x: Size, n: int) -> bool:
@@ -401,16 +398,3 @@ def fixed(x: Any) -> bool:
 def same(x: Any, y: Any) -> bool:
     """Whether two numbers are the same expression; asks nothing and records no guard."""
     return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
-
-
-def alike(shape: Sequence[Int], other: Sequence[Int]) -> bool:
-    """Whether two shapes are the same expressions; asks nothing, as ``same``."""
-    return len(shape) == len(other) and all(map(same, shape, other))
-
-
-def exactly(x: Int, d: Int) -> Any:
-    """x / d if it is proved to be exact, else None."""
-    if type(x) is not Size and type(d) is not Size:
-        return None if x % d else x // d
-    q, r = _divided(x, d)
-    return q if same(r, 0) else None

@@ -283,7 +283,8 @@ class Conversion:
         x, m, s, b = (parts[k] for k in "xmsb")
         shape = found[0].shape
         narrow = [v.args[0] if v.prim == "expand" else v for v in (m, s, b)]
-        if not all(self._known(v) and hint(v.size) < hint(x.size) for v in narrow) or len({v.shape for v in narrow}) > 1:
+        small = all(self._known(v) and hint(v.size) < hint(x.size) for v in narrow)
+        if not small or len({v.shape for v in narrow}) > 1:
             return n
         shift = ir.expand(narrow[2] - narrow[0] * narrow[1], shape)
         return self._first(ir.map("add", ir.map("mul", x, s), shift), found[1])

@@ -50,8 +50,8 @@ class Windows(Packed):
         image = f"const float *image = {self.x} + b * {literal(size)}, *s[{rows * n}];"
         row, inside = [f"const long y = y0 + i * {self.dy};"], ""
         if self.volume:
-            image = (f"const float *volume = {self.x} + b / {self.planes} * {literal(size * self.layers)}, *s[{rows * n}]; "
-                     f"const long z0 = b % {self.planes} * {self.sz} - {self.pz};")
+            image = (f"const float *volume = {self.x} + b / {self.planes} * {literal(size * self.layers)}, "
+                     f"*s[{rows * n}]; const long z0 = b % {self.planes} * {self.sz} - {self.pz};")
             row = [f"const long y = y0 + i % {self.kh} * {self.dy}, z = z0 + i / {self.kh} * {self.dz};",
                    f"const float *image = volume + z * {literal(size)};"]
             inside = f"z >= 0 && z < {self.layers} && "

@@ -187,7 +187,8 @@ class Winograd(Packed):
     def _vector(self, partial: int) -> list[Stmt]:
         n, m = self.side, self.m
         every = [f"y[{k}]" for k in range(m * m)]
-        plain = [f"hy_v plain[{m * m}];", f"{self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w}{more_passed()});",
+        plain = [f"hy_v plain[{m * m}];",
+                 f"{self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w}{more_passed()});",
                  *(f"{y} = plain[{k}];" for k, y in enumerate(every))]
         out = [f"hy_v y[{m * m}];",
                *square(backward(self.at), n, m, "e", lambda i, j: f"HYV_LOAD(m + {(n * i + j) * self.ms})",
