@@ -3,9 +3,14 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+<<<<<<< HEAD
 from dataclasses import dataclass
 from functools import cached_property
+=======
+>>>>>>> main
 from typing import TYPE_CHECKING, Callable, Iterator
+
+from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from .size import Int, Size

@@ -5,11 +5,15 @@ They carry every movement primitive (reshape, permute, slice, window …) into t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
+<<<<<<< HEAD
 from .size import Int, Size, at_least, divided, hint, same
+=======
+from ..base.records import dataclass
+from .size import Size, at_least, exactly, hint, same
+>>>>>>> main
 
 
 def hashed_once(cls: type) -> type:
@@ -17,11 +21,11 @@ def hashed_once(cls: type) -> type:
     count: Any = cls.__hash__
 
     def keep(self: Any) -> int:
-        own = self.__dict__
-        found = own.get("_hash")
-        if found is None:
-            found = own["_hash"] = count(self)
-        return found                                       # type: ignore[no-any-return]
+        try:
+            return self._hash                                # type: ignore[no-any-return]
+        except AttributeError:
+            found = self.__dict__["_hash"] = count(self)
+            return found                                     # type: ignore[no-any-return]
     setattr(cls, "__hash__", keep)
     return cls
 

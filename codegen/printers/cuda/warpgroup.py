@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 
-from .mma import Grid, best_cost, bring, cost, load_fragments, origins, terms
+from .grid import Grid
+from .mma import best_cost, bring, cost, load_fragments, origins, terms
 from .pieces import PrintedCuda, alone
 from .product import Product
 from .stages import Plain, Slices, Swizzled, Tile
@@ -36,10 +37,8 @@ def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     a, b = ((Swizzled if halves else Plain)(p, side, tile) for side in "ab")
     b.offset = a.bytes
     grid, stage = Grid(p, tile, a.deep), a.bytes + b.bytes
-    body = [*grid.head(), *(_halves if halves else _floats)(p, grid, a, b, stage), "hy_wait<0>();",
-            *grid.epilogue(False)]
-    shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
-    return alone(grid.printed(body, shared))
+    body = (_halves if halves else _floats)(p, grid, a, b, stage)
+    return alone(grid.printed(body, False, STAGES * stage + (0 if halves else _split_bytes(p, b))))
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -62,7 +61,7 @@ def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
     own = 64 * 128 if a.by_depth else lead[0]              # bytes between the rows of two warpgroups
     return ["const hy_shared base = hy_shared_of(tile_memory);", *a.declare("base"), *b.declare(f"base + {a.bytes}"),
             *_ahead(a, b, stage, STAGES - 1),
-            "#pragma unroll 1", f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            "#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {p.kind} next = low + (round + {STAGES - 1}) * {a.deep};",
@@ -84,14 +83,14 @@ def _floats(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
     those of TOGETHER slices are added outside."""
     three, one, split, count = terms(p) > 1, b.size * 64, _split_bytes(p, b), grid.tile.ni * 4
     adds = ["const int adds = 1;"] if not three else [f"const int adds = round % {TOGETHER} != 0;"]
-    done = [f"if (round % {TOGETHER} == {TOGETHER - 1} || round == {grid.rounds - 1}) {{", "  #pragma unroll",
+    done = [f"if (round % {TOGETHER} == {TOGETHER - 1} || round == {grid.trip} - 1) {{", "  #pragma unroll",
             f"  for (int n = 0; n < {count}; n++) ((float *)acc)[n] += sum[n];", "}"] if three else []
     return [f"const hy_shared base = hy_shared_of(tile_memory) + {split};", *a.declare("base"),
             *b.declare(f"base + {a.bytes}"), *origins(a), *_ahead(a, b, stage, STAGES),
             "unsigned big[2][4], raw[2][4];", *(["unsigned small[2][4];", f"float sum[{count}];"] if three else []),
             f"hy_wait<{STAGES - 1}>();", "__syncthreads();", "{", "  const int now = 0, half = 0;",
             *_indented([*_rows(a), *_columns(b, split, one, three)]), "}", "#pragma unroll 1",
-            f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            f"for (int round = 0; round < {grid.trip}; round++) {{",
             *_indented(_parts(three, "raw", "big", "small", 8)),
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int later = round % {STAGES} * {stage}, now = (round + 1) % {STAGES} * {stage};",
