@@ -3,11 +3,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-<<<<<<< HEAD
-from dataclasses import dataclass
 from functools import cached_property
-=======
->>>>>>> main
 from typing import TYPE_CHECKING, Callable, Iterator
 
 from ..base.records import dataclass

@@ -8,12 +8,8 @@ import math
 from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
-<<<<<<< HEAD
-from .size import Int, Size, at_least, divided, hint, same
-=======
 from ..base.records import dataclass
-from .size import Size, at_least, exactly, hint, same
->>>>>>> main
+from .size import Int, Size, at_least, divided, hint, same
 
 
 def hashed_once(cls: type) -> type:
