@@ -9,7 +9,9 @@ import hybrid as mx
 from hybrid import gluon, nd, profiler
 from hybrid.gluon import nn
 from hybrid.jit.compile_policy import eagerly
+from hybrid.runtime import toolchain
 
+needs_words = pytest.mark.skipif("bfloat16" not in toolchain.words(), reason="no products of bfloat16 here")
 SIZES = ((40, 56), (64, 48), (64, 64), (33, 50), (75, 31), (128, 97), (40, 56), (24, 29), (65, 65))
 
 
@@ -63,6 +65,21 @@ def test_a_network_over_images_of_any_size(name):
     _agree(net, [nd.array(draw.randn(1, 3, *size)) for size in SIZES], rtol=2e-4, atol=2e-5)
     assert len(net.programs) == 1 and "n0, n1" in net.programs[0].sizes[0], (net.programs,
                                                                              net._engine._any_size.why)
+
+
+@needs_words
+def test_images_of_any_size_in_bfloat16():
+    """Products by words, 3x3 convolutions in Winograd's form too: as by programs for each size, which round alike."""
+    draw, found = numpy.random.RandomState(0), []
+    data = [nd.array(draw.randn(1, 3, *size)) for size in SIZES[:6]]
+    net = _stem(nn.Conv2D(64, 3, padding=1), nn.Activation("relu"), nn.Conv2D(32, 5, strides=2, padding=2))
+    mx.random.seed(1)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    for dynamic in (True, False):
+        net.hybridize(precision="bf16", dynamic=dynamic)
+        found.append([net(x).asnumpy() for x in data])
+    for a, b in zip(*found):
+        assert numpy.abs(a - b).max() < 2e-2 * numpy.abs(b).max()
 
 
 def test_batches_of_images_of_any_size():

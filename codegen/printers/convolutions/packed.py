@@ -30,7 +30,7 @@ _pays_of_small_images = later("printers.convolutions.packed_small_images.pays")
 ANY_BATCH = ("direct", "words", "winograd_words", "depthwise", "winograd", "winograd4")
 FAST_ANY_BATCH = ("direct", "words", "winograd_words")
 # forms that can be printed for images of symbolic height and width
-ANY_IMAGE = ("direct", "depthwise", "winograd", "winograd4")
+ANY_IMAGE = ("direct", "words", "depthwise", "winograd", "winograd4", "winograd_words")
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many
 
