@@ -83,7 +83,7 @@ def _shape(i: Instruction) -> tuple[int, int]:
     return int(shape[1]), int(shape[2])
 
 
-def _products(i: Instruction, gpu: Gpu) -> float:
+def products_clocks(i: Instruction, gpu: Gpu) -> float:
     """Clocks of an SM's tensor cores for one warp's instruction."""
     if i.op.startswith("HGMMA"):
         n, deep = _shape(i)
@@ -119,7 +119,7 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     passes, warps = rounds / unrolled, k.threads // 32
     issue = (len(body) * passes + len(k.code) - len(body)) * warps / 4
     shared = sum(map(shared_clocks, body)) * passes * warps
-    tensor = sum(_products(i, gpu) for i in body) * passes * warps
+    tensor = sum(products_clocks(i, gpu) for i in body) * passes * warps
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
     under_way = 1 if turns else 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1

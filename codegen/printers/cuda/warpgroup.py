@@ -9,9 +9,10 @@ from __future__ import annotations
 from hybrid.base.dtype import is_half
 
 from .grid import Grid
-from .mma import best_cost, bring, cost, load_fragments, origins, terms
+from .mma import best_cost, bring, load_fragments, origins, terms, work
 from .pieces import PrintedCuda, alone
 from .product import Product
+from .shares import Way, best_way
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
@@ -22,21 +23,22 @@ STAGES = 3                      # slices in shared memory
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
-def pick_warpgroup(p: Product) -> Tile | None:
-    """The tile that finishes first; None where products of single warps do, or operands are computed on the way."""
+def pick_warpgroup(p: Product) -> Way | None:
+    """The way that finishes first; None where products of single warps do, or operands are computed on the way."""
     slices = Swizzled if is_half(p.dot.dtype) else Plain
     if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
         return None
-    tile = min((*TILES, *([WIDE] if slices is Swizzled else [])), key=lambda t: cost(p, t, FASTER))
-    return tile if cost(p, tile, FASTER) < best_cost(p) else None
+    way = best_way(p, (*TILES, *([WIDE] if slices is Swizzled else [])), slices.deep_line // p.dot.dtype.itemsize,
+                   lambda t: work(p, t, FASTER))
+    return way if way.cost < best_cost(p) else None
 
 
-def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
+def print_warpgroup(p: Product, way: Way) -> PrintedCuda:
     """A block's warpgroups own 64 rows each; all its threads copy slices."""
     halves = is_half(p.dot.dtype)
-    a, b = ((Swizzled if halves else Plain)(p, side, tile) for side in "ab")
+    a, b = ((Swizzled if halves else Plain)(p, side, way.tile) for side in "ab")
     b.offset = a.bytes
-    grid, stage = Grid(p, tile, a.deep), a.bytes + b.bytes
+    grid, stage = Grid(p, way, a.deep), a.bytes + b.bytes
     body = (_halves if halves else _floats)(p, grid, a, b, stage)
     return alone(grid.printed(body, False, STAGES * stage + (0 if halves else _split_bytes(p, b))))
 
