@@ -51,7 +51,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->position = threads - 1, b->low = 0;
     b->arrived = b->generation = b->first_arrived = b->first_generation = 0;
     b->votes = 0;
-    b->paused = false;
+    b->paused = b->spinning = false;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
     for (unsigned i = 0; i < threads; i++) {
@@ -90,7 +90,6 @@ static void shuffle(unsigned *order, unsigned n, unsigned *state) {
 static void order_threads(unsigned threads, const EmuOptions &options) {
     for (unsigned i = 0; i < threads; i++) M.order[i] = options.order == 1 ? threads - 1 - i : i;
     M.ahead = options.order == 2 && options.seed % 2;
-    M.spinning = false;
     unsigned state = options.seed * 2654435761u + 1;
     if (options.order == 2) shuffle(M.order, threads, &state);
     if (!M.ahead) return;
@@ -132,10 +131,10 @@ static void run_together(size_t first, unsigned blocks, unsigned threads, char *
         for (unsigned i = 0; i < blocks && !M.error; i++) {
             Block *b = M.current_block = &M.blocks[i];
             if (!b->live) continue;
-            unsigned before = b->position;
             b->paused = false;
+            const Block before = *b;
             bool can_run = pick() != nullptr;
-            b->position = before;
+            *b = before;
             if (can_run) {
                 if (bytes) memcpy(__start_emu_shared, b->static_shared, bytes);
                 run_block(b);

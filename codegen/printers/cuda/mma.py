@@ -68,10 +68,12 @@ def best_cost(p: Product) -> float:
 
 
 class Grid:
-    """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round."""
+    """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round. others: a block's
+    threads that multiply nothing; they come last, and end before the epilogue."""
 
-    def __init__(self, p: Product, tile: Tile, deep: int):
-        self.p, self.tile = p, tile
+    def __init__(self, p: Product, tile: Tile, deep: int, others: int = 0):
+        self.p, self.tile, self.threads = p, tile, tile.threads + others
+        self.sync = f"hy_sync<{tile.threads}>();" if others else "__syncthreads();"
         self.down, self.across = -(-p.rows // tile.rows), -(-p.columns // tile.columns)
         parts = share_depth(p.batch * self.down * self.across, p.depth, 256)
         self.step = -(-p.depth // (parts * deep)) * deep
@@ -111,11 +113,11 @@ class Grid:
         return ["typedef hy_pack<float, 4> hy_sums;", "{", f"  hy_sums *own = {where.format('blockIdx.x')}",
                 "  #pragma unroll", *_indented(each), "    hy_sums v;", "    #pragma unroll",
                 "    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w], acc[i][j][w] = -0.0f;", f"    {at} = v;",
-                "  }", "}", "__syncthreads();", "if (threadIdx.x == 0) {",
+                "  }", "}", self.sync, "if (threadIdx.x == 0) {",
                 f"  unsigned *ticket = (unsigned *)tickets + blockIdx.x / {self.parts}u;", "  __threadfence();",
                 "  const unsigned before = atomicAdd(ticket, 1u);", "  __threadfence();",
                 f"  if (before == {self.parts - 1}) *ticket = 0;",
-                "  *(unsigned *)tile_memory = before;", "}", "__syncthreads();",
+                "  *(unsigned *)tile_memory = before;", "}", self.sync,
                 f"if (*(unsigned *)tile_memory != {self.parts - 1}) return;", f"#pragma unroll {SUMMED_TOGETHER}",
                 f"for (int from = 0; from < {self.parts}; from++) {{",
                 f"  const hy_sums *own = {where.format(f'(blockIdx.x / {self.parts}u * {self.parts} + from)')}",
@@ -126,9 +128,9 @@ class Grid:
         """The kernel. shared: bytes of dynamic shared memory."""
         p = self.p
         if not self.last_adds:
-            return p.printed(body, self.blocks, self.tile.threads, self.parts, shared)
-        text = function(p.name, p.args, len(p.k.stores), body, self.tile.threads, "float", True, word="tickets")
-        return PrintedCuda(text, [Launch(p.name, self.blocks, self.tile.threads, [*p.args, SCRATCH, TICKETS], shared)],
+            return p.printed(body, self.blocks, self.threads, self.parts, shared)
+        text = function(p.name, p.args, len(p.k.stores), body, self.threads, "float", True, word="tickets")
+        return PrintedCuda(text, [Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)],
                            4 * self.blocks * self.tile.rows * self.tile.columns, self.blocks // self.parts)
 
 
