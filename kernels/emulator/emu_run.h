@@ -50,7 +50,8 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->threads = b->live = threads;
     b->position = threads - 1, b->low = 0;
     b->arrived = b->generation = b->first_arrived = b->first_generation = 0;
-    b->votes = 0;
+    b->votes = b->announced = 0;
+    b->looked_for = nullptr;
     b->paused = b->spinning = false;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
@@ -60,7 +61,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
         f.tid = i;
         f.state = READY;
         Flight &own = *f.flight;
-        own.copies = own.groups = own.products = own.product_groups = 0;
+        own.copies = own.groups = own.products = own.product_groups = own.fenced = 0;
     }
     for (unsigned i = 0; i < (threads + 31) / 32; i++) {
         unsigned lanes = threads - i * 32;
