@@ -69,7 +69,7 @@ REHEARSED ?= $(wildcard tests/cuda/test_*.py)
 rehearse-gpu: $(VENV)/.dev
 	$(PY) tests/stand_in/cuda/build.py $(STAND_IN)
 	$(MAKE) bench-gpu PYTHON=$(STAND_IN)/python GPU_RUN="-m tests.stand_in.cuda.rehearse" BENCH_ARGS=--quick
-	PYTHONPATH=build/tree HYBRID_STAND_IN_DEVICES=2 HYBRID_STAND_IN_LATE=3 $(STAND_IN)/python -m tests.stand_in.cuda.check
+	PYTHONPATH=build/tree HYBRID_STAND_IN_DEVICES=2 $(STAND_IN)/python -m tests.stand_in.cuda.check
 	PYTHONPATH=build/tree $(STAND_IN)/python benchmarks/gpu_walls.py
 	$(MAKE) test-gpu PYTHON=$(STAND_IN)/python WORKERS=2 TEST_ARGS="-p tests.stand_in.cuda.rehearse $(REHEARSED)"
 

@@ -143,4 +143,5 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     bound = ("latency" if waiting > working else "issue" if throughput == issue else
              "shared memory" if throughput == shared else "fma or tensor")
     return Time("async", max(waiting, working) / gpu.clock * 1e6, bound, at_once * warps,
-                len(body) // unrolled + len(feed) * feeders // own, hmma // unrolled, 1, per_sm * max(tensor, float32 / 1.05) / gpu.clock * 1e6)
+                len(body) // unrolled + len(feed) * feeders // own, hmma // unrolled, 1,
+                per_sm * max(tensor, float32 / 1.05) / gpu.clock * 1e6)

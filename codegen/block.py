@@ -1,9 +1,10 @@
 """Statements within loops, and loops around statements."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Iterable, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Val, Var

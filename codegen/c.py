@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from hybrid.base import collector
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.contraction import convolves
@@ -223,7 +224,7 @@ def before(lines: Sequence[Words], dtypes: Sequence[np.dtype], target: Target, v
              *(kernel_text("c", name) for name, words in _RARE.items() if uses(used, words))]
     parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", ""))
               if name in pragmas]
-    return needed("\n".join(parts), used) + "\n"
+    return needed(tuple(parts), used) + "\n"
 
 
 # the texts that some kernels call, by their words (``uses``): those that sort, and those that leave out zeros

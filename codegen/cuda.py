@@ -1,11 +1,11 @@
 """CUDA for a fused program: one module, kernels that take pointers only, and how each is launched."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable, Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group

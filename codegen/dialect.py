@@ -1,12 +1,12 @@
 """Targets: one row of spellings each. The printer in emit.py is the same for all."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from hybrid.base import dtype as dt
+from hybrid.base.records import dataclass
 from hybrid.ir.stmt import Expr, Literal, Op
 
 # what stands before a loop that threads share

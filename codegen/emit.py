@@ -1,12 +1,13 @@
 """The printer: values of a kernel as statements of C or CUDA, each placed in the outermost loop where it can stand."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Sequence
 
 import numpy as np
 
 from hybrid.base import dtype as dt
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, of_index, pull

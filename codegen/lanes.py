@@ -3,12 +3,13 @@ copy, and ``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import AbstractSet, Iterable, Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir.size import fixed, same
 from hybrid.ir import Node, rewriting
 from hybrid.ir.index import Ix, Var

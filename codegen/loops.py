@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Callable, Mapping, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var

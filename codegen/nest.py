@@ -9,9 +9,9 @@ statements for all of them. In C::
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable, Iterable, Iterator, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.index import Ix
 from hybrid.ir.parse import flat, parsed, words
 from hybrid.ir.size import Int, fixed

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import math
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from hybrid.base import dtype as dt
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir.size import fixed, hint
 from hybrid.ir import Node

@@ -9,9 +9,9 @@ Register a further compiler from outside::
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable
 
+from hybrid.base.records import dataclass
 from hybrid.kernels import text as kernel_text
 
 # functions of C's library that have the names of GCC's own, those of floats with an f behind

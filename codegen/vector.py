@@ -9,10 +9,11 @@ variable. What cannot be printed so raises Refused; then the kernel is printed a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir.size import hint
 from hybrid.ir import Node

@@ -4,9 +4,10 @@ Networks whose layers all differ in width are compiled in a third of the time.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.codegen.loops import Printed
 from hybrid.ir.parse import Words, closing, flat, parsed, substituted, words
 from hybrid.ir.stmt import Function, Stmt

@@ -9,9 +9,10 @@ with those that differ in sizes: layers of many widths, updates of many paramete
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Container, Iterable, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.codegen.loops import Printed
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Code, Function, Stmt

@@ -6,9 +6,10 @@ blocks as the GPU has multiprocessors, so all of them are resident, as a barrier
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.parse import Words, flat, parsed, substituted, words
 from hybrid.ir.stmt import Function, Stmt
 

@@ -7,9 +7,10 @@ surroundings is passed in a structure.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.parse import (Counted, Declared, Words, closing, counted, declared, flat, nested, parameters, parsed,
                              used_words, words)
 from hybrid.ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled

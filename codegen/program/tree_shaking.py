@@ -76,20 +76,37 @@ def _groups(text: str) -> Iterator[list[Stmt]]:
         yield waiting
 
 
-@lru_cache(maxsize=16)
-def _pieces(text: str) -> tuple[_Piece, ...]:
-    found: list[tuple[str, str | None, Words, str]] = []
+class _Part(NamedTuple):
+    """Statements with the comments before them, the name that they give a meaning, the names in them and the word of
+    their condition."""
+    text: str
+    name: str | None
+    names: tuple[str, ...]
+    condition: str
+
+
+@lru_cache(maxsize=64)
+def _parts(text: str) -> tuple[_Part, ...]:
+    """The statements of one text; programs begin with many unions of the same texts."""
+    found = []
     for group in _groups(text):
         code = [s for s in group if not _is_comment(s)]
         first = flat(code[:1])[0] if code else ()
         name = _given(code[0]) if code else None
         condition = first[1] if first[:1] == ("#",) and name is None and len(first) > 1 else ""
-        found.append((text_of(group), name, tuple(w for line in flat(code) for w in line), condition))
-    names = {name for _, name, _, _ in found if name is not None}
+        names = tuple({w for line in flat(code) for w in line if is_name(w)})
+        found.append(_Part(text_of(group), name, names, condition))
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _pieces(texts: tuple[str, ...]) -> tuple[_Piece, ...]:
+    found = [part for text in texts for part in _parts(text)]
+    given = {name for _, name, _, _ in found if name is not None}
     out = []
     over: list[frozenset[str]] = []  # the names in each condition that is open
-    for text, name, used, condition in found:
-        uses = frozenset(names.intersection(used))
+    for text, name, names, condition in found:
+        uses = frozenset(given.intersection(names))
         if condition in _OPENS:
             over.append(uses)
         elif condition in _ELSE:
@@ -104,10 +121,10 @@ def _pieces(text: str) -> tuple[_Piece, ...]:
 
 
 @lru_cache(maxsize=16)
-def _reached(text: str) -> dict[str | None, frozenset[str]]:
-    """For each name of a text, all names that are used with it; None: those that always are."""
+def _reached(texts: tuple[str, ...]) -> dict[str | None, frozenset[str]]:
+    """For each name of some texts, all names that are used with it; None: those that always are."""
     direct: dict[str | None, set[str]] = {}
-    for p in _pieces(text):
+    for p in _pieces(texts):
         direct.setdefault(p.name, set()).update(p.uses)
     out = {}
     for name, uses in direct.items():
@@ -119,12 +136,12 @@ def _reached(text: str) -> dict[str | None, frozenset[str]]:
     return out
 
 
-def needed(text: str, used: set[str]) -> str:
-    """Those lines of ``text``, which stands before a program, that the program uses. used: all words in it."""
-    reached = _reached(text)
+def needed(texts: tuple[str, ...], used: set[str]) -> str:
+    """Those lines of texts, which stand before a program, that the program uses. used: all words in it."""
+    reached = _reached(texts)
     begin = used & reached.keys()
     wanted: set[str | None] = {None, *begin}.union(reached.get(None, ()), *(reached[n] for n in begin))
-    return "\n".join(_without_empty([p for p in _pieces(text) if p.name in wanted and p.text.strip()]))
+    return "\n".join(_without_empty([p for p in _pieces(texts) if p.name in wanted and p.text.strip()]))
 
 
 def _without_empty(pieces: list[_Piece]) -> list[str]:

@@ -17,8 +17,9 @@ A form is registered in one place, from outside::
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable
+
+from hybrid.base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ rows as lie between them.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.size import fixed, greater, hint
 from hybrid.ir.index import Ix, Var
 from hybrid.ir.rewriting import Unstructured, calls, renamed, used, walk

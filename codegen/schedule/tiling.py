@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.size import Int, may_exceed, same
 

@@ -6,10 +6,11 @@ updated stays as it was.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 from ..base import scope
+from ..base.records import dataclass
 from ..base.errors import RangeError, user_location
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol

@@ -13,7 +13,7 @@ from typing import Any, Callable, Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..buffers.array import NDArray, wrap
-from ..base.device import array_module
+from ..base.device import zeros
 from ..base.errors import TraceError, user_location
 from ..base.scope import untraced
 from ..ir import Node
@@ -72,7 +72,8 @@ class RowGradient:
     def _buffer(self, trace: Any, value: Symbol) -> NDArray:
         node, k = value._one()
         with untraced():
-            made: NDArray = wrap(array_module(trace.ctx).zeros(*node.info[k]), trace.ctx)
+            shape, dtype = node.info[k]
+            made: NDArray = wrap(zeros(shape, dtype, trace.ctx), trace.ctx)
         handle = trace.capture(made)
         self.handles.append((handle, list(handle.entries)))
         handle.entries = list(value.entries)
@@ -141,5 +142,5 @@ class DenseCopy:
         if self.array is None:
             grad = self.slot(inputs, ctx).grad
             with untraced():
-                self.array = wrap(array_module(ctx).zeros(grad.shape, dt.as_dtype(grad.dtype)), ctx)
+                self.array = wrap(zeros(grad.shape, dt.as_dtype(grad.dtype), ctx), ctx)
         return self.array

@@ -1,4 +1,5 @@
-"""Module names of earlier versions, which still import: ``import hybrid.kvstore`` gives ``hybrid.mxnet.kvstore``.
+"""Module names of earlier versions, and short ones, which import, too: ``import hybrid.kvstore`` gives
+``hybrid.mxnet.kvstore``, ``import hybrid.np`` gives ``hybrid.numpy``.
 
 Programs, and pickles of classes, name modules by the paths that they had before 0.2. A finder at the end of
 ``sys.meta_path`` is asked for a former name when no module has it, and gives the module of today.
@@ -81,6 +82,7 @@ FORMER: dict[str, str] = dict(row.split("=") for row in """
     traced_function=autograd.traced_function traced_grad=autograd.traced_grad traced_indexing=nd.traced_indexing
     tree=base.pytree unevaluated=graph.unevaluated util=mxnet.util viz=mxnet.viz watch=buffers.derived
     writes=buffers.writes
+    init=mxnet.initializer np=numpy npx=numpy.extension sym=graph.symbol
 """.split())
 _PREFIX = "hybrid."
 

@@ -1,6 +1,10 @@
 """Names of PyTorch, JAX and NumPy that are not here, and what does the same: error messages about them say so."""
 from __future__ import annotations
 
+import functools
+import sys
+from opcode import opmap
+from types import FrameType
 from typing import Any, Callable, Iterable, Mapping
 
 from .names import nearest
@@ -94,16 +98,41 @@ MissingNameError.__name__ = MissingNameError.__qualname__ = "AttributeError"
 MissingNameError.__module__ = "builtins"
 
 
+def told_on_import(lookup: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` that raises ImportError in place of MissingNameError within ``from module import
+    name``, where Python replaces other errors by one of its own, without the hint."""
+    @functools.wraps(lookup)
+    def found(name: str) -> Any:
+        try:
+            return lookup(name)
+        except MissingNameError as error:
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None and str(frame.f_globals.get("__name__")).split(".")[0] == "hybrid":
+                frame = frame.f_back if not _imports(frame) else None        # the library's own may come here, too
+            if frame is None or not _imports(frame):
+                raise
+            text = f"cannot import {name!r}: {error}"
+        raise ImportError(text, name=name)
+    return found
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether a frame takes a name from a module that it has imported."""
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
 def public(names: Iterable[str]) -> list[str]:
     """Those of some names that are not private."""
     return [name for name in names if not name.startswith("_")]
 
 
-def hinted(module: dict[str, Any], table: Mapping[str, str]) -> None:
-    """Have a module raise errors that say what to use instead of a name that it lacks. module: its ``globals()``."""
+def hinted(module: dict[str, Any], table: Mapping[str, str] | None = None) -> None:
+    """Have a module raise errors that say what to use instead of a name that it lacks: what the table says, or the
+    nearest name. module: its ``globals()``."""
+    @told_on_import
     def missing(name: str) -> Any:
-        raise MissingNameError(f"module {module['__name__']!r} has no attribute {name!r}", name, table.get(name),
-                          lambda: public(module))
+        raise MissingNameError(f"module {module['__name__']!r} has no attribute {name!r}", name,
+                               (table or {}).get(name), lambda: module.get("__all__") or public(module))
     module["__getattr__"] = missing
 
 

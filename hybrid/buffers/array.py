@@ -7,13 +7,13 @@ import numpy as np
 
 from ..base import dtype as dt, pending
 from . import evict
-from ..base.device import Context, array_module, check_dtype, current_context, find_cupy, on
+from ..base.device import Context, array_module, check_dtype, current_context, find_cupy, on, zeros
 from ..base.errors import DeviceError, DTypeError, HybridError, ShapeError, user_location
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
 from .evict import EVICTED, REBINDS
 from .foreign import capsule_of
-from .moving import assignable, copied, from_gpu, from_python, move, put
+from .moving import assignable, cast, copied, from_gpu, from_python, move, put
 from .tape import Slot, collect, idle_gradient
 from .derived import TOKENS, shared, written
 from .writes import note
@@ -359,7 +359,7 @@ def zeros_like(x: NDArray, stype: str) -> Any:
     """Zeros in x's shape, dtype and device, and of a storage type."""
     if stype != "default":
         return ZEROS[0](stype, x.shape, x._ctx, x.dtype)
-    return blank(x) if x.stype == "default" else wrap(array_module(x._ctx).zeros(x.shape, x.dtype), x._ctx)
+    return blank(x) if x.stype == "default" else wrap(zeros(x.shape, x.dtype, x._ctx), x._ctx)
 
 
 def full_like(x: NDArray, value: Any) -> Any:
@@ -393,5 +393,7 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any =
         raise DTypeError(f"dtype {wanted} is not supported; known: {', '.join(map(dt.name, dt.SUPPORTED))}")
     if ctx.device_type == "gpu":
         check_dtype(wanted, ctx)
+        if isinstance(raw, np.ndarray):                      # no kernel of the GPU does it
+            raw = raw.astype(wanted, copy=False)
     moved = move(raw, ctx, True)
-    return wrap(moved if moved.dtype == wanted else moved.astype(wanted), ctx, cls or NDArray)
+    return wrap(moved if moved.dtype == wanted else cast(moved, wanted, ctx), ctx, cls or NDArray)

@@ -7,6 +7,7 @@ that run under ``python -m hybrid.as_mxnet``.
 """
 from __future__ import annotations
 
+from ..base.other_names import hinted as _hinted
 from .checkpoint import load_checkpoint, save_checkpoint
 from .compression import Compression
 from .functions import (Adasum, Average, Max, Min, Product, Sum, allgather, allgather_object, allreduce, allreduce_,
@@ -28,3 +29,5 @@ __all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "Distribu
            "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "rank",
            "reducescatter", "remove_process_set", "rocm_built", "run", "save_checkpoint", "shutdown", "size",
            "start_timeline", "stop_timeline"]
+
+_hinted(globals())

@@ -7,9 +7,9 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.device import array_module
 from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import move
 from ..collective.sums import BUCKET_BYTES, Buckets, Sum as SumUnderWay, gather, total_of_rows
 from ..collective.sums import alltoall as rows_to_all, broadcast as broadcast_values
 from ..collective.world import World
@@ -168,7 +168,7 @@ def grouped_reducescatter(tensors: Sequence[NDArray], op: Any = Average, name: s
 # ---- arrays as they are
 def _as(values: np.ndarray, like: NDArray) -> NDArray:
     """An array of another's class and device over values."""
-    return wrap(array_module(like._ctx).asarray(values), like._ctx, type(like))
+    return wrap(move(values, like._ctx, False), like._ctx, type(like))
 
 
 def allgather(tensor: NDArray, name: str | None = None, priority: int = 0,

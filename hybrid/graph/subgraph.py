@@ -2,12 +2,12 @@
 (ir/scan.py)."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from .inference import key_of, shapes_of

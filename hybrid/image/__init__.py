@@ -1,6 +1,7 @@
 """Images: reading, resizing, cropping, augmenting, as arrays (height, width, channels)."""
 from __future__ import annotations
 
+from ..base.other_names import hinted as _hinted
 from . import image
 from .augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug,
                          ContrastJitterAug, CreateAugmenter,
@@ -29,3 +30,5 @@ __all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "Colo
            "fixed_crop", "image", "imdecode",
            "imread", "imresize", "imrotate", "random_crop", "random_rotate", "random_size_crop", "resize_short",
            "scale_down"]
+
+_hinted(globals())

@@ -8,7 +8,8 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..buffers.array import NDArray, array, wrap
-from ..base.device import array_module
+from ..buffers.moving import copied
+from ..base.device import array_module, on
 from ..base.dtype import is_int
 from ..base.errors import AttributeValueError
 from ..ops.image import GRAY
@@ -116,13 +117,18 @@ class CenterCropAug(Augmenter):
         return center_crop(src, self.size, self.interp)[0]
 
 
-def _floats(src: Any) -> Any:
-    """The raw image, in float32 if it holds integers."""
-    return src._data.astype(np.float32) if is_int(src._data.dtype) else src._data
+def _changed(src: Any, change: Callable[[Any, Any], Any]) -> Any:
+    """The image that a function gives of the array module and the raw image, in float32 if that holds integers: on the
+    image's device."""
+    dtype = np.float32 if is_int(src._data.dtype) else src._data.dtype
+    with on(src.ctx):
+        made = change(array_module(src.ctx), src._data.astype(dtype, copy=False))
+        return wrap(made.astype(dtype, copy=False), src.ctx, type(src))
 
 
-def _same(src: Any, raw: Any) -> Any:
-    return wrap(raw.astype(np.float32 if is_int(src._data.dtype) else src._data.dtype, copy=False), src.ctx, type(src))
+def flipped(src: Any) -> Any:
+    """The image mirrored left to right."""
+    return wrap(copied(src._data[:, ::-1], src.ctx), src.ctx, type(src))
 
 
 def _gray(xp: Any, x: Any) -> Any:
@@ -137,7 +143,8 @@ class BrightnessJitterAug(Augmenter):
         self.brightness = brightness
 
     def __call__(self, src: Any) -> Any:
-        return _same(src, _floats(src) * (1.0 + random.uniform(-self.brightness, self.brightness)))
+        alpha = 1.0 + random.uniform(-self.brightness, self.brightness)
+        return _changed(src, lambda xp, x: x * alpha)
 
 
 class ContrastJitterAug(Augmenter):
@@ -148,8 +155,8 @@ class ContrastJitterAug(Augmenter):
         self.contrast = contrast
 
     def __call__(self, src: Any) -> Any:
-        alpha, x = 1.0 + random.uniform(-self.contrast, self.contrast), _floats(src)
-        return _same(src, x * alpha + _gray(array_module(src.ctx), x).mean() * (1.0 - alpha))
+        alpha = 1.0 + random.uniform(-self.contrast, self.contrast)
+        return _changed(src, lambda xp, x: x * alpha + _gray(xp, x).mean() * (1.0 - alpha))
 
 
 class SaturationJitterAug(Augmenter):
@@ -160,8 +167,8 @@ class SaturationJitterAug(Augmenter):
         self.saturation = saturation
 
     def __call__(self, src: Any) -> Any:
-        alpha, x = 1.0 + random.uniform(-self.saturation, self.saturation), _floats(src)
-        return _same(src, x * alpha + _gray(array_module(src.ctx), x) * (1.0 - alpha))
+        alpha = 1.0 + random.uniform(-self.saturation, self.saturation)
+        return _changed(src, lambda xp, x: x * alpha + _gray(xp, x) * (1.0 - alpha))
 
 
 class HueJitterAug(Augmenter):
@@ -183,8 +190,7 @@ class HueJitterAug(Augmenter):
 
 def _mixed(src: Any, matrix: np.ndarray) -> Any:
     """Channels times a matrix."""
-    x = _floats(src)
-    return _same(src, x @ array_module(src.ctx).asarray(matrix.astype(x.dtype)))
+    return _changed(src, lambda xp, x: x @ xp.asarray(matrix.astype(x.dtype)))
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -205,8 +211,8 @@ class LightingAug(Augmenter):
 
     def __call__(self, src: Any) -> Any:
         alpha = np.random.normal(0, self.alphastd, size=(3,))
-        x = _floats(src)
-        return _same(src, x + array_module(src.ctx).asarray(((self.eigvec * alpha) @ self.eigval).astype(x.dtype)))
+        noise = (self.eigvec * alpha) @ self.eigval
+        return _changed(src, lambda xp, x: x + xp.asarray(noise.astype(x.dtype)))
 
 
 class ColorNormalizeAug(Augmenter):
@@ -219,7 +225,7 @@ class ColorNormalizeAug(Augmenter):
 
     def __call__(self, src: Any) -> Any:
         mean, std = (v if v is None else v.as_in_context(src.ctx) for v in (self.mean, self.std))
-        return color_normalize(_same(src, _floats(src).copy()), mean, std)
+        return color_normalize(_changed(src, lambda xp, x: x.copy()), mean, std)
 
 
 class RandomGrayAug(Augmenter):
@@ -242,7 +248,7 @@ class HorizontalFlipAug(Augmenter):
         self.p = p
 
     def __call__(self, src: Any) -> Any:
-        return wrap(src._data[:, ::-1].copy(), src.ctx, type(src)) if random.random() < self.p else src
+        return flipped(src) if random.random() < self.p else src
 
 
 class CastAug(Augmenter):

@@ -9,10 +9,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..buffers.array import wrap
 from ..base.errors import AttributeValueError
 from .augmenters import (Augmenter, CastAug, ColorJitterAug, ColorNormalizeAug, ForceResizeAug, HueJitterAug,
-                         LightingAug, RandomGrayAug, ResizeAug, statistics)
+                         LightingAug, RandomGrayAug, ResizeAug, flipped, statistics)
 from .image import copyMakeBorder, fixed_crop
 
 
@@ -82,7 +81,7 @@ class DetHorizontalFlipAug(DetAugmenter):
             return src, label
         label = label.copy()
         label[:, 1], label[:, 3] = 1.0 - label[:, 3], 1.0 - label[:, 1].copy()
-        return wrap(src._data[:, ::-1].copy(), src.ctx, type(src)), label
+        return flipped(src), label
 
 
 def _areas(boxes: np.ndarray) -> np.ndarray:

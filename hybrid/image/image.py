@@ -10,7 +10,8 @@ import numpy as np
 
 from ..base import codec
 from ..buffers.array import NDArray, NP_CLASS, wrap
-from ..base.device import array_module, cpu
+from ..buffers.moving import cast, copied
+from ..base.device import array_module, cpu, on
 from ..base.dtype import is_int
 from ..base.errors import DTypeError, HybridError, ShapeError, warn_user
 from ..numpy.extension import is_np_array
@@ -29,7 +30,7 @@ def _into(result: Any, out: Any) -> Any:
         return result
     if out.shape != result.shape:
         raise ShapeError(f"out has shape {out.shape}, the picture {result.shape}")
-    out._write(result._data.astype(out._data.dtype))
+    out._write(cast(result._data, out._data.dtype, result.ctx))
     return out
 
 
@@ -77,7 +78,8 @@ def imresize(src: Any, w: int, h: int, interp: int = 1, out: Any = None) -> Any:
     """
     old = _shape(src)
     method = _get_interp_method(interp, (*old, h, w))
-    return _into(_wrap(resize_array(array_module(src.ctx), src._data, (int(h), int(w)), method), src), out)
+    with on(src.ctx):
+        return _into(_wrap(resize_array(array_module(src.ctx), src._data, (int(h), int(w)), method), src), out)
 
 
 def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
@@ -110,11 +112,12 @@ def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: in
     xp, widths = array_module(src.ctx), ((top, bot), (left, right), (0, 0))
     if min(top, bot, left, right) < 0:
         raise ShapeError(f"border widths must not be negative, got {(top, bot, left, right)}")
-    out = xp.pad(src._data, widths, mode=_BORDERS[type])
-    if type == 0 and (value or len(values)):
-        mask = xp.pad(xp.zeros(src.shape, bool), widths, constant_values=True)
-        fill = xp.asarray(np.resize(np.asarray(values if len(values) else [value]), src.shape[2])).astype(out.dtype)
-        out = xp.where(mask, fill, out)
+    with on(src.ctx):
+        out = xp.pad(src._data, widths, mode=_BORDERS[type])
+        if type == 0 and (value or len(values)):
+            mask = xp.pad(xp.zeros(src.shape, bool), widths, constant_values=True)
+            fill = np.resize(np.asarray(values if len(values) else [value]), src.shape[2])
+            out = xp.where(mask, xp.asarray(fill).astype(out.dtype), out)
     return _wrap(out, src)
 
 
@@ -144,7 +147,7 @@ def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Sequence[int] |
     height, width = _shape(src)
     if not (0 <= x0 < width and 0 <= y0 < height and w > 0 and h > 0):
         raise ShapeError(f"a crop of {w} x {h} from column {x0}, row {y0} leaves the picture of {width} x {height}")
-    out = _wrap(array_module(src.ctx).array(src._data[y0:y0 + h, x0:x0 + w]), src)
+    out = _wrap(copied(src._data[y0:y0 + h, x0:x0 + w], src.ctx), src)
     if size is not None and (w, h) != tuple(size):
         out = imresize(out, size[0], size[1], _get_interp_method(interp, (h, w, size[1], size[0])))
     return out

@@ -2,6 +2,7 @@
 files."""
 from __future__ import annotations
 
+from ..base.other_names import hinted as _hinted
 from ..mxnet.data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
 from .detection import ImageDetRecordIter
 from .records import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
@@ -14,3 +15,5 @@ __all__ = ["CSVIter", "DataBatch", "DataDesc", "DataIter", "ImageDetRecordIter",
            "ImageRecordIter", "ImageRecordIter_v1",
            "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1", "LibSVMIter", "MNISTIter", "MXDataIter", "NDArrayIter",
            "PrefetchingIter", "ResizeIter"]
+
+_hinted(globals())

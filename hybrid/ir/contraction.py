@@ -1,9 +1,9 @@
 """The roles of a contraction's axes: which products are convolutions, and which of their operands are windows."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Collection, NamedTuple
 
+from ..base.records import dataclass
 from .access import MOVEMENT
 from .build import permute, reshape
 from .node import Node

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterator
+
+from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from .size import Int, Size

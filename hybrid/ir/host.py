@@ -6,11 +6,12 @@ cuts a program at its host nodes (runtime/staged.py): what lies between is compi
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.errors import ShapeError
 from .build import full, make
 from .node import Node

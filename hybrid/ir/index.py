@@ -5,10 +5,10 @@ They carry every movement primitive (reshape, permute, slice, window …) into t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
+from ..base.records import dataclass
 from .size import Size, at_least, exactly, hint, same
 
 

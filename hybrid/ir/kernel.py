@@ -1,9 +1,10 @@
 """Fused kernels: what the fusion pass decides and code generation prints."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Iterator, Sequence
 
+from ..base.records import dataclass
 from .access import Index, beneath
 from .index import Var
 from .node import Node

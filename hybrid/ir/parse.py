@@ -12,10 +12,10 @@ A line's indentation is that of its depth; what it has beyond that is its first 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from ..base.records import dataclass
 from .stmt import Block, Code, For, Function, Scope, Stmt, lines
 
 Words = tuple[str, ...]

@@ -6,12 +6,12 @@ it).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from ..base.errors import DTypeError, ShapeError
 from . import philox
 from .node import Node

@@ -1,11 +1,12 @@
 """A Program: input leaves, output nodes, and the inputs that are overwritten when it has run."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Iterable, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.errors import HybridError
 from .node import Node, toposort
 from .size import Dim, Size, dims

@@ -7,12 +7,12 @@ A further one, from outside::
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable
 
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from .scalar import SCALARS
 
 

@@ -7,12 +7,13 @@ called with, its shapes, its NumPy form and its gradient stand in one ``RowKerne
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from ..base.errors import DTypeError
 from .node import Node
 

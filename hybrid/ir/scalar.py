@@ -7,9 +7,9 @@ float. ``rule``: ``same`` (arguments promoted, result alike), ``float`` (integer
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable
 
+from ..base.records import dataclass
 from . import special
 from ..base import dtype as dt
 

@@ -10,9 +10,9 @@ unrolled iteration, and reads and writes of vectors are whole or masked (hybrid/
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Iterable, Union
 
+from ..base.records import dataclass
 from .index import Ix, text as index_text
 
 MASK = "mk"                     # the mask of a lane loop's last iteration

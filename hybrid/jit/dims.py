@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping
 
+from ..base.records import dataclass
 from ..base.errors import user_location
 from ..base.pytree import LEAF
 from ..ir.size import Dim as Symbol

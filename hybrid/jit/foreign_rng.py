@@ -5,14 +5,22 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..base.errors import user_location, warn_user
 
+if TYPE_CHECKING:
+    from .reads import Reader
+
 
 _FRESH = struct.pack("i", 623)               # the place in a state that was just seeded
+
+
+def _global_generator(kind: str) -> Any:
+    """The object behind the functions of a module: of numpy.random, else of Python's random."""
+    return np.random.mtrand._rand if kind == "numpy.random" else sys.modules["random"]._inst   # type: ignore[attr-defined]
 
 
 def states() -> dict[str, Any]:
@@ -31,10 +39,14 @@ def states() -> dict[str, Any]:
     return out
 
 
-def moved(before: dict[str, Any]) -> list[str]:
-    """The generators that stand elsewhere than before a trace."""
-    return [kind for kind, state in states().items()
-            if (state != before[kind] if kind in before else kind == "numpy.random" and state[-4:] != _FRESH)]
+def moved(before: dict[str, Any], reader: "Reader") -> list[str]:
+    """The generators that stand elsewhere than before a trace and that the code which ran can have drawn from, by what
+    ``reader`` saw of it: another thread, as of a loader that augments images, may have drawn meanwhile."""
+    elsewhere = [kind for kind, state in states().items()
+                 if (state != before[kind] if kind in before else kind == "numpy.random" and state[-4:] != _FRESH)]
+    if len(sys._current_frames()) == 1:
+        return elsewhere
+    return [kind for kind in elsewhere if reader.reaches(_global_generator(kind))]
 
 
 def warn(kinds: list[str], name: str) -> None:

@@ -11,10 +11,11 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.device import Context, array_module
+from ..base.device import Context
 from ..base.errors import TraceError
 from ..base.pytree import LEAF
 from ..buffers.array import NDArray, wrap
+from ..buffers.moving import move
 from ..graph.traced_number import NumberTrace, is_real
 from .compile_policy import REMEMBERED
 
@@ -227,8 +228,7 @@ class NumberInputs:
     def arrays(self, values: Sequence[Any], ctx: Context) -> list[NDArray]:
         """The inputs."""
         self._tell(values)
-        xp = array_module(ctx)
-        return [wrap(xp.asarray(np.array(v, dt.float64 if b is None else dt.int64)), ctx)
+        return [wrap(move(np.array(v, dt.float64 if b is None else dt.int64), ctx, False), ctx)
                 for v, b in zip(values, self.bounds)]
 
     def _tell(self, values: Sequence[Any]) -> None:

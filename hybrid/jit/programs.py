@@ -1,9 +1,9 @@
 """The programs of a hybridized function or block, as data: ``f.programs``."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Iterator
 
+from ..base.records import dataclass
 from .. import runtime
 from ..ir import Program
 from . import debug

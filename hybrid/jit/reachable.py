@@ -160,6 +160,8 @@ class Reachable(FoundPlaces):
             value = vars(module)[name]
             if isinstance(value, _CONSTANT):
                 self._put(Place(vars(module), name))
+                if isinstance(getattr(value, "__self__", None), _RANDOM):
+                    self.walk(value)
             elif isinstance(value, ModuleType):
                 self.walk(value)
             elif type(value) in (list, dict, set) and len(value) < _KEPT and value is not sys.modules:
@@ -317,6 +319,13 @@ class Reachable(FoundPlaces):
         self._blocks[id(block)] = block
         for child in list(getattr(block, "_children", {}).values()):
             self._arrays_in(child)
+
+    def reaches(self, generator: Any) -> bool:
+        """Whether the code that ran can have drawn from a generator of random numbers: it names it or what leads to
+        it, reads attributes that no name tells of, or calls a library that may draw."""
+        return (self.every or any(s is generator for s, _ in self._stood)
+                or any(os.path.basename(c.co_filename) == "random.py" or "scipy" in c.co_filename
+                       for c in self._others.values()))
 
     def blocks(self) -> list[Any]:
         """The networks that were reached, also those that the code does not call: it may read their attributes."""

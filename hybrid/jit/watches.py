@@ -6,9 +6,9 @@ watches is compiled and called as if there were no such thing.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Sequence
 
+from ..base.records import dataclass
 from ..base.errors import TraceError, user_location
 from ..base.pytree import unflatten
 from ..base.scope import SCOPE

@@ -6,7 +6,7 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from ..buffers.array import ZEROS, NDArray, wrap, zeros_like
-from ..base.device import Context, array_module
+from ..base.device import Context, zeros
 from ..base.errors import ShapeError
 from ..mxnet.executor import Executor
 from ..mxnet.binding import devices_of, storage
@@ -91,4 +91,4 @@ class Replica:
         where = self._places.get(name, self.ctx)
         if stype != "default":
             return ZEROS[0](stype, shape, where, dtype)                     # type: ignore[no-any-return]
-        return wrap(array_module(where).zeros(shape, dtype), where)
+        return wrap(zeros(shape, dtype, where), where)

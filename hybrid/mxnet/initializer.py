@@ -9,6 +9,7 @@ from typing import Any, Callable, TypeVar
 
 import numpy as np
 
+from ..base.other_names import hinted as _hinted
 from ..nd.draws import normal, raw_normal, raw_uniform, to_device, uniform
 from ..buffers.array import NDArray, wrap
 from ..buffers.moving import copied, put
@@ -367,3 +368,5 @@ class FusedRNN(Initializer):
             put(arr._data, slice(at, at + count), piece._data.reshape(-1), arr._ctx)
             at += count
         arr._bump()
+
+_hinted(globals())

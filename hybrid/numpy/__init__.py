@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as _np
 
+from ..base.other_names import told_on_import as _told
 from ..buffers.array import NDArray as _NDArray
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
@@ -152,6 +153,7 @@ _MADE: dict[str, Any] = {}
 _SEEN = [-1]
 
 
+@_told
 def __getattr__(name: str) -> Any:
     """NumPy's functions: from the registry, else NumPy's own."""
     if name.startswith("__"):

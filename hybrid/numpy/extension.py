@@ -15,6 +15,7 @@ from . import ndarray
 from . import random as _np_random
 from .multiarray import as_value, is_value
 from .random import seed
+from ..base.other_names import told_on_import as _told
 from ..base.scope import SCOPE
 
 
@@ -76,6 +77,7 @@ def _random() -> ModuleType:
 random = _random()
 
 
+@_told
 def __getattr__(name: str) -> Any:
     """Operators as functions."""
     if name.startswith("__"):

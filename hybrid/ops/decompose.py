@@ -298,6 +298,8 @@ def _vectors_and_values(xp: Any, arrays: Any, params: Any) -> list[Any]:
     u = v.swapaxes(1, 2)
     if not u.size:
         return [u, w]
+    odd = _nan_unless_finite(xp, arrays[0], params[0])
+    u, w = u + odd[:, None, None], w + odd[:, None]
     length = xp.abs(u)
     # the first of the components that are the largest but for rounding is positive
     first = (length * (1 + 64 * np.finfo(u.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
@@ -305,7 +307,18 @@ def _vectors_and_values(xp: Any, arrays: Any, params: Any) -> list[Any]:
 
 
 def _values_alone(xp: Any, arrays: Any, params: Any) -> Any:
-    return xp.linalg.eigvalsh(arrays[0], "L" if params[0] else "U")
+    return xp.linalg.eigvalsh(arrays[0], "L" if params[0] else "U") + _nan_unless_finite(
+        xp, arrays[0], params[0])[:, None]
+
+
+def _nan_unless_finite(xp: Any, a: Any, lower: bool) -> Any:
+    """0 for each matrix of which one triangle holds finite numbers, else NaN: LAPACK may return numbers for those,
+    too."""
+    if xp.isfinite(a).all():
+        return xp.zeros(a.shape[:1], a.dtype)
+    with np.errstate(invalid="ignore"):
+        read = xp.tril(a) if lower else xp.triu(a)
+        return (read - read).sum((1, 2))
 
 
 def _vectors_then_values(shapes: Shapes, params: Any) -> list[ir.Box]:

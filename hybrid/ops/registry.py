@@ -14,12 +14,13 @@ It is then in ``hybrid.nd`` and ``hybrid.sym``, has a gradient, and compiles to 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from .. import ir
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError, user_location
 from ..base.names import nearest

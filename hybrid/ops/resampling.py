@@ -4,11 +4,11 @@ Each new pixel is a weighted sum of a few old ones, its taps. No method but ``ar
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..base.errors import AttributeValueError
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)

@@ -4,10 +4,10 @@ The input products of a layer are one contraction over all steps; the steps them
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Iterator, Sequence
 
 from ..base import dtype as dt
+from ..base.records import dataclass
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node

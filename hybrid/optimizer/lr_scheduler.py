@@ -11,6 +11,7 @@ from math import cos, pi
 from typing import Any
 
 from ..base.errors import AttributeValueError
+from ..base.other_names import hinted as _hinted
 
 
 class LRScheduler:
@@ -175,3 +176,5 @@ class CosineScheduler(LRScheduler):
 
 
 __all__ = ["CosineScheduler", "FactorScheduler", "LRScheduler", "MultiFactorScheduler", "PolyScheduler"]
+
+_hinted(globals())

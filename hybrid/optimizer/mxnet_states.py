@@ -4,11 +4,12 @@ needs are followed here, classes are names without code, and anything else is an
 from __future__ import annotations
 
 import pickletools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..buffers.array import array
 from ..base.errors import FileFormatError
 from ..serialize.params import read_array

@@ -7,12 +7,12 @@ change from step to step (learning rates, ...) are inputs, so a change never com
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Callable, Hashable, Sequence, TypeVar
 
 import numpy as np
 
 from ..base import collector, dtype as dt
+from ..base.records import dataclass
 from .. import ir
 from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, Program

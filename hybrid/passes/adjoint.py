@@ -5,11 +5,11 @@ Visin, "A guide to convolution arithmetic for deep learning", 2016), so that no 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, beneath, free_axes

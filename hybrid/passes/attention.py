@@ -6,11 +6,11 @@ multiplied or replaced by zero (a mask of lengths, dropout). Reshapes in between
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable, Container
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..ir.size import fixed, same
 from ..base.dtype import is_half
 from ..ir import Node

@@ -3,9 +3,9 @@ the layout pass speaks of it."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Callable, Sequence
 
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node
 from ..ir.access import beneath, free_axes

@@ -8,10 +8,10 @@ vector operations than channels last (``layout.py``), by count.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.records import dataclass
 from .. import ir
 from ..base.dtype import is_float
 from ..ir import Node, Program, winograd

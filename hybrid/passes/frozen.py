@@ -2,9 +2,10 @@
 calls, by a program of their own."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Mapping
 
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node, Program
 from ..ir.program import dims_in

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..ir import Node
 from ..ir.size import hint
 from ..ir.kernel import Fused, Kernel

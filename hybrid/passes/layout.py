@@ -10,12 +10,13 @@ again only when a parameter changes.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Callable, Mapping
 
 import numpy as np
 
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath

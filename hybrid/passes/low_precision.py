@@ -8,11 +8,11 @@ operands without their casts, in words of 2 or 4 numbers (packed_words.py).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Container, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from .. import ir
 from ..base import dtype as dt
 from ..ir import Node, Program

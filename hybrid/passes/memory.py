@@ -5,10 +5,11 @@ import heapq
 import math
 from bisect import bisect, insort
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from typing import Iterator, Sequence
 
+from ..base.records import dataclass
 from ..ir import Node
 from ..ir.index import linear
 from ..ir.size import fixed, greater, same

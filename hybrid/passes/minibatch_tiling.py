@@ -6,7 +6,7 @@ node.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath

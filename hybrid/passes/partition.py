@@ -6,10 +6,11 @@ from (a mask, a cast to half precision).
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, Callable, Container, Mapping, Sequence
 
+from ..base.records import dataclass
 from .. import ir
 from ..base import collector
 from ..ir import Node, Program

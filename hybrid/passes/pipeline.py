@@ -1,10 +1,11 @@
 """The pipeline: a list of passes from a traced program to fused kernels with a memory plan."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Callable, Sequence
 
 from ..base import collector
+from ..base.records import dataclass
 from ..ir.size import fixed
 from ..base.dtype import float32
 from ..ir import Node, Program

@@ -9,9 +9,9 @@ does, the scores need not be in memory: each of these becomes a kernel with the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Callable, Container, Iterable, Sequence
 
+from ..base.records import dataclass
 from ..ir import Node, toposort
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes
 from ..ir.index import Var, var, variables

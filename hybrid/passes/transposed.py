@@ -8,11 +8,11 @@ the deconvolution layer the same as a convolutional layer?", 2016). What takes f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Callable, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 MAX_QUEUE_WAIT = 0.5
 LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
+# seconds at most for which jobs that nobody waits for stay in the queue since a function's program is traced, which may
+# do their work
+TRACE_SECONDS = 0.3
+LAST_WAIT = 0.5                        # seconds that the end of this process waits for a program at most
 # compilers run after so many seconds without calls that wait for a program, or ``LONGEST_CALL`` since one was asked for
 SILENCE = 0.1
 # one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
@@ -53,6 +57,7 @@ class Job:
                          "HYBRID_CACHE": str(cache.folder())}}
         # calls that did without the compiled program, what they took, and whether somebody waits for it
         self.calls, self.seconds, self.hurry = 0, 0.0, False
+        self.running = False                                     # whether such a call goes on now
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.last = False                                        # nobody waits for it: it comes after all others
@@ -80,11 +85,12 @@ class Job:
         """Wait for the programs whose work it does in one, and some time more."""
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
-    def wanted(self) -> tuple[bool, bool, bool, bool, float]:
+    def wanted(self) -> tuple[bool, bool, bool, bool, bool, float]:
         """What is compiled first: what somebody waits for, of the rest what may begin; of this, jobs that are
-        ``last`` after others, and programs before those that only join them; then what took most time; of what took
-        none, the one that was called most."""
-        return self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.seconds + 1e-4 * self.calls
+        ``last`` after others, and programs before those that only join them; then what is called now, what took most
+        time; of what took none, the one that was called most."""
+        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.running,
+                self.seconds + 1e-4 * self.calls)
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -102,6 +108,8 @@ class _Compiler:
     def __init__(self, queue: "Queue", at_once: bool):
         self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
+        self.job: Job | None = None                          # that it works on
+        self.began = 0.0                                     # when it began with that
 
     def start(self) -> None:
         """Start the thread. ``threading.Thread.start`` would wait until it runs: 0.1 ms of a first answer."""
@@ -109,7 +117,6 @@ class _Compiler:
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
-        job = None
         try:
             if self.at_once:
                 if not self.queue.wait_until_due() or not _has_compiler():
@@ -120,11 +127,12 @@ class _Compiler:
                 with CALLS.compiling():
                     if self.process is None:
                         self.process = _start()          # takes a while: what is most wanted may be another job then
-                    if (job := self.queue.take()) is not None:
-                        job.end(failed=not self._compile(job))
+                    self.job, self.began = self.queue.take(), time.monotonic()
+                    if self.job is not None:
+                        self.job.end(failed=not self._compile(self.job))
         except Exception:                                    # noqa: BLE001  the caller compiles it, and raises its own
-            if job is not None:
-                job.end(failed=True)
+            if self.job is not None:
+                self.job.end(failed=True)
         finally:
             self.queue.leave(self)
             self.stop()
@@ -140,6 +148,12 @@ class _Compiler:
             channel_in.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
             channel_in.flush()
         return channel_out.readline().strip() == key
+
+    def finish(self) -> None:
+        """Wait for a program that is about to be there: for as long as it took so far, at most ``LAST_WAIT``."""
+        job = self.job
+        if job is not None and (job.hurry or job.calls > 1):
+            job.ended.wait(min(time.monotonic() - self.began, LAST_WAIT))
 
     def stop(self) -> None:
         """End the process, with the compilers that it runs."""
@@ -168,6 +182,7 @@ class Queue:
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
         self._closed, self._due = False, math.inf            # due: the time at which a process should start
+        self._traced = 0.0                                   # until when jobs stay, since a program is traced
 
     def submit(self, job: Job) -> Job:
         """Queue a job; the one of the same program that is there already stands for it."""
@@ -178,6 +193,8 @@ class Queue:
             job = self._jobs[job.name] = self._aside.pop(job.name, job)
             job.aside = False
             self._waiting.append(job)
+            job.running = time.monotonic() < self._traced
+            self._traced = 0.0
             self._changed.notify_all()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 self._start(at_once=False)
@@ -207,6 +224,8 @@ class Queue:
         """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
         after ``LONG_FIRST`` seconds."""
         with self._changed:
+            if now:
+                self._traced = time.monotonic() + TRACE_SECONDS
             self._due = min(self._due, time.monotonic() + (0.0 if now else LONG_FIRST))
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
@@ -247,7 +266,8 @@ class Queue:
         if any(not j.of_parts and not j.last for j in self._jobs.values() if not j.ended.is_set()):
             for j in self._waiting:
                 j.before = j.seconds
-        return any(j.is_ripe() for j in self._waiting)
+        stay = time.monotonic() < self._traced
+        return any(j.hurry or not stay and j.is_ripe() for j in self._waiting)
 
     def take(self) -> Job | None:
         """The waiting job whose calls took most time; None where others took them all."""
@@ -288,6 +308,12 @@ class Queue:
         """Whether there are processes, or threads that start them."""
         return bool(self._compilers)
 
+    def end(self) -> None:
+        """This process ends: programs that are about to be there are kept for later ones."""
+        for compiler in list(self._compilers):
+            compiler.finish()
+        self.close()
+
     def close(self) -> None:
         """End all processes at once; jobs that were not done are for their callers."""
         with self._changed:
@@ -319,7 +345,7 @@ def queue() -> Queue:
     with _lock:
         if _queue is None:
             _queue = Queue()
-            atexit.register(_queue.close)
+            atexit.register(_queue.end)
         return _queue
 
 
@@ -336,7 +362,7 @@ def _in_child() -> None:
     for tell in CALLS.listeners:
         tell(0)
     if old is not None:
-        atexit.unregister(old.close)
+        atexit.unregister(old.end)
         for job in old.all():
             job.failed = True
             job.ended = threading.Event()
@@ -352,5 +378,5 @@ def shut_down(*_: Any) -> None:
     with _lock:
         old, _queue = _queue, None
     if old is not None:
-        atexit.unregister(old.close)
+        atexit.unregister(old.end)
         old.close()

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Callable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
+from ..base.records import dataclass
 from hybrid.codegen import c as printer
 from hybrid.codegen.printers.products import contraction
 from hybrid.codegen.printers.convolutions import packed

@@ -40,13 +40,13 @@ class Calls:
     def without_program(self, job: "Job") -> Iterator[None]:
         """Scope of a call that does without a program."""
         job.count()
-        begin = time.monotonic()
+        begin, job.running = time.monotonic(), True
         self.again = begin if job.calls > 1 else self.again
         try:
             with self.running_call(), blas.one_thread() if self.compilers else contextlib.nullcontext():
                 yield
         finally:
-            job.seconds += self.ended - begin
+            job.seconds, job.running = job.seconds + self.ended - begin, False
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

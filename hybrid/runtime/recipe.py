@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from ..base.records import dataclass
 from ..ir.size import Dim, Size
 from ..ir.size_text import plain, rich
 from ..passes.unpack import Way

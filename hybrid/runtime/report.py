@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Iterable, Mapping, Sequence
 
+from ..base.records import dataclass
 from ..ir import Node
 from ..ir.access import MOVEMENT
 from ..ir.batch_in_lanes import FORMS as BATCH_FORMS

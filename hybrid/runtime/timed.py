@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, Sequence
 
 import numpy as np
 
 from ..base import forking
+from ..base.records import dataclass
 from .cpu import CpuProgram
 from .pending import PendingProgram
 from .report import KernelReport

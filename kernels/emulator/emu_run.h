@@ -18,11 +18,18 @@ struct EmuLaunch {
 // are multiplied by it.
 extern const unsigned emu_sharing;
 
+// What runs once for each launch, or hardly ever: to optimise it, for every module again, takes longer than to run it.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(EMU_ONCE)
+#define EMU_ONCE __attribute__((optimize("O0")))
+#elif !defined(EMU_ONCE)
+#define EMU_ONCE
+#endif
+
 namespace emu {
 
 const size_t SHARED_LIMIT = 227 * 1024, STATIC_LIMIT = (size_t)48 * 1024;    // as on compute capability 9.0
 
-static void describe_deadlock() {
+static EMU_ONCE void describe_deadlock() {
     static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync",
                                         "a barrier of the first threads", "done"};
     Block *b = M.current_block;
@@ -78,7 +85,7 @@ static void run_block(Block *b) {
     M.current = nullptr;
 }
 
-static void shuffle(unsigned *order, unsigned n, unsigned *state) {
+static EMU_ONCE void shuffle(unsigned *order, unsigned n, unsigned *state) {
     for (unsigned i = n - 1; n && i; i--) {
         *state = *state * 1664525u + 1013904223u;
         unsigned j = (*state >> 8) % (i + 1), swap = order[i];
@@ -88,7 +95,7 @@ static void shuffle(unsigned *order, unsigned n, unsigned *state) {
 }
 
 // Random orders with an odd seed keep warps together, and each runs as far ahead as it can.
-static void order_threads(unsigned threads, const EmuOptions &options) {
+static EMU_ONCE void order_threads(unsigned threads, const EmuOptions &options) {
     for (unsigned i = 0; i < threads; i++) M.order[i] = options.order == 1 ? threads - 1 - i : i;
     M.ahead = options.order == 2 && options.seed % 2;
     unsigned state = options.seed * 2654435761u + 1;
@@ -117,7 +124,7 @@ static void run_in_turn(size_t blocks, unsigned threads, char *shared, bool back
 
 // Blocks that are alive at once: all of a cooperative launch, else a few that take turns at their barriers. The static
 // shared section is swapped at each change of block.
-static void run_together(size_t first, unsigned blocks, unsigned threads, char *dynamic, size_t stride) {
+static EMU_ONCE void run_together(size_t first, unsigned blocks, unsigned threads, char *dynamic, size_t stride) {
     size_t bytes = static_bytes();
     char *saved = (char *)malloc(blocks * bytes + 1);
     memset(saved, 0xff, blocks * bytes);
@@ -152,7 +159,7 @@ static void run_together(size_t first, unsigned blocks, unsigned threads, char *
     free(saved);
 }
 
-static void reserve_stacks(size_t bytes) {
+static EMU_ONCE void reserve_stacks(size_t bytes) {
     if (M.stack_bytes >= bytes) return;
     if (M.stacks) munmap(M.stacks, M.stack_bytes);
     void *p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -161,7 +168,7 @@ static void reserve_stacks(size_t bytes) {
     if (!M.stacks) fail(BAD_LAUNCH, "no memory for the stacks of the threads");
 }
 
-static const char *check_launch(const EmuLaunch &l) {
+static EMU_ONCE const char *check_launch(const EmuLaunch &l) {
     size_t threads = (size_t)l.block[0] * l.block[1] * l.block[2];
     if (!threads || threads > 1024 || l.block[2] > 64) return "invalid block size (1 to 1024 threads, z up to 64)";
     if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 2147483647u || l.grid[1] > 65535 || l.grid[2] > 65535)
@@ -184,7 +191,7 @@ static inline void watch(const char *, size_t) {}
 static inline void watch_end() {}
 #endif
 
-static int run(const EmuLaunch &l, void (*call)(void **), void **args, const EmuOptions &options) {
+static EMU_ONCE int run(const EmuLaunch &l, void (*call)(void **), void **args, const EmuOptions &options) {
     M.error = 0;
     M.message[0] = 0;
     M.switches = M.spins = M.grid_arrived = M.grid_generation = 0;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #define EMU_WATCH 1
+#define EMU_ONCE                                // launches are the module's: what is not optimised would stay here
 #include "cuda_on_cpu.h"
 
 namespace {

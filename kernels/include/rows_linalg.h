@@ -120,7 +120,7 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
         int p = j;
         for (int i = j + 1; i < n; i++) if (HY_ABS(u[i * n + j]) > HY_ABS(u[p * n + j])) p = i;
         HY_T d = u[p * n + j];
-        sign *= (p == j ? 1 : -1) * (d > 0 ? 1 : d < 0 ? -1 : d);
+        sign *= (p == j ? 1 : -1) * (d < 0 ? -1 : d != 0);
         total += HY_LOG(HY_ABS(d));
         HY_SYNC;
         for (int c = j + HY_LANE; c < n; c += HY_LANES) {
@@ -140,12 +140,21 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
 
 // Eigenvalues and eigenvectors of a symmetric matrix, of which one triangle is read, by Jacobi's rotations, in turn
 // (Golub and Van Loan 8.5): out, (2n + 1) x n, holds the eigenvectors as rows, the eigenvalues in ascending order, and
-// the matrix that becomes diagonal.
+// the matrix that becomes diagonal. Numbers whose squares a type may not hold are scaled by the largest; of those that
+// are not finite all results are NaN.
 HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n, int lower) {
-    HY_T *w = out + n * n, *s = w + n;
+    HY_T *w = out + n * n, *s = w + n, most = 0, odd = 0;
+    for (int i = 0; i < n * n; i++) {
+        HY_T x = (i % n <= i / n) == lower ? HY_ABS(a[i]) : 0;
+        most = x > most ? x : most;
+        odd += x - x;
+    }
+    HY_T unit = 1;                                                  // a power of 2
+    while (most > 0 && most / unit < HY_EPS) unit *= HY_EPS;
+    while (odd == 0 && most / unit > 1 / HY_EPS) unit /= HY_EPS;
     for (int i = HY_LANE; i < n * n; i += HY_LANES) {
-        out[i] = i / n == i % n;
-        s[i] = (i % n <= i / n) == lower || i % n == i / n ? a[i] : a[i % n * n + i / n];
+        out[i] = (i / n == i % n) + odd;
+        s[i] = ((i % n <= i / n) == lower || i % n == i / n ? a[i] : a[i % n * n + i / n]) / unit + odd;
     }
     HY_SYNC;
     for (int sweep = 0; sweep < 60; sweep++) {
@@ -189,7 +198,7 @@ HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n, int lower) {
             out[i * n + k] = out[best * n + k];
             out[best * n + k] = t;
         }
-        if (HY_LANE == 0) { s[best * n + best] = high; s[i * n + i] = low; w[i] = low; }
+        if (HY_LANE == 0) { s[best * n + best] = high; s[i * n + i] = low; w[i] = low * unit; }
         HY_SYNC;
     }
     for (int i = HY_LANE; i < n; i += HY_LANES) {                  // the largest component is positive

@@ -53,6 +53,22 @@ def test_other_names_are_told_the_nearest(owner: Any, name: str, told: str) -> N
         getattr(owner, name)
 
 
+@pytest.mark.parametrize("line, told", [
+    ("from hybrid.gluon.nn import Dense, Linear", "cannot import 'Linear': .*here it is nn.Dense"),
+    ("from hybrid import optim", "here it is hybrid.optimizer"),
+    ("from hybrid.gluon.data import DataLoder", "DataLoader"),
+    ("from hybrid.nd import softmaxx", "nearest: softmax"), ("from hybrid.np import aray", "nearest: array"),
+    ("from hybrid.npx import rellu", "nearest: relu"), ("from hybrid.numpy.linalg import nrm", "nearest: norm"),
+    ("from hybrid.np.random import nrmal", "nearest: normal"), ("from hybrid.metric import Acuracy", "Accuracy"),
+    ("from hybrid.gluon.model_zoo.vision import resnet19_v1", "nearest: resnet18_v1"),
+    ("from hybrid.gluon.data.vision.transforms import Normalise", "nearest: Normalize"),
+    ("from hybrid.init import Xaver", "nearest: Xavier"), ("from hybrid.contrib import quantisation", "quantization")])
+def test_from_import_tells_them_too(line: str, told: str) -> None:
+    with pytest.raises(ImportError, match=told) as error:
+        exec(line, {})
+    assert not isinstance(error.value, ModuleNotFoundError)
+
+
 def test_classes_beside_a_block_may_have_the_names() -> None:
     class Trained:
         training = False

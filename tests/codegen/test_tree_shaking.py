@@ -42,7 +42,7 @@ HY_FN float way(float x) { return x; }
 
 
 def kept(program: str) -> str:
-    return needed(TEXT, set(words(program)))
+    return needed((TEXT,), set(words(program)))
 
 
 def test_what_nothing_uses_is_left_out() -> None:
@@ -70,15 +70,23 @@ def test_functions_that_macros_make_and_conditions() -> None:
     assert text.count("#if") == text.count("#endif") == 2 and "// two ways\n#ifdef __WIDE__" in text
 
 
+def test_texts_are_one_text() -> None:
+    """What names something of another text, before it or after it, brings that."""
+    cuts = [TEXT.index(line) for line in ("typedef float", "#define LANES", "// goes with its", "#define HY_MADE",
+                                          "HY_MADE(other", "// two ways", "HY_FN float way(float x) { return x")]
+    for program, cut in itertools.product(("way(1)", "unused(1)", "lanes4 v;", "void net(void) {}"), cuts):
+        assert needed((TEXT[:cut].rstrip("\n"), TEXT[cut:]), set(words(program))) == kept(program), (program, cut)
+
+
 def test_names_of_all_texts_are_seen() -> None:
     """Each function of the texts is kept where a program names it, and none where it names none."""
     text = printer.prelude() + lanes.support(16, {"hyv_pow", "hyv_philox", "hyv_sin"})
     functions = set(re.findall(r"^HY_FN [^(]*?(\w+)\(", text, re.MULTILINE))
     assert len(functions) > 80 and "HY_FN " not in "".join(re.findall(r"^HY_FN.*",
-                                                                      needed(text, {"void", "net", "b"}),
+                                                                      needed((text,), {"void", "net", "b"}),
                                                                       re.MULTILINE))
     for name in functions:
-        assert re.search(rf"^HY_FN [^(]*?\b{name}\(", needed(text, {name}), re.MULTILINE), name
+        assert re.search(rf"^HY_FN [^(]*?\b{name}\(", needed((text,), {name}), re.MULTILINE), name
 
 
 def test_macros_of_the_headers_have_different_names() -> None:

@@ -27,6 +27,7 @@ from ..paths import DATA
 NAMES = json.loads((DATA / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
 EMPTY = ("empty", "empty_like")                                               # these read nothing
+VIEWS = ("reshape", "ravel", "squeeze", "transpose", "swapaxes", "view")      # no kernel where all lies in one piece
 PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
 
 
@@ -166,7 +167,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         value = getattr(self._a, name)
         if callable(value):
             def method(*args: Any, **kwargs: Any) -> Any:
-                (_copied_over if name == "copy" else _here)((self, args, kwargs))
+                if not (name in VIEWS and self._a.flags.c_contiguous):
+                    (_copied_over if name == "copy" else _here)((self, args, kwargs))
                 LATE.settle(self, args, kwargs)
                 result = value(*(_in(v) for v in args), **{k: _in(v) for k, v in kwargs.items()})
                 return _out(LATE.result(result, self, args, kwargs))

@@ -104,7 +104,7 @@ def test_slices_are_copied_by_warps_of_their_own_where_that_is_no_slower(
     times = []
     for fed in (True, False):
         if not fed:
-            monkeypatch.setattr(warpgroup, "takes_feeders", lambda p, tile: False)
+            monkeypatch.setattr(warpgroup, "takes_feeders", lambda tile: False)
         text = cuda.print_program(plan(whole).groups, arch="sm_90a")
         (launch,), compiled = text.launches, nvrtc.compile(text.source, "sm_90a")
         r, kernel = compiled.resources[launch.name], text.source.partition(f" {launch.name}(")[2]

@@ -105,6 +105,6 @@ def test_kernels_with_products_of_warpgroups(dtype: str, layout: str, hopper: No
 def test_kernels_whose_slices_are_copied_by_a_warpgroup_of_their_own(layout: str, hopper: None,
                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.TILES[3])
-    monkeypatch.setattr(warpgroup, "takes_feeders", lambda p, tile: True)
+    monkeypatch.setattr(warpgroup, "takes_feeders", lambda tile: True)
     monkeypatch.setitem(FORMS, "product", product(64, 72, 392, "float16", layout))
     check("product")

@@ -4,6 +4,12 @@ where streams run late (tests/stand_in/cuda/streams.c), and with it they are rig
 Over the stand-in for CuPy, with two GPUs."""
 from __future__ import annotations
 
+import atexit
+import functools
+import importlib.machinery
+import importlib.util
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +24,7 @@ from hybrid.base import device, pending
 from hybrid.buffers import array as arrays
 from hybrid.jit.deferred import rounds
 from hybrid.passes import channels_last
-from hybrid.runtime import launcher
+from hybrid.runtime import launcher, toolchain
 from hybrid.runtime.cuda import bound, cupy_driver, program
 
 from . import fake_cupy
@@ -148,8 +154,8 @@ def test_numbers_are_taken_from_the_arrays_own_stream() -> None:
 
 
 # ---- compiled programs
-def test_prepared_values_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are computed on the stream of one call, and another stream's reads them."""
+def prepared_and_called(monkeypatch: pytest.MonkeyPatch) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    """A network whose prepared values are computed on the stream of one call, and read on another stream's."""
     monkeypatch.setattr(channels_last, "LEAST_PRODUCTS", 1)
     mx.random.seed(5)
     net = gluon.nn.HybridSequential()
@@ -175,11 +181,24 @@ def test_prepared_values_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
             net(x)
         with streams[1]:
             return net(x).asnumpy(), right[value]
+    return called
+
+
+def test_prepared_values_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are computed on the stream of one call, and another stream's reads them."""
+    called = prepared_and_called(monkeypatch)
 
     def without(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(program.Preparation, "run_part", lambda self, given, results: self._run(
             [given[s] for s in range(self.given)], [results[k] for k in self._order]) and None)
     needed(called, without, (LEAST,))
+
+
+def test_binding_waits_for_values_that_are_in_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are computed into memory of their own, when a parameter was written."""
+    monkeypatch.setattr(program, "one_part", lambda source: [])
+    called = prepared_and_called(monkeypatch)
+    needed(called, lambda patch: patch.setattr(cupy_driver.CuPyDriver, "synchronize", lambda self: None), (LEAST,))
 
 
 def test_each_stream_has_working_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,6 +236,47 @@ def test_each_stream_has_working_memory_of_its_own(monkeypatch: pytest.MonkeyPat
     with late(IN_TURN):
         found, expected = called()
     assert not np.allclose(found, expected, rtol=1e-3)
+
+
+@functools.cache
+def launcher_without(condition: str) -> Any:
+    """The C launcher's class, compiled without a condition of its text."""
+    text = launcher._text()
+    assert text.count(condition) == 1
+    folder = tempfile.TemporaryDirectory(prefix="launcher-without-")
+    atexit.register(folder.cleanup)
+    so = f"{folder.name}/launcher.so"
+    subprocess.run(["gcc", "-w", "-O0", "-shared", "-fPIC", f"-I{launcher._headers()}", f"-I{np.get_include()}",
+                    *toolchain.vectorizing(), "-x", "c", "-", "-o", so], input=text.replace(condition, ""), text=True,
+                   check=True)
+    loader = importlib.machinery.ExtensionFileLoader(launcher.NAME, so)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(launcher.NAME, loader))
+    loader.exec_module(module)
+    return module.Launcher
+
+
+def test_memory_of_a_result_is_used_again_on_its_own_stream_alone() -> None:
+    """A result that was let go may still be written on the stream that computes it."""
+    given = [nd.full((64,), value, ctx=mx.gpu(0)) for value in (0.25, 0.5)]
+    streams = [Stream(non_blocking=True) for _ in range(2)]
+
+    def called() -> tuple[np.ndarray, np.ndarray]:
+        f, g = mx.hybridize(lambda a: nd.tanh(a) * 2), mx.hybridize(lambda a: nd.square(a) + 1)
+        with streams[0]:
+            for _ in range(6):
+                g(f(given[0])).wait_to_read()
+            z = g(f(given[0]))
+        with streams[1]:
+            y = f(given[1])
+        with streams[0]:
+            found = z.asnumpy()
+        with streams[1]:
+            return np.stack([found, y.asnumpy()]), np.stack([np.full(64, (np.tanh(0.25) * 2) ** 2 + 1),
+                                                             np.full(64, np.tanh(0.5) * 2)])
+
+    def without(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(launcher, "_loaded", [launcher_without("s->stream == stream && ")])
+    needed(called, without, (OTHERS_FIRST, IN_TURN))
 
 
 # ---- rounds of training loops

@@ -54,6 +54,13 @@ def test_packages_are_the_folders() -> None:
     assert all((folder(p) / "__init__.py").is_file() for p in listed)
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout of git")
+def test_programs_left_no_files_in_the_root() -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    kinds = {Path(f).suffix or Path(f).name for f in files if f and "/" not in f}
+    assert kinds <= {".md", ".toml", ".cfg", ".gitignore", "LICENSE", "Makefile"}
+
+
 def test_kernel_sources_are_package_data() -> None:
     patterns = config()["options.package_data"]["hybrid.kernels"].split()
     shipped = {f for p in patterns for f in (ROOT / "kernels").glob(p)}

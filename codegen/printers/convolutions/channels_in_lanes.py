@@ -7,10 +7,10 @@ depth goes in parts where a panel would not stay in the second cache.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hybrid.base.records import dataclass
 from hybrid.ir.index import Ix, Var, substitute, text, unlinear, var
 from hybrid.ir.size import hint, may_exceed
 from hybrid.ir.stmt import For, Scope, Stmt

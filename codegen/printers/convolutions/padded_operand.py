@@ -4,11 +4,11 @@ are written to working memory once, so that windows of them are addresses withou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Container, Iterable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull

@@ -7,11 +7,11 @@ first. Depthwise convolutions, few channels and filters of one pixel are this fo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from itertools import product, takewhile
 from typing import Any
 
+from hybrid.base.records import dataclass
 from hybrid.ir.contraction import of_windows
 from hybrid.ir.index import Ix, Quot, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel

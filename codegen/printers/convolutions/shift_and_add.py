@@ -7,7 +7,7 @@ moved by 0, 1, … places and added to the lines of the result, which stays in a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from hybrid.base.records import dataclass
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
 from hybrid.ir.size import hint, may_exceed
 from hybrid.ir.stmt import For, Scope, Stmt

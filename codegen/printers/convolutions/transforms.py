@@ -1,11 +1,11 @@
 """C of the transforms of fast convolutions (hybrid/ir/winograd.py), from named vectors to named vectors."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Callable, Iterable, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir.stmt import Expr, Let, Name, Scope, Stmt
 from hybrid.ir.winograd import Rows
 

@@ -7,9 +7,9 @@ of a group (and, of filters' gradients, its channels), and a thread has the sums
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.contraction import convolves
@@ -17,7 +17,8 @@ from hybrid.ir.index import Ix, Quot, Rem, Val, Var, coefficient, substitute, va
 from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
-from .mma import result, takes_mma
+from .epilogue import result
+from .mma import takes_mma
 from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter
 from .product import Product
 from hybrid.codegen.dialect import CUDA

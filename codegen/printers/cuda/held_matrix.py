@@ -6,9 +6,10 @@ columns and the lanes of a group the warp's depth. Warps store their sums to sha
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Mapping, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index

@@ -2,9 +2,10 @@
 the row."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Iterator, Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, unlinear

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index

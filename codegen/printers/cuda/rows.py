@@ -4,11 +4,11 @@ row, a block a long one. Where neighbouring rows are neighbours in memory, a thr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Callable, Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, of_index

@@ -4,8 +4,8 @@ are copied by 16 bytes without passing through registers; others are loaded, com
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
 
+from hybrid.base.records import dataclass
 from hybrid.ir.access import Guard
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, bounds, coefficient, text, variables
 

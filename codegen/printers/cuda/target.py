@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Iterable, Iterator
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir import Node
 
 # whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs

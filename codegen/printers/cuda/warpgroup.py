@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 
-from .mma import Grid, best_cost, bring, cost, load_fragments, origins, terms
+from .grid import Grid
+from .mma import best_cost, bring, cost, load_fragments, origins, terms
 from .pieces import PrintedCuda, alone
 from .product import Product
 from .stages import Plain, Slices, Swizzled, Tile
@@ -34,20 +35,19 @@ def pick_warpgroup(p: Product) -> Tile | None:
 
 def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     """A block's warpgroups own 64 rows each; all its threads copy slices, or a warpgroup of its own does."""
-    halves, fed = is_half(p.dot.dtype), takes_feeders(p, tile)
+    halves, fed = is_half(p.dot.dtype), takes_feeders(tile)
     a, b = ((Swizzled if halves else Plain)(p, side, tile, *((FEEDERS, tile.threads) if fed else ())) for side in "ab")
     b.offset = a.bytes
     grid, stage = Grid(p, tile, a.deep, FEEDERS if fed else 0), a.bytes + b.bytes
     if fed:
-        body, shared = _fed(p, grid, a, b, stage), FED_STAGES * (stage + 16)
-    elif halves:
-        body, shared = [*_halves(p, grid, a, b, stage), "hy_wait<0>();"], STAGES * stage
+        sums, shared = _fed(p, grid, a, b, stage), FED_STAGES * (stage + 16)
     else:
-        body, shared = [*_floats(p, grid, a, b, stage), "hy_wait<0>();"], STAGES * stage + _split_bytes(p, b)
-    return alone(grid.printed([*grid.head(), *body, *grid.epilogue(False)], shared))
+        sums = (_halves if halves else _floats)(p, grid, a, b, stage)
+        shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
+    return alone(grid.printed(sums, False, shared))
 
 
-def takes_feeders(p: Product, tile: Tile) -> bool:
+def takes_feeders(tile: Tile) -> bool:
     """Whether a warpgroup does nothing but copy slices for the others: where a block has a multiprocessor to itself."""
     return tile == WIDE
 
@@ -88,7 +88,7 @@ def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
     """Each round waits for a slice, begins its products, then another slice where the one before lay."""
     return ["const hy_shared base = hy_shared_of(tile_memory);", *a.declare("base"), *b.declare(f"base + {a.bytes}"),
             *_ahead(a, b, stage, STAGES - 1),
-            "#pragma unroll 1", f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            "#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {p.kind} next = low + (round + {STAGES - 1}) * {a.deep};",
@@ -110,11 +110,11 @@ def _fed(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
     products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {FED_STAGES} & 1);", "hy_proxy_fence();",
                 f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<1>();",
                 f"if (round > 0 && lane == 0) hy_mbarrier_arrive(used + (round - 1) % {FED_STAGES} * 8);"]
-    loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.rounds}; round++) {{"]
+    loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{"]
     return ["const hy_shared base = hy_shared_of(tile_memory);", *barriers,
             f"if (threadIdx.x >= {grid.tile.threads}) {{",
             *_indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *_indented(copies), "}",
-                        "return;"]), "}",
+                        "hy_commit();", "hy_wait<0>();", "return;"]), "}",
             *loop, *_indented(products), "}", "hy_wgmma_wait<0>();"]
 
 
@@ -129,14 +129,14 @@ def _floats(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
     those of TOGETHER slices are added outside."""
     three, one, split, count = terms(p) > 1, b.size * 64, _split_bytes(p, b), grid.tile.ni * 4
     adds = ["const int adds = 1;"] if not three else [f"const int adds = round % {TOGETHER} != 0;"]
-    done = [f"if (round % {TOGETHER} == {TOGETHER - 1} || round == {grid.rounds - 1}) {{", "  #pragma unroll",
+    done = [f"if (round % {TOGETHER} == {TOGETHER - 1} || round == {grid.trip} - 1) {{", "  #pragma unroll",
             f"  for (int n = 0; n < {count}; n++) ((float *)acc)[n] += sum[n];", "}"] if three else []
     return [f"const hy_shared base = hy_shared_of(tile_memory) + {split};", *a.declare("base"),
             *b.declare(f"base + {a.bytes}"), *origins(a), *_ahead(a, b, stage, STAGES),
             "unsigned big[2][4], raw[2][4];", *(["unsigned small[2][4];", f"float sum[{count}];"] if three else []),
             f"hy_wait<{STAGES - 1}>();", "__syncthreads();", "{", "  const int now = 0, half = 0;",
             *_indented([*_rows(a), *_columns(b, split, one, three)]), "}", "#pragma unroll 1",
-            f"for (int round = 0; round < {grid.rounds}; round++) {{",
+            f"for (int round = 0; round < {grid.trip}; round++) {{",
             *_indented(_parts(three, "raw", "big", "small", 8)),
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int later = round % {STAGES} * {stage}, now = (round + 1) % {STAGES} * {stage};",

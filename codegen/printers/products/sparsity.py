@@ -9,10 +9,11 @@ if that sums the whole depth at once.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Sequence
 
 from hybrid.base import system
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.base.config import skip_zeros
 from hybrid.ir import Node

@@ -5,11 +5,12 @@ known at the call share a family of them: one for each number of rows up to what
 are arguments."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import AbstractSet, Mapping, Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir.stmt import Assign, For, Let, Literal, Name, Op, Scope, Stmt, When, text_of
 
 from hybrid.codegen.dialect import C

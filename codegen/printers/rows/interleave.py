@@ -6,11 +6,12 @@ channels, is vectors as it is.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Sequence
 
 import numpy as np
 
+from hybrid.base.records import dataclass
 from hybrid.ir.size import fixed
 from hybrid.ir import Node
 from hybrid.ir.access import ELEMENTWISE, Guard, Index, pull

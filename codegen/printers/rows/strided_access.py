@@ -4,9 +4,10 @@ as vectors along the result.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Sequence
 
+from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
 from hybrid.ir.size import fixed, hint, same
 from hybrid.ir import Node

@@ -144,9 +144,12 @@ class LossScaler:
     def _check_losses(self) -> None:
         losses, self._losses = self._losses, []
         for x in losses:
-            xp = array_module(x.ctx)
-            if dt.is_float(x._data.dtype) and bool(xp.isnan(x._data).any()):
-                raise NaNLossError(_nan_text(f"in {int(xp.isnan(x._data).sum())} of {x.size} places"))
+            if not dt.is_float(x._data.dtype):
+                continue
+            with on(x.ctx):
+                count = int(array_module(x.ctx).isnan(x._data).sum())
+            if count:
+                raise NaNLossError(_nan_text(f"in {count} of {x.size} places"))
 
     # ---- the gradients
     def has_overflow(self, params: Iterable[Any]) -> bool:

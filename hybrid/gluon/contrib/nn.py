@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ...base.other_names import hinted as _hinted
 from ...nd.functions import resolve
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -84,3 +85,5 @@ class SparseEmbedding(Block):
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D",
            "SparseEmbedding", "SyncBatchNorm"]
 basic_layers = sys.modules[__name__]                                 # MXNet has a folder
+
+_hinted(globals())

@@ -9,10 +9,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ...base.device import Context
+from ...base.device import Context, on
 from ...base.errors import DeviceError, DTypeError, HybridError, user_location
 from ...base.scope import SCOPE
 from ...buffers.array import NDArray, wrap
+from ...buffers.moving import put
 from ...graph.symbol import Symbol
 from .. import protocol
 from ..complex_parts import ComplexParts
@@ -80,12 +81,12 @@ class Array(ndarray):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if "out" in kwargs or method == "at" or needs_operators(inputs, *kwargs.values()):
             return protocol.array_ufunc(ufunc, method, inputs, kwargs)
-        return _numpys(getattr(ufunc, method), inputs, kwargs, self._ctx)
+        return numpys(getattr(ufunc, method), inputs, kwargs, self._ctx)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if "out" in kwargs or needs_operators(args, *kwargs.values()):
             return protocol.array_function(func, args, kwargs)
-        return _numpys(func, args, kwargs, self._ctx)
+        return numpys(func, args, kwargs, self._ctx)
 
     # ---- Python's numbers
     def __bool__(self) -> bool:
@@ -104,13 +105,13 @@ class Array(ndarray):
     def __getitem__(self, key: Any) -> Any:
         if needs_operators(self, key) or SCOPE.traces:
             return ndarray.__getitem__(self, key)                # type: ignore[attr-defined]
-        return given_back(self._data[_key(key)], self._ctx)
+        return computed(self._ctx, operator.getitem, self._data, _key(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if needs_operators(self, key, value) or SCOPE.traces:
             ndarray.__setitem__(self, key, value)
             return
-        self._data[_key(key)] = value._data if isinstance(value, NDArray) else value
+        put(self._data, _key(key), value._data if isinstance(value, NDArray) else value, self._ctx)
         self._bump()
 
 
@@ -136,9 +137,15 @@ def given_back(found: Any, ctx: Context) -> Any:
     return wrap(found if found.flags.c_contiguous else found.copy("C"), ctx, Array)
 
 
-def _numpys(fn: Callable[..., Any], args: Any, kwargs: Any, ctx: Context) -> Any:
+def computed(ctx: Context, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function of NumPy (or CuPy) makes of raw arrays, computed on their device."""
+    with on(ctx):
+        return given_back(fn(*args, **kwargs), ctx)
+
+
+def numpys(fn: Callable[..., Any], args: Any, kwargs: Any, ctx: Context) -> Any:
     """What NumPy (or CuPy) makes of the arrays themselves."""
-    return given_back(fn(*mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()}), ctx)
+    return computed(ctx, fn, *mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()})
 
 
 def _key(key: Any) -> Any:
@@ -167,7 +174,7 @@ def _binary(name: str, reverse: bool = False) -> Callable[[Any, Any], Any]:
         value = _operand(other)
         if value is NotImplemented:
             return value
-        return given_back(compute(value, self._data) if reverse else compute(self._data, value), self._ctx)
+        return computed(self._ctx, compute, *((value, self._data) if reverse else (self._data, value)))
     method.__name__ = method.__qualname__ = dunder
     return method
 
@@ -197,7 +204,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         if needs_operators(self):
             return getattr(ndarray, f"__{name}__")(self)
-        return given_back(compute(self._data), self._ctx)
+        return computed(self._ctx, compute, self._data)
     method.__name__ = method.__qualname__ = f"__{name}__"
     return method
 

@@ -19,7 +19,7 @@ from ...graph.symbol import Symbol
 from .. import protocol
 from ..complex_parts import ComplexParts
 from ..composed import needs_operators
-from .arrays import Array, as_device, given_back, mapped, raw_of
+from .arrays import Array, as_device, mapped, numpys
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -42,8 +42,7 @@ def eager(source: Callable[..., Any], path: str, args: Any, kwargs: Any) -> Any:
         for part in path.split("."):
             space = getattr(space, part, None)
         fn = space or source
-    found = fn(*mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()})
-    return given_back(found, ctx)
+    return numpys(fn, args, kwargs, ctx)
 
 
 # ---- graphs

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...base.device import array_module, current_context
+from ...base.device import array_module, current_context, on
 from ...base.errors import TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
-from .arrays import Array, as_device, given_back, raw_of
+from .arrays import Array, as_device, computed, given_back, raw_of
 from ..composed import needs_operators
 
 FLOAT, COMPLEX = np.dtype("float32"), np.dtype("complex64")
@@ -27,7 +27,7 @@ def _default(dtype: Any, *values: Any) -> Any:
 
 def _create(name: str, device: Any, *args: Any, **kwargs: Any) -> Any:
     ctx = current_context() if device is None else as_device(device)
-    return given_back(getattr(array_module(ctx), name)(*args, **kwargs), ctx)
+    return computed(ctx, getattr(array_module(ctx), name), *args, **kwargs)
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = None) -> Any:
@@ -47,8 +47,9 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: Any = N
         dtype = {"f": FLOAT, "c": COMPLEX}.get(found.dtype.kind) if not _holds_arrays(obj) else None
         obj = found
     xp: Any = array_module(ctx)
-    made = xp.array(_plain(obj), dtype=dtype) if copy or copy is None and not isinstance(obj, xp.ndarray) else \
-        xp.asarray(_plain(obj), dtype=dtype)
+    with on(ctx):
+        made = xp.array(_plain(obj), dtype=dtype) if copy or copy is None and not isinstance(obj, xp.ndarray) else \
+            xp.asarray(_plain(obj), dtype=dtype)
     if copy is False and not (isinstance(obj, xp.ndarray) and xp.shares_memory(made, obj)):
         raise ValueError(f"{user_location()}: asarray(copy=False) cannot share the memory of {type(obj).__name__} in "
                          f"this dtype or on this device")
@@ -74,7 +75,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     kind = np.dtype(x._data.dtype).kind
     if kind == "c" and np.dtype(dtype).kind not in "cb":
         raise TypeError(f"{user_location()}: a complex array is not cast to {np.dtype(dtype)}: take xp.real(x) first")
-    return x if not copy and x._data.dtype == dtype else given_back(raw_of(x).astype(dtype, copy=True), x._ctx)
+    return x if not copy and x._data.dtype == dtype else computed(x._ctx, raw_of(x).astype, dtype, copy=True)
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Any:
@@ -142,5 +143,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     ctx = x._ctx if isinstance(x, NDArray) else current_context()
     ctx = ctx if device is None else as_device(device)
     xp: Any = array_module(ctx)
-    found = xp.from_dlpack(x)
-    return given_back(found.copy() if copy else found, ctx)
+    with on(ctx):
+        found = xp.from_dlpack(x)
+        return given_back(found.copy() if copy else found, ctx)

@@ -10,11 +10,11 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cffi
 
+from ...base.records import dataclass
 from hybrid.base.errors import CompileError
 
 from .. import cache

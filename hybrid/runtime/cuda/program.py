@@ -6,11 +6,12 @@ import math
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ...base.records import dataclass
 from hybrid.base import config
 from hybrid.codegen import cuda as printer
 from hybrid.codegen.program.merged_launches import APART, COUNTER, Span, merge_launches

@@ -20,7 +20,8 @@ import cffi
 import pytest
 
 os.environ["HYBRID_STAND_IN"] = "1"
-from hybrid.runtime.cuda import cupy_driver, emulator, nvrtc  # noqa: E402  after the setting
+from hybrid.base import device  # noqa: E402  after the setting
+from hybrid.runtime.cuda import cupy_driver, emulator, nvrtc  # noqa: E402
 
 _KERNEL = re.compile(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(")
 
@@ -41,25 +42,41 @@ class Compiler:
 cupy_driver.nvrtc = Compiler                               # type: ignore[attr-defined]
 
 ffi = cffi.FFI()
-ffi.cdef("extern long stand_in_left_out;")
+ffi.cdef("extern long stand_in_left_out; extern int stand_in_late;")
 _driver = ffi.dlopen("libcuda.so.1")
 _before: dict[str, int] = {}                               # by file of tests: launches left out before it
+
+
+def left_out() -> int:
+    """How many launches of CuPy's own kernels did nothing."""
+    return int(_driver.stand_in_left_out)
+
+
+def late() -> int:
+    """How late streams run (streams.c)."""
+    return int(_driver.stand_in_late)
+
+
+def run_late(order: int) -> None:
+    """How late streams run from now on; until now, all is done."""
+    device.wait_for_gpus()
+    _driver.stand_in_late = order
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note where a file's tests begin."""
-    _before.setdefault(str(item.path), _driver.stand_in_left_out)
+    _before.setdefault(str(item.path), left_out())
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """A failure behind a kernel that was left out is a skip."""
     report: Any = yield
-    left_out = _driver.stand_in_left_out - _before.get(str(item.path), 0)
-    if report.failed and left_out:
+    since = left_out() - _before.get(str(item.path), 0)
+    if report.failed and since:
         report.outcome = "skipped"
-        report.longrepr = (str(item.path), None, f"Skipped: {left_out} kernels of CuPy's own were left out")
+        report.longrepr = (str(item.path), None, f"Skipped: {since} kernels of CuPy's own were left out")
     return report                                          # type: ignore[return-value]
 
 

@@ -140,27 +140,33 @@ API int cudaStreamCreateWithPriority(void **s, unsigned f, int p) { return cudaS
 API int cudaStreamDestroy(void *s) { return 0; }                /* its work is done all the same */
 API int cudaStreamSynchronize(void *s) { return cuStreamSynchronize(s); }
 /* Not done yet when it is asked for first; who asks again finds it done. */
-static int asked(Point p) {
+API int cudaStreamQuery(void *s) {
+  Point p = hy_point(hy_stream(s));
   if (hy_reached(p)) return 0;
   hy_reach(p);
   return NOT_READY;
 }
-API int cudaStreamQuery(void *s) { return asked(hy_point(hy_stream(s))); }
-API int cudaStreamWaitEvent(void *s, void *e, unsigned f) { hy_wait_for(hy_stream(s), *(Point *)e); return 0; }
+typedef struct { Point at; int asked; } Event;
+API int cudaStreamWaitEvent(void *s, void *e, unsigned f) { hy_wait_for(hy_stream(s), ((Event *)e)->at); return 0; }
 API int cudaStreamGetFlags(void *s, unsigned *f) { *f = 0; return 0; }
 API int cudaStreamGetPriority(void *s, int *p) { *p = 0; return 0; }
 API int cudaLaunchHostFunc(void *s, void (*f)(void *), void *data) { hy_enqueue(hy_stream(s), f, data); return 0; }
-API int cudaEventCreateWithFlags(void **e, unsigned f) { *e = calloc(1, sizeof(Point)); return 0; }
+API int cudaEventCreateWithFlags(void **e, unsigned f) { *e = calloc(1, sizeof(Event)); return 0; }
 API int cudaEventCreate(void **e) { return cudaEventCreateWithFlags(e, 0); }
 API int cudaEventDestroy(void *e) { free(e); return 0; }
 static void nothing(void *data) {}
 API int cudaEventRecord(void *e, void *s) {
   hy_enqueue(hy_stream(s), nothing, NULL);                      /* after what the stream waits for */
-  *(Point *)e = hy_point(hy_stream(s));
+  *(Event *)e = (Event){hy_point(hy_stream(s)), 0};
   return 0;
 }
-API int cudaEventSynchronize(void *e) { hy_reach(*(Point *)e); return 0; }
-API int cudaEventQuery(void *e) { return asked(*(Point *)e); }
+API int cudaEventSynchronize(void *e) { hy_reach(((Event *)e)->at); return 0; }
+API int cudaEventQuery(void *event) {                           /* CuPy asks about each copy from the host once */
+  Event *e = event;
+  if (!hy_reached(e->at) && !e->asked++) return NOT_READY;
+  hy_reach(e->at);
+  return 0;
+}
 API int cudaEventElapsedTime(float *m, void *a, void *b) { *m = 1; return 0; }
 API int cudaDeviceGetAttribute(int *v, int a, int d) {
   *v = a == 75 ? 9 : a == 76 ? 0 : a == 16 ? 132 : a == 10 ? 32 : a == 1 ? 1024 : a == 115;

@@ -13,9 +13,10 @@ import numpy as np
 
 from ....base import config
 from .... import image
+from ....base.other_names import hinted as _hinted
 from ....buffers.array import NDArray, wrap
 from ....base import numeric_types
-from ....base.device import array_module
+from ....base.device import array_module, on
 from ....base.errors import DTypeError, HybridError, ShapeError
 from ....ops.image import saturate_array
 from ....base.scope import SCOPE
@@ -201,8 +202,10 @@ class RandomCrop(Block):
                                                                 numeric_types) else [tuple(p) for p in self._pad][:2]
             if x.ndim != 3:
                 raise ShapeError(f"RandomCrop takes a picture (height, width, channels), got {x.shape}")
-            x = wrap(array_module(x.ctx).pad(x._data, [*widths, (0, 0)], mode="constant",
-                                             constant_values=self._pad_value), x.ctx, type(x))
+            with on(x.ctx):
+                padded = array_module(x.ctx).pad(x._data, [*widths, (0, 0)], mode="constant",
+                                                 constant_values=self._pad_value)
+            x = wrap(padded, x.ctx, type(x))
         return image.random_crop(x, *self._args)[0]
 
 
@@ -342,8 +345,9 @@ class RandomGray(Block):
         if random.random() >= self.p:
             return x
         xp = array_module(x.ctx)
-        gray = (x._data * xp.asarray(np.array([0.2989, 0.5870, 0.114], np.float32))).sum(axis=-1, keepdims=True)
-        return wrap(saturate_array(xp, xp.broadcast_to(gray, x.shape), x._data.dtype), x.ctx, type(x))
+        with on(x.ctx):
+            gray = (x._data * xp.asarray(np.array([0.2989, 0.5870, 0.114], np.float32))).sum(axis=-1, keepdims=True)
+            return wrap(saturate_array(xp, xp.broadcast_to(gray, x.shape), x._data.dtype), x.ctx, type(x))
 
 
 class RandomApply(Sequential):
@@ -363,3 +367,5 @@ __all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Norm
            "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue",
            "RandomLighting", "RandomResizedCrop", "RandomRotation",
            "RandomSaturation", "Resize", "Rotate", "ToTensor"]
+
+_hinted(globals())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from ....base.other_names import hinted as _hinted
 from . import (alexnet as _alexnet, densenet as _densenet, inception as _inception, mobilenet as _mobilenet,
                resnet as _resnet, squeezenet as _squeezenet, vgg as _vgg)
 from ...hybrid_block import HybridBlock
@@ -44,3 +45,5 @@ def get_model(name: str, **kwargs: Any) -> HybridBlock:
 
 __all__ = ["MODELS", "get_model", *(name for family in _FAMILIES
                                     for name in family.__all__)]          # noqa: PLE0604  names of the families
+
+_hinted(globals())
