@@ -5,6 +5,8 @@ Networks whose layers all differ in width are compiled in a third of the time.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
+from operator import methodcaller
 from typing import Callable, Iterator, Sequence
 
 from hybrid.base.records import dataclass
@@ -31,7 +33,7 @@ class _Helper:
 
     def is_long(self) -> bool:
         """Whether its sizes may be arguments."""
-        return sum(len(w) for line in self.lines for w in line) + len(self.lines) >= LONG
+        return sum(map(len, chain.from_iterable(self.lines))) + len(self.lines) >= LONG
 
     def template(self) -> Template:
         """The lines, and the numbers in them that may differ."""
@@ -61,7 +63,7 @@ def _calls_compiler(line: Words) -> bool:
 
 def _calls(kernel: str, name: str, lines: Sequence[Words]) -> bool:
     """Whether a function calls others of its kernel, or is compiled in several ways."""
-    return (any(w.startswith(f"{kernel}_") for w in set().union(*lines) - {name})
+    return (any(map(methodcaller("startswith", f"{kernel}_"), set().union(*lines) - {name}))
             or any("#" in line and "pragma" not in line for line in lines))
 
 

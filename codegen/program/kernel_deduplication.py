@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 from typing import Container, Iterable, Sequence
 
 from hybrid.base.records import dataclass
@@ -160,7 +161,8 @@ def _apart(p: Printed) -> Printed:
 
 def letters(lines: Iterable[Words]) -> int:
     """The characters of some lines, without the spaces between words."""
-    return sum(len(w) for line in lines for w in line if not w.isspace())
+    every = [*chain.from_iterable(lines)]
+    return sum(map(len, every)) - sum(map(len, filter(str.isspace, every)))
 
 
 def units(kernels: Sequence[Printed], net: Sequence[Stmt]) -> tuple[Stmt, ...]:

@@ -17,11 +17,11 @@ def hashed_once(cls: type) -> type:
     count: Any = cls.__hash__
 
     def keep(self: Any) -> int:
-        own = self.__dict__
-        found = own.get("_hash")
-        if found is None:
-            found = own["_hash"] = count(self)
-        return found                                       # type: ignore[no-any-return]
+        try:
+            return self._hash                                # type: ignore[no-any-return]
+        except AttributeError:
+            found = self.__dict__["_hash"] = count(self)
+            return found                                     # type: ignore[no-any-return]
     setattr(cls, "__hash__", keep)
     return cls
 

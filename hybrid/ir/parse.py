@@ -149,6 +149,9 @@ def nested(given: Iterable[Words]) -> tuple[Stmt, ...]:
     """Lines of words as statements within each other."""
     opened = [_Open((), [])]
     for line in given:
+        if "{" not in line and "}" not in line:
+            opened[-1].body.append(Code(_dedented(line, 2 * (len(opened) - 1))))
+            continue
         least, net = _braces(line)
         least = max(least, 1 - len(opened))
         line = _dedented(line, 2 * (len(opened) - 1 + least))
@@ -167,7 +170,7 @@ def nested(given: Iterable[Words]) -> tuple[Stmt, ...]:
 
 def _braces(line: Words) -> tuple[int, int]:
     """How far a line goes out of braces, as a negative number, and how far it is in or out at its end."""
-    if "{" not in line and "}" not in line or line[0] == "#" or line[0].isspace() and line[1] == "#":
+    if line[0] == "#" or line[0].isspace() and line[1] == "#":
         return 0, 0
     least = depth = 0
     for w in line:

@@ -48,6 +48,22 @@ def close(found: np.ndarray, expected: np.ndarray, to: float = 1e-5) -> None:
     np.testing.assert_allclose(found, expected, rtol=to, atol=to * np.abs(expected).max())
 
 
+def images(filters: int, count: int, pixels: int, channels: int, dtype: str, first: int = 0) -> tuple[
+        list[np.ndarray], list[Node], list[np.ndarray]]:
+    """What the gradients of a convolution by single pixels are: values times images, summed over images and pixels, as
+    it is and as a step; and weights times values, stored by image. Arrays, inputs and products, results."""
+    rng = np.random.default_rng(filters + pixels)
+    shapes = (count, filters, pixels), (count, channels, pixels), (filters, channels)
+    values, data, weights = some = [rng.standard_normal(s).astype(dtype) for s in shapes]
+    v, d, w = leaves = [ir.input(first + i, a.shape, a.dtype) for i, a in enumerate(some)]
+    back = ir.permute(ir.dot(w, v, ((0,), (1,))), (1, 0, 2))
+    both = ir.dot(v, d, ((0, 2), (0, 2)))
+    right = np.einsum("nfp,ncp->fc", values.astype("d"), data.astype("d"))
+    by_image = np.einsum("fc,nfp->ncp", weights.astype("d"), values.astype("d"))
+    return some, [*leaves, both, w + both * 0.5, ir.map("where", ir.map("gt", d, d * 0), back, d)], [
+        right, weights + 0.5 * right, np.where(data > 0, by_image, data)]
+
+
 def every_case(dtype: str) -> tuple[Program, list[np.ndarray], list[np.ndarray]]:
     """One program of all products, as they are and with a bias and a function after them; its inputs and results."""
     arrays, leaves, outputs, expected = [], [], [], []
@@ -58,6 +74,9 @@ def every_case(dtype: str) -> tuple[Program, list[np.ndarray], list[np.ndarray]]
         arrays, leaves = arrays + some, [*leaves, a, b, bias]
         outputs += [product(a, b, turned), ir.map("relu", product(a * 2, b, turned) + bias)]
         expected += [right, np.maximum(2 * right + some[2], 0)]
+    for shape in ((65, 3, 33, 40), (64, 2, 32, 16), (9, 4, 171, 70)):
+        some, made, right = images(*shape, dtype, len(arrays))
+        leaves, arrays, outputs, expected = leaves + made[:3], arrays + some, outputs + made[3:], expected + right
     return Program(tuple(leaves), tuple(outputs), ()), arrays, expected
 
 
@@ -71,6 +90,18 @@ def test_values(dtype: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None
         assert text in exe.report.source
     for found, right in zip(exe(arrays), expected):
         close(found, right, 1e-5 if dtype == "float32" else 1e-12)
+
+
+def test_no_operand_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the depth has several axes, and where the result is stored by image, both operands are read along the axis
+    in which they are neighbours."""
+    vectors_of(64, monkeypatch)
+    some, made, right = images(128, 4, 1024, 64, "float32")
+    for which, expected in zip(made[3:], right):
+        exe = cpu.compiled(Program(tuple(made[:3]), (which,), ()))
+        source = exe.report.source
+        assert "Ap[" not in source and "% 1024" not in source and "_tile" in source
+        close(exe(some)[0], expected)
 
 
 def test_values_that_are_not_numbers_stay_where_they_are() -> None:

@@ -10,6 +10,8 @@ import importlib.machinery
 import importlib.util
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +26,9 @@ from hybrid.base import device, pending
 from hybrid.buffers import array as arrays
 from hybrid.jit.deferred import rounds
 from hybrid.passes import channels_last
-from hybrid.runtime import launcher, toolchain
-from hybrid.runtime.cuda import bound, cupy_driver, program
+from hybrid.kernels import text as kernel_text
+from hybrid.runtime import cuda, launcher, toolchain
+from hybrid.runtime.cuda import Launch, bound, cupy_driver, native, program
 
 from . import fake_cupy
 from .fake_cupy import Device, Stream
@@ -34,6 +37,7 @@ from .test_cuda_late import IN_TURN, LEAST, OTHERS_FIRST
 
 pytestmark = pytest.mark.skipif(launcher.load() is None, reason="no headers of Python")
 ORDERS = (LEAST, OTHERS_FIRST, IN_TURN)
+SET = native.FUNCTIONS.index("cuGraphExecKernelNodeSetParams_v2")
 
 
 @pytest.fixture(autouse=True)
@@ -239,16 +243,22 @@ def test_each_stream_has_working_memory_of_its_own(monkeypatch: pytest.MonkeyPat
 
 
 @functools.cache
-def launcher_without(condition: str) -> Any:
-    """The C launcher's class, compiled without a condition of its text."""
-    text = launcher._text()
-    assert text.count(condition) == 1
-    folder = tempfile.TemporaryDirectory(prefix="launcher-without-")
+def compiled_without(text: str, part: str, *options: str) -> str:
+    """The shared object of a C text without a part of it."""
+    assert text.count(part) == 1
+    folder = tempfile.TemporaryDirectory(prefix="compiled-without-")
     atexit.register(folder.cleanup)
-    so = f"{folder.name}/launcher.so"
-    subprocess.run(["gcc", "-w", "-O0", "-shared", "-fPIC", f"-I{launcher._headers()}", f"-I{np.get_include()}",
-                    *toolchain.vectorizing(), "-x", "c", "-", "-o", so], input=text.replace(condition, ""), text=True,
-                   check=True)
+    so = f"{folder.name}/made.so"
+    subprocess.run(["gcc", "-w", "-O0", "-shared", "-fPIC", *options, "-x", "c", "-", "-o", so, "-lpthread"],
+                   input=text.replace(part, ""), text=True, check=True)
+    return so
+
+
+@functools.cache
+def launcher_without(condition: str) -> Any:
+    """The C launcher's class without a condition."""
+    so = compiled_without(launcher._text(), condition, f"-I{launcher._headers()}", f"-I{np.get_include()}",
+                          *toolchain.vectorizing())
     loader = importlib.machinery.ExtensionFileLoader(launcher.NAME, so)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(launcher.NAME, loader))
     loader.exec_module(module)
@@ -277,6 +287,47 @@ def test_memory_of_a_result_is_used_again_on_its_own_stream_alone() -> None:
     def without(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(launcher, "_loaded", [launcher_without("s->stream == stream && ")])
     needed(called, without, (OTHERS_FIRST, IN_TURN))
+
+
+# ---- threads
+def graph_of_two_threads(lib: native.Library) -> list[float]:
+    """What two threads find that launch one graph at once, each with arrays of its own: 5 added to 10, and to 20. The
+    driver takes its time to set the arguments of a kernel."""
+    @native.ffi.callback("int(void *, void *, void *)")
+    def set_slowly(graph: Any, node: Any, kernel: Any) -> int:
+        time.sleep(0.005)
+        return int(real(graph, node, kernel))
+    functions = [*lib.driver.function]
+    real = native.ffi.cast("int(*)(void *, void *, void *)", functions[SET])
+    functions[SET] = native.ffi.cast("void *", set_slowly)
+    slow = native.Library(lib.c, native.ffi.new("Driver *", {"function": functions}))
+    text = ('#include "hybrid_cuda.cuh"\nextern "C" __global__ void one(const float *x, float *y) '
+            '{ y[threadIdx.x] = x[threadIdx.x] + 1; }\n')
+    launches = [Launch("one", (1, 1, 1), (32, 1, 1), 0, (i, i + 1)) for i in range(5)]
+    plan = native.NativePlan(slow, cuda.driver().load(text, ["one"]).ready(launches), 6)
+    given = [[np.full(32, start, np.float32) for _ in range(6)] for start in (0, 10, 20)]
+
+    def run(arrays: list[np.ndarray]) -> None:
+        plan.run([a.ctypes.data for a in arrays], 0)
+    for _ in range(4):
+        run(given[0])
+    threads = [threading.Thread(target=run, args=(arrays,)) for arrays in given[1:]]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    cuda.driver().synchronize()
+    assert plan.counts()["graphs"] == 1
+    return [float(arrays[-1][0]) for arrays in given[1:]]
+
+
+def test_threads_do_not_mix_the_arguments_of_a_graph() -> None:
+    """The graph's launch is behind the lock under which its kernels' arguments are set."""
+    lib = native.library()
+    assert lib is not None and graph_of_two_threads(lib) == [15, 25]
+    text = kernel_text("c", "device_plan.c")
+    so = compiled_without(text.replace("pthread_mutex_unlock(&p->lock);", ""), "pthread_mutex_lock(&p->lock);")
+    assert graph_of_two_threads(native.Library(native.ffi.dlopen(so), lib.driver)) != [15, 25]
 
 
 # ---- rounds of training loops

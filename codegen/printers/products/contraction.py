@@ -33,7 +33,7 @@ from .epilogue import FAR
 from .operand import Matmul, any_size, sum_dtype
 from .packing import NEAR as NEAR_TILES, threads
 from .tiles import Prefetch
-from .sparsity import Zeros
+from .forms import MOST_ROWS, Forms
 
 FEW, DEEPER = 8, 8              # dot products are used for at most FEW rows, if the reduction is >= DEEPER * rows
 BLOCK = 32 << 10                # bytes of the columns of a panel in one block of the depth
@@ -44,11 +44,8 @@ DIGITS = 512
 TILES = 24                      # tiles at most whose partial sums a thread keeps on its stack between blocks
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
 AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
-MOST_ROWS = 14                  # of a tile of dot products
-MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
 # bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
 FAR_COLUMNS, AHEAD = 256 << 10, 8 << 10
-FINISH = 5                      # cycles from a vector of sums to a stored result
 WAYS = 7                        # lines of as many rows stay in one set of a first cache, beside those of the columns
 TURN = 2                        # cycles to transpose an element of a matrix
 
@@ -80,7 +77,7 @@ def _cycles(dot: Node, target: Target) -> float | None:
     return p.form()[0]
 
 
-class Contraction(Zeros):
+class Contraction(Forms):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
@@ -98,63 +95,6 @@ class Contraction(Zeros):
         skipping = None if dots else self._skipping()
         code = self._either(lambda: self._tiles(m, False), skipping) if skipping else self._tiles(m, dots)
         return replace(self.printed(code, "contraction"), vectors=self.vectors)
-
-    def form(self) -> tuple[float, bool, Matmul]:
-        """The form that needs fewest cycles: their number, whether tiles are dot products, the product as it sees
-        it."""
-        plans = self._plans()
-        forms = [(self._role_cost(m), False, m) for m in plans]
-        if not any_size(self.dot):
-            forms += [(cost, True, m) for m in plans if (cost := self._dots_cost(m)) is not None]
-        return min(forms, key=lambda f: f[0])
-
-    def _varies(self, m: Matmul) -> bool:
-        """Whether only the call tells what tiles are like: their rows, columns or depth, or how far apart these are.
-        Where it tells no more than how many panels or products there are, tiles are those of constant sizes."""
-        near, store = m.columns[-2:], self._stored_at(m)
-        sizes = [m.sizes[0], m.sizes[2], *(v.extent for v in near), *(m.a.stride(v) for v in (*m.rows, *m.depth)),
-                 *(m.b.stride(v) for v in (*near, *m.depth)), *(coefficient(store, v) for v in (*m.rows, *near))]
-        return not all(n is None or fixed(n) for n in sizes)
-
-    # ---- which operand is packed
-    def _role_cost(self, m: Matmul) -> float:
-        """Cycles of the tiles, about; at the hints of sizes that are known at the call."""
-        self.any = self._varies(m)
-        rows, columns, depth = map(hint, m.sizes)
-        last = m.columns[-1] if m.columns else None
-        unit = last is None or same(m.b.stride(last), 1) or self._runs(m.b, last)
-        x, y = last or Var("n_0", 1), m.columns[-2] if len(m.columns) > 1 and not self.any else None
-        extents = hint(x.extent), hint(y.extent) if y else 1
-        tile = choose_tile(rows, extents[1], extents[0], self.lanes, self.target.accumulators)
-        others = columns // max(math.prod(extents), 1)
-        # where only the call tells their number, half a panel of two vectors is beyond the columns
-        cost = max(depth, 1) * others * (tile.cost + (0 if fixed(x.extent) else rows / 2))
-        if not (rows <= NEAR_TILES * tile.mr and self._in_reach(m, x) and extents[0] >= self.lanes):
-            cost += columns * depth * (0.2 if unit else 0.4 if self._along(m) or self._along_depth(m, m.b) else 2.0)
-        if self._row_stride(m) is None:
-            cost += rows * depth * (0.2 if self._along_depth(m, m.a) or len(m.rows) == 1 and self._runs(
-                m.a, m.rows[0]) else 1.5)
-        if last is not None and not same(coefficient(self._stored_at(m), last), 1):
-            cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
-        return cost + 1e-3 * columns
-
-    def _dots_cost(self, m: Matmul) -> float | None:
-        """Cycles of dot products of few rows with columns that lie along the depth; None where they are not
-        possible."""
-        rows, columns, depth = m.sizes
-        if not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1
-                and len(m.columns) <= 1 and len(m.rows) <= 1 and same(m.b.stride(m.depth[0]), 1)
-                and (not m.columns or m.b.stride(m.columns[0]) is not None)):
-            return None
-        if m.a.address is None or m.a.stride(m.depth[0]) is None or m.rows and m.a.stride(m.rows[0]) is None:
-            return None
-        copied = m.a.stride(m.depth[0]) != 1
-        if copied and rows * depth * self.d.itemsize > MOST_COPIED or self.target.accumulators <= 12 and rows > 6:
-            return None
-        together = min(tiles.together(rows, self.lanes, depth), columns)
-        step = max(rows * together / 2, (rows + together) / 2, 4)
-        return -(-columns // together) * (-(-depth // self.lanes) * step
-                                          + rows * together * FINISH) + (rows * depth if copied else 0)
 
     # ---- register tiles
     def _tile_of(self, m: Matmul) -> Tile:
@@ -191,12 +131,6 @@ class Contraction(Zeros):
             return False
         return in_one_set(rows, step * self.d.itemsize) > WAYS
 
-    def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
-        """Whether rows, not columns, are neighbours in the result."""
-        store = self._stored_at(m)
-        return (not same(coefficient(store, x), 1) and y is None and len(m.rows) == 1
-                and same(coefficient(store, m.rows[0]), 1))
-
     def _along_depth_too(self, m: Matmul) -> bool:
         """Whether columns lie along the depth in memory, as rows do, so that dot products of vectors are possible for
         few rows."""
@@ -209,7 +143,8 @@ class Contraction(Zeros):
         self.any = self._varies(m)
         tile = Tile(min(m.sizes[0], MOST_ROWS), 1, 1, self.lanes) if dots else self._tile_of(m)
         step, (rows, _, depth) = tile.nv * self.lanes * self.d.itemsize, m.sizes
-        most = DIGITS if self.d == np.float32 and may_exceed(depth, DEEP) else LONGEST
+        deep = product(depth, math.prod(v.extent for v in m.over))
+        most = DIGITS if self.d == np.float32 and may_exceed(deep, DEEP) else LONGEST
         self.lay(m, tile, most)
         self.direct = None if self.any else dots or (
             self.whole and self._in_reach(m, self.x) and rows <= NEAR_TILES * self.most)
@@ -277,7 +212,7 @@ class Contraction(Zeros):
     def _panels_loop(self, start: str, strides: tuple[Int, Int], begin: str, end: str) -> list[Stmt]:
         """Threads take panels of columns, and parts of the rows where panels are few. start: a tile's rows."""
         m, (rows, columns, depth) = self.m, self.m.sizes
-        batch = math.prod(v.extent for v in m.batch)
+        batch = math.prod(v.extent for v in (*m.batch, *m.over))
         share = threads(product(product(rows, columns), product(depth, batch)))
         kept = self.kept
         near = f"({end} - {begin} + {TILES - 1}) / {TILES}" if kept else "1"
@@ -324,6 +259,7 @@ class Contraction(Zeros):
         body += self._sums_of_tile(at, {"sm": sm, "sk": sk, "ldb": self._ldb(), "apart": apart}, to)
         if not (self.plain and self.whole):
             stop = ["plain"] * (self.plain is not None) + [f"kb + kn < {self.depth}"] * self.blocked
+            stop += [f"{v.name} + 1 < {v.extent}" for v in self.m.over]
             body += [*([f"if ({' || '.join(stop)}) continue;"] if stop else []), *self._finish()]
         return count("rt", "t1", self._in_group(body, f"const {self.T} *B"), first="t0")
 
@@ -335,7 +271,8 @@ class Contraction(Zeros):
 
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""
-        given = {**given, "n": self.steps_at_once, "last": self.last, "more": "kb" if self.blocked else "0"}
+        given = {**given, "n": self.steps_at_once, "last": self.last, "more": " + ".join(
+            [*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"}
         dots = {**given, "sn": self.m.b.stride(self.x), "columns": self.columns} if self.dots else {}
         if self.any:
             return [self._sums_of_any(rows, given, dots, to)]

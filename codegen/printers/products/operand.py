@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import math
-from typing import Mapping, Sequence
+from dataclasses import field
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,7 +45,8 @@ class Operand:
 
 @dataclass
 class Matmul:
-    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root."""
+    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root. over: axes of
+    the depth around those of ``depth``: products for each of their steps are added up."""
     batch: list[Var]
     rows: list[Var]
     columns: list[Var]
@@ -52,6 +54,7 @@ class Matmul:
     a: Operand
     b: Operand
     dot_index: Index
+    over: list[Var] = field(default_factory=list)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -88,9 +91,11 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: Sequence[str] = "bmnk",
-           direct_dtype: np.dtype | None = None, merged: bool = True) -> Matmul:
+           direct_dtype: np.dtype | None = None, merged: bool = True,
+           place: Callable[[Matmul], Ix] | None = None) -> Matmul:
     """The contraction, if ``merged`` with neighbouring axes merged where both operands allow it. swap: b is the row
-    operand; letters: what the names of loops begin with, by group; direct_dtype: as of ``operand``."""
+    operand; letters: what the names of loops begin with, by group; direct_dtype: as of ``operand``; place: where an
+    element is stored, if that has to stay affine too."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
@@ -103,7 +108,8 @@ def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: S
             trial = [list(p) for p in parts]
             trial[g] = parts[g][:i] + [parts[g][i] + parts[g][i + 1]] + parts[g][i + 2:]
             candidate = _assemble(dot, groups, extents, trial, stored, swap, letters, direct_dtype)
-            if _no_worse(candidate, best):
+            if _no_worse(candidate, best) and not (
+                    place is not None and _divides(place(candidate)) and not _divides(place(best))):
                 parts, best = trial, candidate
             i -= 1
     return best

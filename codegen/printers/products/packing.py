@@ -65,7 +65,7 @@ class Panels(VectorPacking):
         self.y = m.columns[-2] if tile.r > 1 else None
         self.depth = m.sizes[2]
         self.block = self.depth if fixed(self.depth) and self.depth <= block else block
-        self.blocked = not same(self.block, self.depth)
+        self.blocked = not same(self.block, self.depth) or bool(m.over)
         v, self.step = (self.y, tile.r) if self.y else (self.x, self.width)           # type: ignore[assignment]
         self.pieces, each = up(v.extent, self.step), self.x.extent if self.y else 1
         self.ragged = self.step > 1 and (not fixed(v.extent) or v.extent > self.step and v.extent % self.step != 0)
@@ -214,12 +214,13 @@ class Panels(VectorPacking):
 
     # ---- depth
     def _depth_blocks(self, body: list[Stmt]) -> list[Stmt]:
-        """Statements inside a loop over blocks of the depth, which runs at least once."""
+        """Statements inside loops over blocks of the depth, which run at least once."""
         if not self.blocked:
             return body
         steps = f"const long kn = {self.depth} - kb < {self.block} ? {self.depth} - kb : {self.block};"
-        return [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
-                count("kb", "end_", [steps, *body], self.block)]
+        blocks: list[Stmt] = [f"const long end_ = {self.depth} > 1 ? {self.depth} : 1;",
+                              count("kb", "end_", [steps, *body], self.block)]
+        return nested(self.m.over, blocks)
 
     # ---- columns
     def _in_reach(self, m: Matmul, x: Var) -> bool:
