@@ -99,8 +99,7 @@ NEEDED = {                                                 # statement, and what
     r"hy_mbarrier_wait\(used.*?;": "race in shared memory|nobody completes",
     r"hy_proxy_fence\(\);": "a read by the asynchronous proxy .* may miss what was written",
     r"hy_cp_async_arrive\(.*?;": "nobody completes",
-    r"if \(round > 0 && lane == 0\) hy_mbarrier_arrive\(.*?;": "nobody completes",
-    r"hy_wgmma_wait<1>\(\);": "wrong numbers",
+    r"if \(lane == 0\) hy_mbarrier_arrive\(.*?;": "nobody completes",
     r"hy_wgmma_wait<0>\(\);": "wgmma products that it did not wait for",
     r"hy_wgmma_fence\(\);": "without wgmma.fence",
     r"hy_mbarrier_init\(used.*?;": "not initialised",
@@ -128,18 +127,14 @@ def test_nothing_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     (launch,) = printed.launches
     launches = [(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared, (0, 1, 2, 3))]
     arrays = [np.zeros((64, 64), np.float16), *form.arrays[2:], *form.arrays[:2]]            # bias first, as it is read
-    right: list[np.ndarray] = []
     for number, (statement, said) in enumerate([("none", ""), *NEEDED.items()], -1):
         monkeypatch.setenv("REMOVED", str(number))
         found = []
         for order in ("reverse", "forward"):
             try:
-                result = run_cuda(head + REMOVED + mark + kernel, launches, arrays, order)[0]
+                run_cuda(head + REMOVED + mark + kernel, launches, arrays, order)
             except EmulatorError as err:
                 found.append(str(err))
-            else:
-                right = right or [result]
-                found += [] if np.array_equal(result, right[0]) else ["wrong numbers"]
         assert any(re.search(said, text) for text in found) if said else not found, (statement, found)
 
 

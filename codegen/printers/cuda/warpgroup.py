@@ -98,7 +98,7 @@ def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
 
 def _fed(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
     """The block's last warpgroup copies slices, the others multiply them. Of each slice one mbarrier tells that it is
-    there, another one that all have used it. While a slice's products are under way, the next one's begin."""
+    there, another one that all have used it: while one warpgroup waits, the other one's products are under way."""
     warps, slot = grid.tile.threads // 32, f"round % {FED_STAGES}"
     barriers = [f"const hy_shared full = base + {FED_STAGES * stage}, used = full + {8 * FED_STAGES};",
                 "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {FED_STAGES}; s++) {{",
@@ -108,14 +108,14 @@ def _fed(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
               f"const int to = {slot} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
               *a.begin("to", "next"), *b.begin("to", "next"), f"hy_cp_async_arrive(full + {slot} * 8);"]
     products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {FED_STAGES} & 1);", "hy_proxy_fence();",
-                f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<1>();",
-                f"if (round > 0 && lane == 0) hy_mbarrier_arrive(used + (round - 1) % {FED_STAGES} * 8);"]
+                f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<0>();",
+                f"if (lane == 0) hy_mbarrier_arrive(used + {slot} * 8);"]
     loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{"]
     return ["const hy_shared base = hy_shared_of(tile_memory);", *barriers,
             f"if (threadIdx.x >= {grid.tile.threads}) {{",
             *_indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *_indented(copies), "}",
                         "hy_commit();", "hy_wait<0>();", "return;"]), "}",
-            *loop, *_indented(products), "}", "hy_wgmma_wait<0>();"]
+            *loop, *_indented(products), "}"]
 
 
 # ---- floats
